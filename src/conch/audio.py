@@ -1,0 +1,143 @@
+"""Audio as it arrives, turned block by block into 16 kHz mono: nothing is held whole twice."""
+
+import io
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import soundfile
+import soxr
+
+from conch.component import Array
+from conch.errors import AudioError
+from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE
+
+BLOCK_SAMPLES = 1024 * FRAME_SAMPLES
+"""Samples per block, 32.8 s: a whole utterance goes through the VAD in one call."""
+
+MIN_SAMPLE_RATE = 4_000
+MAX_SAMPLE_RATE = 192_000
+
+MAX_PEAK = 10.0
+"""Codecs overshoot full scale a little; integer samples sent as floats exceed it by far."""
+
+
+class AudioBlocks(Iterator[Array]):
+    """Blocks of 16 kHz mono, FP32 [BLOCK_SAMPLES] each, the last one shorter; read once."""
+
+    def __init__(self, blocks: Iterable[Array]) -> None:
+        self._blocks = iter(blocks)
+        self.num_samples = 0
+        """Samples read so far."""
+
+    def __next__(self) -> Array:
+        block = next(self._blocks)
+        self.num_samples += len(block)
+        return block
+
+
+def waveform_blocks(waveform: Array, sample_rate: int, max_audio_s: float) -> AudioBlocks:
+    """Return a waveform as blocks of 16 kHz mono.
+
+    Args:
+        waveform: FP32 [samples] in [-1, 1], mono.
+        sample_rate: Hz.
+        max_audio_s: The longest audio taken, in seconds.
+
+    Raises:
+        AudioError: empty, too long, or a sample rate that no recording has; while the blocks
+            are read, also samples that are not finite or not in [-1, 1].
+    """
+    if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
+        raise AudioError(
+            f"SAMPLE_RATE takes {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz; sent: {sample_rate}"
+        )
+    if len(waveform) == 0:
+        raise AudioError("WAV is empty: send at least one sample")
+    _check_duration(len(waveform) / sample_rate, max_audio_s)
+    step = BLOCK_SAMPLES
+    blocks = (waveform[start : start + step] for start in range(0, len(waveform), step))
+    return AudioBlocks(_cut_to_blocks(_resampled(_checked(blocks, "WAV"), sample_rate)))
+
+
+def file_blocks(data: bytes, max_audio_s: float) -> AudioBlocks:
+    """Return an encoded audio file (what libsndfile reads) as blocks of 16 kHz mono.
+
+    Channels are averaged.
+
+    Raises:
+        AudioError: not decodable, empty or too long; while the blocks are read, also a file
+            that is damaged or truncated, and what `waveform_blocks` raises there.
+    """
+    try:
+        file = soundfile.SoundFile(io.BytesIO(data))
+    except soundfile.LibsndfileError as error:
+        raise AudioError(
+            f"AUDIO cannot be decoded ({len(data)} bytes): {error.error_string} "
+            "It takes a whole file of a kind that libsndfile reads: wav, flac, ogg, mp3, …"
+        ) from None
+    if file.frames == 0:
+        raise AudioError("AUDIO holds no samples")
+    _check_duration(file.frames / file.samplerate, max_audio_s)
+    return AudioBlocks(_cut_to_blocks(_resampled(_checked(_decoded(file), "AUDIO"), file.samplerate)))
+
+
+def _check_duration(seconds: float, max_audio_s: float) -> None:
+    if seconds > max_audio_s:
+        raise AudioError(
+            f"the audio is {seconds:.1f} s long; this server takes at most {max_audio_s:g} s "
+            "(parameter max_audio_s of the model)"
+        )
+
+
+def _decoded(file: soundfile.SoundFile) -> Iterator[Array]:
+    decoded = 0
+    try:
+        while len(block := file.read(BLOCK_SAMPLES, dtype="float32", always_2d=True)):
+            decoded += len(block)
+            yield block.mean(axis=1)
+    except soundfile.LibsndfileError as error:
+        raise AudioError(
+            f"AUDIO is damaged after {decoded / file.samplerate:.1f} s: {error.error_string}"
+        ) from None
+    if decoded < file.frames:
+        raise AudioError(
+            f"AUDIO is truncated: {decoded / file.samplerate:.1f} of "
+            f"{file.frames / file.samplerate:.1f} s could be decoded"
+        )
+
+
+def _checked(blocks: Iterable[Array], name: str) -> Iterator[Array]:
+    for block in blocks:
+        peak = float(np.abs(block).max())
+        if not np.isfinite(peak):
+            raise AudioError(f"{name} has samples that are NaN or infinite")
+        if peak > MAX_PEAK:
+            raise AudioError(
+                f"{name} reaches {peak:g}; samples are in [-1, 1]: divide 16-bit samples by 32768"
+            )
+        yield block
+
+
+def _resampled(blocks: Iterator[Array], sample_rate: int) -> Iterator[Array]:
+    if sample_rate == SAMPLE_RATE:
+        yield from blocks
+        return
+    resampler = soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="float32", quality="HQ")
+    for block in blocks:
+        yield resampler.resample_chunk(block)
+    yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+
+
+def _cut_to_blocks(pieces: Iterable[Array]) -> Iterator[Array]:
+    """Cut pieces of any length into blocks of BLOCK_SAMPLES and a rest."""
+    held: list[Array] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        while size >= BLOCK_SAMPLES:
+            joined = np.concatenate(held) if len(held) > 1 else held[0]
+            yield joined[:BLOCK_SAMPLES]
+            held, size = [joined[BLOCK_SAMPLES:]], size - BLOCK_SAMPLES
+    if size:
+        yield np.concatenate(held) if len(held) > 1 else held[0]

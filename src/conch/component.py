@@ -1,0 +1,43 @@
+"""What a component model is to Conch: a function from a batch of rows to a batch of outputs.
+
+The code behind a component knows nothing of Triton; `conch.triton.respond` feeds it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.errors import TranscriptionError
+
+Array = NDArray[Any]
+Outputs = Mapping[str, Array]
+"""Output tensors by name, without the batch dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of one request to a component, without the batch dimension."""
+
+    inputs: Mapping[str, Array]
+    """Input tensors by name; an optional input that was not sent is absent."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Request parameters of the caller: bool, int or str."""
+
+    def texts(self, name: str) -> list[str]:
+        """Return a BYTES input as strings."""
+        return [item.decode() if isinstance(item, bytes) else str(item)
+                for item in self.inputs[name].ravel()]
+
+
+class Component(Protocol):
+    """Answers every row of a batch, in order, with outputs or with that row's own error."""
+
+    def __call__(self, rows: Sequence[Row], /) -> Sequence[Outputs | TranscriptionError]: ...
+
+
+def bytes_array(texts: Sequence[str]) -> Array:
+    """Return strings as a 1-D array for a BYTES tensor."""
+    return np.array([text.encode() for text in texts], dtype=np.object_)

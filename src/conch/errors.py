@@ -1,0 +1,58 @@
+"""Every error that Conch raises on purpose.
+
+    ConchError
+    ├── ConfigError              a model's parameters or files are wrong (at load)
+    ├── ServerError              tritonserver cannot be found, started or stopped
+    └── TranscriptionError       one request cannot be answered
+        ├── InvalidRequestError      the request itself is wrong
+        │   ├── OptionError              an option: unknown, mistyped, out of range
+        │   └── AudioError               the audio: missing, empty, not finite, not decodable
+        ├── DeadlineError            the request's own time budget is spent
+        ├── RequestCancelledError    the client gave up
+        ├── OverloadedError          a limit of this server is reached
+        └── ComponentError           a component model answered with an error
+"""
+
+
+class ConchError(Exception):
+    """Root of every error below."""
+
+
+class ConfigError(ConchError):
+    """A model cannot be loaded as configured; the message names the key or the file."""
+
+
+class ServerError(ConchError):
+    """A `tritonserver` cannot be found, started, reached or stopped."""
+
+
+class TranscriptionError(ConchError):
+    """One request failed; every other request is unharmed."""
+
+
+class InvalidRequestError(TranscriptionError, ValueError):
+    """The request cannot be served as sent."""
+
+
+class OptionError(InvalidRequestError):
+    """A request option is unknown, mistyped or out of range."""
+
+
+class AudioError(InvalidRequestError):
+    """The audio is missing, empty, not finite or cannot be decoded."""
+
+
+class DeadlineError(TranscriptionError, TimeoutError):
+    """The request's `deadline_ms` is spent."""
+
+
+class RequestCancelledError(TranscriptionError):
+    """The client cancelled the request."""
+
+
+class OverloadedError(TranscriptionError):
+    """Too many requests in flight for this server."""
+
+
+class ComponentError(TranscriptionError):
+    """A component model answered with an error."""

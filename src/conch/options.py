@@ -1,0 +1,105 @@
+"""The options of one request: every default, range and meaning, in one frozen dataclass.
+
+A request carries its options as Triton request parameters. Nothing falls back silently: an
+unknown name, a wrong type or a value out of range is an `OptionError` that names the option,
+what it takes and what was sent.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Literal, get_args, get_origin
+
+from conch.errors import OptionError
+
+
+def option(
+    default: Any, help: str, *, low: float | None = None, high: float | None = None
+) -> Any:
+    """Return a dataclass field with its help text and its closed range `[low, high]`."""
+    return field(default=default, metadata={"help": help, "low": low, "high": high})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecognitionOptions:
+    """What one request asks for; the defaults are what a request without options gets."""
+
+    mode: Literal["auto", "offline"] = option("auto", "the road; auto is offline for a request")
+    decoder: Literal["attention"] = option("attention", "which decoder writes the text")
+    language: str = option("auto", "language code of the speech (en, de, …), or auto")
+    beam_size: int = option(5, "live hypotheses of the beam search", low=1, high=32)
+    nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=32)
+    rescore: bool = option(False, "rescore the n-best with the language model")
+    lm_weight: float = option(
+        0.1, "weight of the language model's score, with rescore", low=0, high=10
+    )
+    word_bonus: float = option(
+        0.5, "added to a hypothesis' score for each word, with rescore", low=-20, high=20
+    )
+    word_timestamps: bool = option(False, "start, end and confidence of every word")
+    vad: bool = option(True, "find the speech first; without, all of the audio is decoded")
+    vad_threshold: float = option(0.5, "speech probability that opens a region", low=0.01, high=0.99)
+    vad_min_speech_ms: int = option(100, "shorter regions are dropped", low=0, high=10_000)
+    vad_min_silence_ms: int = option(500, "silence that closes a region", low=32, high=10_000)
+    vad_pad_ms: int = option(300, "audio kept on each side of a region", low=0, high=2_000)
+    max_segment_s: float = option(25.0, "longest segment sent to the encoder", low=1, high=30)
+    deadline_ms: int = option(
+        0, "time budget of the whole request; 0 is none", low=0, high=86_400_000
+    )
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, Any]) -> "RecognitionOptions":
+        """Build options from request parameters.
+
+        Raises:
+            OptionError: an unknown name, a wrong type, a value out of range, or two options
+                that contradict each other.
+        """
+        known = {item.name: item for item in fields(cls)}
+        for name in parameters:
+            if name not in known:
+                raise OptionError(_unknown_name(name, list(known)))
+        options = cls(**{name: _checked(known[name], value) for name, value in parameters.items()})
+        if options.nbest > options.beam_size:
+            raise OptionError(
+                f"option 'nbest' takes at most beam_size ({options.beam_size}); "
+                f"sent: {options.nbest}; raise beam_size to get more hypotheses"
+            )
+        return options
+
+
+def describe(item: "Field[Any]") -> str:
+    """Return the type and range of an option in words, as error messages and `--help` show it."""
+    if get_origin(item.type) is Literal:
+        return "one of " + ", ".join(get_args(item.type))
+    names = {bool: "a bool (true or false)", int: "an integer", float: "a number", str: "a string"}
+    text = names[item.type]  # type: ignore[index]
+    low, high = item.metadata["low"], item.metadata["high"]
+    return text if low is None else f"{text} from {low:.10g} to {high:.10g}"
+
+
+def _unknown_name(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else f"; the options are {', '.join(known)}"
+    return f"unknown option '{name}'{hint}"
+
+
+def _checked(item: "Field[Any]", value: Any) -> Any:
+    if not _fits(item, value):
+        raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {value!r:.80}")
+    return float(value) if item.type is float else value
+
+
+def _fits(item: "Field[Any]", value: Any) -> bool:
+    if get_origin(item.type) is Literal:
+        return value in get_args(item.type)
+    if item.type in (bool, str):
+        return isinstance(value, item.type)
+    # bool is an int to Python, but not to someone who sends nbest=true.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if item.type is int and not isinstance(value, int):
+        return False
+    low, high = item.metadata["low"], item.metadata["high"]
+    return math.isfinite(value) and low <= value <= high

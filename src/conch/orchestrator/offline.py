@@ -1,0 +1,109 @@
+"""The offline road: audio → speech → segments, all in flight at once → text, in order of time."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.audio import AudioBlocks
+from conch.component import Array
+from conch.decoding.nbest import rescored
+from conch.options import RecognitionOptions
+from conch.orchestrator import roles
+from conch.orchestrator.calls import Calls, Tensor
+from conch.result import Segment, Word
+from conch.segmentation import SAMPLE_RATE, Segmenter, SegmentRules, Span, loudness
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechSegment:
+    """A stretch of audio to recognise."""
+
+    start: float
+    """Seconds on the audio's clock."""
+    waveform: Array
+    """FP32 [samples], 16 kHz."""
+
+    @property
+    def end(self) -> float:
+        return self.start + len(self.waveform) / SAMPLE_RATE
+
+
+async def recognize(
+    blocks: AudioBlocks,
+    options: RecognitionOptions,
+    calls: Calls,
+    max_segments_in_flight: int,
+) -> AsyncGenerator[Segment, None]:
+    """Yield the segments of one row in order of time, each as soon as it is known.
+
+    Later segments are being encoded and decoded while earlier ones are waited for; only when
+    `max_segments_in_flight` are under way does reading the audio pause.
+    """
+    under_way: deque[asyncio.Task[Segment]] = deque()
+    try:
+        async for speech in speech_segments(blocks, options, calls):
+            under_way.append(asyncio.create_task(recognize_segment(speech, options, calls)))
+            while under_way and (under_way[0].done() or len(under_way) >= max_segments_in_flight):
+                yield await under_way.popleft()
+        while under_way:
+            yield await under_way.popleft()
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def recognize_segment(
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls
+) -> Segment:
+    """Encode, decode and, where the request asks for it, rescore and align one segment."""
+    encoded = await roles.encode(calls, speech.waveform)
+    nbest = await roles.decode(calls, encoded, options)
+    if options.rescore:
+        scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
+        nbest = rescored(nbest, scores, options.lm_weight, options.word_bonus)
+    text = nbest[0].text
+    words: tuple[Word, ...] = ()
+    if options.word_timestamps and text:
+        words = await roles.align(calls, encoded, text, options.language, speech.start)
+    return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)
+
+
+async def speech_segments(
+    blocks: AudioBlocks, options: RecognitionOptions, calls: Calls
+) -> AsyncGenerator[SpeechSegment, None]:
+    """Yield the stretches of speech; without VAD, all of the audio cut where it is quietest."""
+    segmenter = Segmenter(segment_rules(options))
+    held, held_from = np.zeros(0, np.float32), 0
+    state: Tensor | None = None
+    while (block := await asyncio.to_thread(next, blocks, None)) is not None:
+        if options.vad:
+            speech_probs, state = await roles.find_speech(calls, block, state)
+        else:
+            speech_probs = loudness(block)
+        held = np.concatenate((held, block)) if len(held) else block
+        for span in segmenter.push(speech_probs):
+            yield _cut(held, held_from, span)
+        dropped = min(segmenter.needed_from - held_from, len(held))
+        held, held_from = held[dropped:], held_from + dropped
+    for span in segmenter.flush(held_from + len(held)):
+        yield _cut(held, held_from, span)
+
+
+def segment_rules(options: RecognitionOptions) -> SegmentRules:
+    """Return the request's rules; without VAD every frame counts as speech."""
+    return SegmentRules(
+        threshold=options.vad_threshold if options.vad else 0.0,
+        min_speech_ms=options.vad_min_speech_ms if options.vad else 0,
+        min_silence_ms=options.vad_min_silence_ms,
+        pad_ms=options.vad_pad_ms if options.vad else 0,
+        max_segment_s=options.max_segment_s,
+    )
+
+
+def _cut(held: Array, held_from: int, span: Span) -> SpeechSegment:
+    waveform = held[span.start - held_from : span.end - held_from]
+    return SpeechSegment(span.start / SAMPLE_RATE, waveform)

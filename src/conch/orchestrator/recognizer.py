@@ -1,0 +1,122 @@
+"""From a request to its transcripts: limits, options, and a road for every row."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+
+from conch.audio import AudioBlocks
+from conch.decoding.nbest import joined
+from conch.errors import InvalidRequestError, OverloadedError
+from conch.options import RecognitionOptions
+from conch.orchestrator.calls import Calls, Components, deadline_error
+from conch.orchestrator.config import OrchestratorConfig
+from conch.orchestrator.offline import recognize
+from conch.orchestrator.request import SpeechRequest, naming_row
+from conch.result import Segment, Transcript
+from conch.segmentation import SAMPLE_RATE
+
+
+class Recognizer:
+    """Answers requests, any number at once, on one event loop."""
+
+    def __init__(self, config: OrchestratorConfig) -> None:
+        self._config = config
+        self._in_flight = 0
+
+    async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
+        """Return one transcript per row, all rows on their roads at once.
+
+        Raises:
+            TranscriptionError: the request, or a component it needs, failed; see `conch.errors`.
+        """
+        with self._admitted():
+            options = _options(request)
+            rows = request.rows(self._config.max_audio_s)
+            calls = [Calls(components, options.deadline_ms) for _ in rows]
+
+            async def transcribe(row: int) -> Transcript:
+                with naming_row(row, len(rows)):
+                    found = [item async for item in self._segments(rows[row], calls[row], options)]
+                return _transcript(found, rows[row], calls[row], options)
+
+            async with _within_deadline(options.deadline_ms, calls[0]):
+                return await _all_of([transcribe(row) for row in range(len(rows))])
+
+    async def stream(
+        self, request: SpeechRequest, components: Components
+    ) -> AsyncGenerator[Transcript, None]:
+        """Yield a transcript per segment of a request's only row, as soon as it is known.
+
+        Raises:
+            TranscriptionError: as `recognize`, at the point where the stream breaks off.
+        """
+        with self._admitted():
+            options = _options(request)
+            (blocks,) = request.rows(self._config.max_audio_s)
+            calls = Calls(components, options.deadline_ms)
+            async with (
+                _within_deadline(options.deadline_ms, calls),
+                aclosing(self._segments(blocks, calls, options)) as segments,
+            ):
+                async for segment in segments:
+                    if segment.text:
+                        yield _transcript([segment], blocks, calls, options)
+
+    @contextmanager
+    def _admitted(self) -> Iterator[None]:
+        if self._in_flight >= self._config.max_requests_in_flight:
+            raise OverloadedError(
+                f"{self._in_flight} requests are in flight, as many as this server takes "
+                "(parameter max_requests_in_flight of the model); try again"
+            )
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+    def _segments(
+        self, blocks: AudioBlocks, calls: Calls, options: RecognitionOptions
+    ) -> AsyncGenerator[Segment, None]:
+        return recognize(blocks, options, calls, self._config.max_segments_in_flight)
+
+
+def _options(request: SpeechRequest) -> RecognitionOptions:
+    if request.in_sequence:
+        raise InvalidRequestError(
+            "the request carries a sequence id or flag; send whole recordings without"
+        )
+    return RecognitionOptions.parse(request.parameters)
+
+
+@asynccontextmanager
+async def _within_deadline(deadline_ms: int, calls: Calls) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(deadline_ms / 1000 or None):
+            yield
+    except TimeoutError:
+        latest = next(reversed(calls.road), "the first call")
+        raise deadline_error(deadline_ms, f"in {latest}") from None
+
+
+async def _all_of(roads: Sequence[Coroutine[None, None, Transcript]]) -> list[Transcript]:
+    """Run the roads together; the first error ends the others and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(road) for road in roads]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _transcript(
+    found: Sequence[Segment], blocks: AudioBlocks, calls: Calls, options: RecognitionOptions
+) -> Transcript:
+    segments = tuple(segment for segment in found if segment.text)
+    return Transcript(
+        nbest=joined([segment.nbest for segment in segments], options.nbest),
+        segments=segments,
+        duration=round(blocks.num_samples / SAMPLE_RATE, 3),
+        road=calls.road,
+        stages=calls.stages,
+    )

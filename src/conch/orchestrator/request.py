@@ -1,0 +1,89 @@
+"""A request to the speech model, as it arrives, and what it says about each of its rows."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from conch.audio import AudioBlocks, file_blocks, waveform_blocks
+from conch.component import Array
+from conch.errors import AudioError, InvalidRequestError, TranscriptionError
+from conch.segmentation import SAMPLE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechRequest:
+    """The tensors of one request, batch dimension in front, and its options."""
+
+    wav: Array | None = None
+    """FP32 [rows, samples]: mono in [-1, 1], rows padded at the end."""
+    wav_lens: Array | None = None
+    """INT32 [rows, 1]: valid samples of each row; None when all count."""
+    sample_rate: Array | None = None
+    """INT32 [rows, 1]: Hz; None for 16 kHz."""
+    audio: Array | None = None
+    """BYTES [rows, 1]: an encoded audio file per row, in place of `wav`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Options, still unchecked."""
+    in_sequence: bool = False
+    """Whether the request belongs to a sequence of chunks."""
+
+    def rows(self, max_audio_s: float) -> list[AudioBlocks]:
+        """Return each row's audio as blocks of 16 kHz mono (see `waveform_blocks`).
+
+        Raises:
+            AudioError: not exactly one of WAV and AUDIO, or what a row holds is no audio.
+        """
+        if (self.wav is None) == (self.audio is None):
+            sent = "neither" if self.wav is None else "both"
+            raise AudioError(f"send WAV (samples) or AUDIO (an encoded file); sent: {sent}")
+        if self.audio is not None:
+            if self.wav_lens is not None or self.sample_rate is not None:
+                raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV; AUDIO carries its own")
+        blocks = []
+        for row in range(self.num_rows):
+            with naming_row(row, self.num_rows):
+                blocks.append(self._row(row, max_audio_s))
+        return blocks
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the batch that the client sent."""
+        rows = self.audio if self.wav is None else self.wav
+        return 0 if rows is None else len(rows)
+
+    def _row(self, row: int, max_audio_s: float) -> AudioBlocks:
+        if self.wav is None:
+            assert self.audio is not None
+            return file_blocks(_bytes(self.audio[row].item()), max_audio_s)
+        return waveform_blocks(self._valid(self.wav[row], row), self._rate(row), max_audio_s)
+
+    def _valid(self, waveform: Array, row: int) -> Array:
+        if self.wav_lens is None:
+            return waveform
+        length = int(self.wav_lens[row].item())
+        if not 1 <= length <= len(waveform):
+            raise AudioError(
+                f"WAV_LENS takes 1 to the samples in WAV ({len(waveform)}); sent: {length}"
+            )
+        return waveform[:length]
+
+    def _rate(self, row: int) -> int:
+        return SAMPLE_RATE if self.sample_rate is None else int(self.sample_rate[row].item())
+
+
+@contextmanager
+def naming_row(row: int, num_rows: int) -> Iterator[None]:
+    """Say in an error which row of a batch it is about."""
+    try:
+        yield
+    except TranscriptionError as error:
+        if num_rows == 1:
+            raise
+        raise type(error)(f"row {row} of {num_rows}: {error}") from None
+
+
+def _bytes(item: Any) -> bytes:
+    if not isinstance(item, bytes):
+        raise InvalidRequestError(f"AUDIO takes bytes; sent: {type(item).__name__}")
+    return item

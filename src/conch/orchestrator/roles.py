@@ -1,0 +1,93 @@
+"""The roles that components play, as typed calls: component_models/README.md in Python."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.component import Array, bytes_array
+from conch.options import RecognitionOptions
+from conch.orchestrator.calls import Calls, Tensor
+from conch.result import Hypothesis, Word
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSegment:
+    """What an encoder made of a segment; it is handed on without being read."""
+
+    encoder_out: Tensor
+    encoder_out_lens: Tensor
+
+
+async def find_speech(
+    calls: Calls, waveform: Array, state: Tensor | None
+) -> tuple[Array, Tensor]:
+    """Return speech probabilities FP32 [frames] and the state to go on from."""
+    inputs: dict[str, Array | Tensor] = {"waveform": waveform}
+    if state is not None:
+        inputs["state"] = state
+    outputs = await calls("vad", inputs, ("speech_probs", "state"))
+    return outputs["speech_probs"].numpy(), outputs["state"]
+
+
+async def encode(calls: Calls, waveform: Array) -> EncodedSegment:
+    """Encode one segment, FP32 [samples] at 16 kHz."""
+    outputs = await calls(
+        "attention_encoder", {"waveform": waveform}, ("encoder_out", "encoder_out_lens")
+    )
+    return EncodedSegment(outputs["encoder_out"], outputs["encoder_out_lens"])
+
+
+async def decode(
+    calls: Calls, segment: EncodedSegment, options: RecognitionOptions
+) -> list[Hypothesis]:
+    """Return the n-best hypotheses of a segment; with rescoring, all that the beam holds."""
+    outputs = await calls(
+        "attention_decoder",
+        {"encoder_out": segment.encoder_out, "encoder_out_lens": segment.encoder_out_lens},
+        ("hypotheses", "scores"),
+        {
+            "beam_size": options.beam_size,
+            "nbest": options.beam_size if options.rescore else options.nbest,
+            "language": options.language,
+        },
+    )
+    texts = [text.decode() for text in outputs["hypotheses"].numpy()]
+    scores = [float(score) for score in outputs["scores"].numpy()]
+    return [Hypothesis(*pair, am_score=pair[1]) for pair in zip(texts, scores, strict=True)]
+
+
+async def align(
+    calls: Calls, segment: EncodedSegment, text: str, language: str, start: float
+) -> tuple[Word, ...]:
+    """Return the words of a text with their times; `start` is the segment's, in seconds."""
+    outputs = await calls(
+        "attention_decoder",
+        {
+            "encoder_out": segment.encoder_out,
+            "encoder_out_lens": segment.encoder_out_lens,
+            "text": bytes_array([text]),
+        },
+        ("words", "word_starts", "word_ends", "word_confidences"),
+        {"language": language},
+    )
+    columns = (
+        [word.decode() for word in outputs["words"].numpy()],
+        np.round(start + outputs["word_starts"].numpy().astype(float), 3).tolist(),
+        np.round(start + outputs["word_ends"].numpy().astype(float), 3).tolist(),
+        np.round(outputs["word_confidences"].numpy().astype(float), 4).tolist(),
+    )
+    return tuple(Word(*row) for row in zip(*columns, strict=True))
+
+
+async def language_scores(calls: Calls, texts: list[str]) -> list[tuple[float, int]]:
+    """Return the language model's log probability and word count of each text."""
+    outputs = await calls(
+        "rescorer", {"hypotheses": bytes_array(texts)}, ("lm_scores", "num_words")
+    )
+    return list(
+        zip(
+            outputs["lm_scores"].numpy().tolist(),
+            outputs["num_words"].numpy().tolist(),
+            strict=True,
+        )
+    )

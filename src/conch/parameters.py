@@ -1,0 +1,53 @@
+"""A model's `parameters` in config.pbtxt, read into the dataclass that holds their defaults."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar, get_type_hints
+
+from conch.errors import ConfigError
+
+Config = TypeVar("Config")
+
+_BOOLS = {"true": True, "false": False}
+_DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}
+
+
+def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
+    """Build a model's configuration from what Triton passes to `initialize`.
+
+    Keys in upper case are Triton's own and are left to it. Fields named `device` and
+    `device_index` follow the model's instance group unless a parameter sets them.
+
+    Args:
+        kind: A dataclass with a default for every field of type bool, int, float or str.
+        args: The `args` of `TritonPythonModel.initialize`.
+
+    Raises:
+        ConfigError: a key that the dataclass does not have, or a value that does not read as
+            the field's type.
+    """
+    sent = json.loads(args["model_config"]).get("parameters", {})
+    parameters = {key: item["string_value"] for key, item in sent.items() if not key.isupper()}
+    types = get_type_hints(kind)
+    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    placement = {
+        "device": _DEVICES.get(args.get("model_instance_kind", ""), "cpu"),
+        "device_index": args.get("model_instance_device_id", "0"),
+    }
+    values: dict[str, Any] = {key: value for key, value in placement.items() if key in names}
+    values |= parameters
+    for key, value in values.items():
+        if key not in names:
+            raise ConfigError(
+                f"parameter '{key}' is not known to {kind.__name__}; it has {', '.join(names)}"
+            )
+        values[key] = _converted(key, value, types[key])
+    return kind(**values)
+
+
+def _converted(key: str, value: str, kind: type) -> Any:
+    try:
+        return _BOOLS[value.lower()] if kind is bool else kind(value)
+    except (KeyError, ValueError):
+        raise ConfigError(f"parameter '{key}' takes {kind.__name__}; it is '{value}'") from None

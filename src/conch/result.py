@@ -1,0 +1,114 @@
+"""What a request is answered with: one `Transcript`; text, JSON and word times are views of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a transcript."""
+
+    text: str
+    start: float
+    """Seconds on the audio's clock."""
+    end: float
+    """Seconds on the audio's clock."""
+    confidence: float
+    """Geometric mean of the decoder's probabilities of the word's tokens, in (0, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One candidate transcript; every score is a natural logarithm, higher is better."""
+
+    text: str
+    score: float
+    """`am_score`, plus `lm_weight · lm_score + word_bonus · num_words` when rescored."""
+    am_score: float
+    """Log probability of the tokens given the audio, by the decoder."""
+    lm_score: float | None = None
+    """Log probability of the words by the language model; None when not rescored."""
+    num_words: int | None = None
+    """Words as the language model counts them; None when not rescored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A span of speech that was decoded as one, with its n-best list, best first."""
+
+    start: float
+    """Seconds on the audio's clock."""
+    end: float
+    """Seconds on the audio's clock."""
+    nbest: tuple[Hypothesis, ...]
+    words: tuple[Word, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.nbest[0].text if self.nbest else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one component cost a request."""
+
+    calls: int
+    ms: float
+    """Sum of the waiting times of the calls; calls in flight together each count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The answer to one request."""
+
+    nbest: tuple[Hypothesis, ...]
+    """Candidates for the whole audio, best first; at least one."""
+    segments: tuple[Segment, ...]
+    """In order of time."""
+    duration: float
+    """Seconds of audio."""
+    road: tuple[str, ...]
+    """The components that were called, in order of first use."""
+    stages: Mapping[str, Stage]
+    """By component, plus `total` for the time from request to answer."""
+    is_final: bool = True
+
+    @property
+    def text(self) -> str:
+        return self.nbest[0].text
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        return tuple(word for segment in self.segments for word in segment.words)
+
+    def to_json(self) -> str:
+        """Return the RESULT tensor's content: the fields above, and `text` for convenience."""
+        return json.dumps({"text": self.text, **asdict(self)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Transcript":
+        """Rebuild a transcript from RESULT; keys of newer servers are ignored."""
+        data = json.loads(text)
+        return cls(
+            nbest=tuple(_known(Hypothesis, item) for item in data["nbest"]),
+            segments=tuple(_segment(item) for item in data["segments"]),
+            duration=data["duration"],
+            road=tuple(data["road"]),
+            stages={name: _known(Stage, item) for name, item in data["stages"].items()},
+            is_final=data["is_final"],
+        )
+
+
+def _segment(data: Mapping[str, Any]) -> Segment:
+    return Segment(
+        start=data["start"],
+        end=data["end"],
+        nbest=tuple(_known(Hypothesis, item) for item in data["nbest"]),
+        words=tuple(_known(Word, item) for item in data["words"]),
+    )
+
+
+def _known(kind: type[Any], data: Mapping[str, Any]) -> Any:
+    return kind(**{name: data[name] for name in kind.__dataclass_fields__ if name in data})

@@ -1,0 +1,170 @@
+"""From speech probabilities to the segments that go to the encoder; pure and incremental."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.component import Array
+
+SAMPLE_RATE = 16_000
+FRAME_SAMPLES = 512
+"""Samples per speech probability: 32 ms, the frame of Silero VAD."""
+
+HYSTERESIS = 0.15
+"""A region closes this far below the threshold that opened it, as in Silero's own utilities."""
+
+MERGE_GAP_S = 2.0
+"""Regions closer than this share a segment where they fit: context helps the decoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range `[start, end)`, in samples unless said otherwise."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRules:
+    """When speech begins and ends, and how long a segment may be."""
+
+    threshold: float
+    min_speech_ms: float
+    min_silence_ms: float
+    pad_ms: float
+    max_segment_s: float
+
+
+class Segmenter:
+    """Turns a stream of speech probabilities into padded, merged and split segments.
+
+    A region opens at a frame whose probability reaches the threshold and closes before
+    `min_silence_ms` of frames under `threshold - HYSTERESIS`. Neighbouring regions merge into
+    one segment of at most `max_segment_s`; a region longer than that is split at its least
+    probable frame in the second half. Padding never reaches past the middle of a pause, so
+    segments do not overlap.
+    """
+
+    def __init__(self, rules: SegmentRules) -> None:
+        self._open_at = rules.threshold
+        self._close_at = rules.threshold - HYSTERESIS
+        self._min_speech = _frames(rules.min_speech_ms)
+        self._min_silence = max(1, _frames(rules.min_silence_ms))
+        self._pad = _frames(rules.pad_ms)
+        longest = int(rules.max_segment_s * SAMPLE_RATE / FRAME_SAMPLES)
+        self._longest = max(2, longest - 2 * self._pad)
+        self._merge_gap = _frames(MERGE_GAP_S * 1000)
+        self._now = 0
+        self._probs: list[float] = []
+        """Probabilities of the open region; empty while none is open."""
+        self._quiet = 0
+        """Frames of silence at the end of the open region."""
+        self._pending: Span | None = None
+        """The segment, in frames, that later regions may still join."""
+        self._emitted_until = 0
+        self._split_at = -1
+        """Where the open region continues one that was too long."""
+
+    @property
+    def needed_from(self) -> int:
+        """The first sample that a later segment can still contain."""
+        first = self._now - len(self._probs)
+        if self._pending is not None:
+            first = self._pending.start
+        return max(self._emitted_until, first - self._pad, 0) * FRAME_SAMPLES
+
+    def push(self, speech_probs: Iterable[float]) -> list[Span]:
+        """Take the next frames' probabilities; return the segments that are complete now."""
+        done: list[Span] = []
+        for prob in speech_probs:
+            self._step(float(prob), done)
+        return done
+
+    def flush(self, num_samples: int) -> list[Span]:
+        """Return what is left at the end of audio of `num_samples` samples."""
+        done: list[Span] = []
+        if self._probs:
+            self._close(done)
+        self._emit(done, until=self._now)
+        return [Span(span.start, min(span.end, num_samples)) for span in done]
+
+    def _step(self, prob: float, done: list[Span]) -> None:
+        self._now += 1
+        if not self._probs:
+            if prob >= self._open_at:
+                self._probs.append(prob)
+            elif self._pending is not None and self._is_over(self._pending):
+                self._emit(done, until=self._now)
+            return
+        self._probs.append(prob)
+        if prob >= self._open_at:
+            self._quiet = 0
+        elif self._quiet or prob < self._close_at:
+            self._quiet += 1
+        if self._quiet >= self._min_silence:
+            self._close(done)
+        elif len(self._probs) >= self._longest:
+            self._split(done)
+
+    def _is_over(self, pending: Span) -> bool:
+        return self._now - pending.end > max(self._merge_gap, 2 * self._pad)
+
+    def _close(self, done: list[Span]) -> None:
+        """End the open region before its trailing silence."""
+        start = self._now - len(self._probs)
+        end = self._now - self._quiet
+        self._probs, self._quiet = [], 0
+        if end - start >= self._min_speech or start == self._split_at:
+            self._add(Span(start, end), done)
+
+    def _split(self, done: list[Span]) -> None:
+        """Cut the open region where speech is least likely; what follows stays open."""
+        half = len(self._probs) // 2
+        cut = half + int(np.argmin(self._probs[half:]))
+        start = self._now - len(self._probs)
+        self._add(Span(start, start + cut), done)
+        self._probs = self._probs[cut:]
+        self._split_at = start + cut
+        self._quiet = min(self._quiet, len(self._probs))
+
+    def _add(self, region: Span, done: list[Span]) -> None:
+        pending = self._pending
+        if pending is not None:
+            near = region.start - pending.end <= self._merge_gap
+            if near and region.end - pending.start <= self._longest:
+                self._pending = Span(pending.start, region.end)
+                return
+            self._emit(done, until=(pending.end + region.start) // 2)
+        self._pending = region
+
+    def _emit(self, done: list[Span], until: int) -> None:
+        """Pad the pending segment, at its end up to frame `until`, and hand it out."""
+        if self._pending is None:
+            return
+        start = max(self._pending.start - self._pad, self._emitted_until, 0)
+        end = min(self._pending.end + self._pad, until)
+        self._emitted_until = end
+        self._pending = None
+        done.append(Span(start * FRAME_SAMPLES, end * FRAME_SAMPLES))
+
+
+def _frames(milliseconds: float) -> int:
+    return round(milliseconds * SAMPLE_RATE / 1000 / FRAME_SAMPLES)
+
+
+def loudness(waveform: Array) -> Array:
+    """Return each frame's loudness in [0, 1]: what stands in for speech probabilities without VAD.
+
+    Args:
+        waveform: FP32 [samples] in [-1, 1].
+
+    Returns:
+        FP32 [ceil(samples / FRAME_SAMPLES)]; 0 is -100 dB full scale or less.
+    """
+    missing = -len(waveform) % FRAME_SAMPLES
+    frames = np.pad(waveform, (0, missing)).reshape(-1, FRAME_SAMPLES)
+    power = np.mean(np.square(frames, dtype=np.float32), axis=1)
+    level: Array = np.clip(1 + np.log10(np.maximum(power, 1e-10)) / 10, 0, 1)
+    return level

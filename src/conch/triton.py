@@ -1,0 +1,264 @@
+"""The only module that knows `triton_python_backend_utils`: requests in, answers out, BLS calls.
+
+Inside the server the python backend provides that module; it is never installed.
+"""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from conch.component import Array, Component, Outputs, Row
+from conch.errors import (
+    ComponentError,
+    DeadlineError,
+    InvalidRequestError,
+    OverloadedError,
+    RequestCancelledError,
+    TranscriptionError,
+)
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest, Tensor
+from conch.orchestrator.calls import Parameter
+from conch.parameters import read_parameters
+from conch.result import Transcript
+
+__all__ = ["EntryPoint", "TritonComponents", "read_parameters", "respond"]
+
+logger = logging.getLogger(__name__)
+
+
+def _error(error: Exception) -> Any:
+    """Return an exception as the `TritonError` that a client sees."""
+    codes = {
+        InvalidRequestError: pb_utils.TritonError.INVALID_ARG,
+        OverloadedError: pb_utils.TritonError.UNAVAILABLE,
+        DeadlineError: pb_utils.TritonError.UNAVAILABLE,
+        RequestCancelledError: pb_utils.TritonError.CANCELLED,
+    }
+    for kind, code in codes.items():
+        if isinstance(error, kind):
+            return pb_utils.TritonError(str(error), code)
+    if isinstance(error, TranscriptionError):
+        return pb_utils.TritonError(str(error), pb_utils.TritonError.INTERNAL)
+    logger.error("a request failed unexpectedly", exc_info=error)
+    return pb_utils.TritonError(f"internal error: {error!r}", pb_utils.TritonError.INTERNAL)
+
+
+def _to_numpy(tensor: Any) -> Array:
+    """Return a tensor's content on the host."""
+    if tensor.is_cpu():
+        array: Array = tensor.as_numpy()
+        return array
+    import torch  # only where a component answers from a GPU
+
+    on_host: Array = torch.from_dlpack(tensor.to_dlpack()).cpu().numpy()
+    return on_host
+
+
+# Components -----------------------------------------------------------------------------------
+
+
+def respond(requests: Sequence[Any], component: Component) -> list[Any]:
+    """Answer a batch of requests with a component; a bad row fails its own request only."""
+    rows_of = [_rows(request) for request in requests]
+    answers = iter(_answers([row for rows in rows_of for row in rows], component))
+    return [
+        _component_response([next(answers) for _ in rows], request.requested_output_names())
+        for request, rows in zip(requests, rows_of, strict=True)
+    ]
+
+
+def _rows(request: Any) -> list[Row]:
+    inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+    parameters = json.loads(request.parameters() or "{}")
+    size = next(iter(inputs.values())).shape[0]
+    return [
+        Row({name: array[i] for name, array in inputs.items()}, parameters) for i in range(size)
+    ]
+
+
+def _answers(rows: list[Row], component: Component) -> Sequence[Outputs | Exception]:
+    try:
+        return component(rows)
+    except Exception as error:
+        if len(rows) == 1:
+            return [error]
+        # One row can make the whole batch raise; alone, it fails by itself.
+        return [_answers([row], component)[0] for row in rows]
+
+
+def _component_response(answers: Sequence[Outputs | Exception], wanted: Sequence[str]) -> Any:
+    tensors: dict[str, list[Array]] = {}
+    for answer in answers:
+        if isinstance(answer, Exception):
+            return pb_utils.InferenceResponse(error=_error(answer))
+        for name, array in answer.items():
+            if name in wanted:
+                tensors.setdefault(name, []).append(array)
+    try:
+        stacked = {name: np.stack(arrays) for name, arrays in tensors.items()}
+    except ValueError:
+        message = "the rows of this request have answers of different shapes; send them apart"
+        return pb_utils.InferenceResponse(error=_error(InvalidRequestError(message)))
+    return pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in stacked.items()])
+
+
+# Entry points ---------------------------------------------------------------------------------
+
+
+class EntryPoint:
+    """Answers requests of a BLS model, every request on its own, on one event loop.
+
+    `execute` only hands a request over: it is answered through its response sender as its road
+    goes on, so that one instance carries any number of requests at once.
+    """
+
+    def __init__(self, config: OrchestratorConfig) -> None:
+        """Start the event loop, and the threads in which component calls wait."""
+        self._recognizer = Recognizer(config)
+        self._pool = ThreadPoolExecutor(config.max_calls_in_flight, thread_name_prefix="bls-call")
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(self._pool)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="roads", daemon=True)
+        self._thread.start()
+
+    def start(self, request: Any) -> None:
+        """Begin to answer a request with one response; returns at once."""
+        self._run(self._answer(request, request.get_response_sender()))
+
+    def start_stream(self, request: Any) -> None:
+        """Begin to answer a request of a decoupled model, a response per segment."""
+        self._run(self._stream(request, request.get_response_sender()))
+
+    def close(self) -> None:
+        """Stop the event loop; Triton has waited for the requests in flight."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, answer: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(answer, self._loop)
+
+    async def _answer(self, request: Any, sender: Any) -> None:
+        try:
+            components = TritonComponents(request, sender)
+            transcripts = await self._recognizer.recognize(_speech_request(request), components)
+            response = _speech_response(transcripts, request.requested_output_names())
+        except Exception as error:
+            response = pb_utils.InferenceResponse(error=_error(error))
+        sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+    async def _stream(self, request: Any, sender: Any) -> None:
+        try:
+            components = TritonComponents(request, sender)
+            wanted = request.requested_output_names()
+            async for item in self._recognizer.stream(_speech_request(request), components):
+                sender.send(_speech_response([item], wanted))
+        except Exception as error:
+            sender.send(pb_utils.InferenceResponse(error=_error(error)))
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+def _speech_request(request: Any) -> SpeechRequest:
+    inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+    flags = request.flags() & (
+        pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
+        | pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+    )
+    return SpeechRequest(
+        wav=inputs.get("WAV"),
+        wav_lens=inputs.get("WAV_LENS"),
+        sample_rate=inputs.get("SAMPLE_RATE"),
+        audio=inputs.get("AUDIO"),
+        parameters=json.loads(request.parameters() or "{}"),
+        in_sequence=bool(flags or request.correlation_id()),
+    )
+
+
+def _speech_response(transcripts: Sequence[Transcript], wanted: Sequence[str]) -> Any:
+    """Return the answer's tensors; rows with fewer hypotheses than others are filled up."""
+    width = max(len(transcript.nbest) for transcript in transcripts)
+    texts = np.full((len(transcripts), width), b"", dtype=np.object_)
+    scores = np.full((len(transcripts), width), -np.inf, dtype=np.float32)
+    for row, transcript in enumerate(transcripts):
+        for rank, hypothesis in enumerate(transcript.nbest):
+            texts[row, rank] = hypothesis.text.encode()
+            scores[row, rank] = hypothesis.score
+    outputs = {"TRANSCRIPTS": texts, "SCORES": scores}
+    if "RESULT" in wanted:
+        results = [[transcript.to_json().encode()] for transcript in transcripts]
+        outputs["RESULT"] = np.array(results, dtype=np.object_)
+    return pb_utils.InferenceResponse(
+        [pb_utils.Tensor(name, array) for name, array in outputs.items() if name in wanted]
+    )
+
+
+class TritonComponents:
+    """The component models of this server, called in process on behalf of one request."""
+
+    def __init__(self, request: Any, sender: Any) -> None:
+        self._request = request
+        self._sender = sender
+
+    async def call(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Parameter],
+        timeout_s: float | None,
+    ) -> Mapping[str, Tensor]:
+        """See `conch.orchestrator.Components.call`; the wait is done by a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            None, self._call, model, inputs, wanted, parameters, timeout_s
+        )
+
+    def _call(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Parameter],
+        timeout_s: float | None,
+    ) -> Mapping[str, Tensor]:
+        if self._sender.is_cancelled():
+            raise RequestCancelledError(f"the client cancelled before {model} was called")
+        request = pb_utils.InferenceRequest(
+            model_name=model,
+            inputs=[_bls_input(name, value) for name, value in inputs.items()],
+            requested_output_names=list(wanted),
+            parameters=dict(parameters),
+            timeout=int(timeout_s * 1e6) if timeout_s else 0,
+            trace=self._request.trace(),
+        )
+        response = request.exec()
+        if response.has_error():
+            raise ComponentError(f"{model}: {response.error().message()}")
+        return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
+
+
+class TritonTensor:
+    """A component's output, which another component can take without a copy to the host."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def numpy(self) -> Array:
+        """See `conch.orchestrator.Tensor.numpy`."""
+        array: Array = _to_numpy(self.tensor)[0]
+        return array
+
+
+def _bls_input(name: str, value: Array | Tensor) -> Any:
+    if isinstance(value, TritonTensor):
+        if value.tensor.name() != name:
+            raise ValueError(f"{value.tensor.name()} cannot be sent as {name}")
+        return value.tensor
+    return pb_utils.Tensor(name, np.ascontiguousarray(value)[np.newaxis])

@@ -1,0 +1,67 @@
+"""A real `tritonserver` with both model repositories, started once for all server tests."""
+
+import csv
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import tritonclient.http as http
+from recordings import Recording
+
+from conch.server import ServerConfig, TritonServer
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[TritonServer]:
+    config = ServerConfig(model_repositories=(ROOT / "bls_models", ROOT / "component_models"))
+    with TritonServer(config) as running:
+        yield running
+
+
+@pytest.fixture
+def triton(server: TritonServer) -> Iterator[http.InferenceServerClient]:
+    """The plain client of Triton, for what Conch's own client would not send."""
+    client = http.InferenceServerClient(server.http_url, concurrency=8, network_timeout=300)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def executions(triton: http.InferenceServerClient) -> Callable[[str], tuple[int, int]]:
+    """Requests and executions that a model has counted so far."""
+
+    def counted(model: str) -> tuple[int, int]:
+        (stats,) = triton.get_inference_statistics(model)["model_stats"]
+        return stats["inference_stats"]["success"]["count"], stats["execution_count"]
+
+    return counted
+
+
+@pytest.fixture(scope="session")
+def speech_wav() -> Path:
+    """Ten seconds of a man reading, from the wheel useful-moonshine-onnx."""
+    spec = importlib.util.find_spec("moonshine_onnx")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "assets" / "beckett.wav"
+
+
+@pytest.fixture(scope="session")
+def recordings() -> list[Recording]:
+    """The utterances of tests/data with their references."""
+    with (DATA / "manifest.tsv").open() as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    return [Recording(DATA / row["path"], row["text"]) for row in rows]
+
+
+@pytest.fixture(scope="session")
+def waveform(speech_wav: Path) -> np.ndarray:
+    """`speech_wav` as FP32 [samples] at 16 kHz."""
+    samples, rate = soundfile.read(speech_wav, dtype="float32")
+    assert rate == 16_000
+    return samples

@@ -1,0 +1,139 @@
+"""Bad input gets a clear error, and the next request works."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import tritonclient.http as http
+from recordings import wer
+from tritonclient.utils import InferenceServerException
+
+pytestmark = pytest.mark.server
+
+SECOND = np.zeros((1, 16_000), np.float32)
+
+
+def flac(waveform: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, waveform, 16_000, format="FLAC")
+    return buffer.getvalue()
+
+
+def infer(triton: http.InferenceServerClient, parameters: dict[str, Any] | None = None, **tensors):
+    kinds = {np.dtype(np.float32): "FP32", np.dtype(np.int32): "INT32", np.dtype(object): "BYTES"}
+    inputs = []
+    for name, array in tensors.items():
+        inputs.append(http.InferInput(name, list(array.shape), kinds[array.dtype]))
+        inputs[-1].set_data_from_numpy(array)
+    return triton.infer("speech", inputs, parameters=parameters)
+
+
+def spoilt(value: float) -> np.ndarray:
+    wav = SECOND.copy()
+    wav[0, 8_000] = value
+    return wav
+
+
+def ints(value: int) -> np.ndarray:
+    return np.array([[value]], np.int32)
+
+
+def file(data: bytes) -> np.ndarray:
+    return np.array([[data]], dtype=object)
+
+
+CUT_FLAC = flac(np.random.default_rng(0).uniform(-0.5, 0.5, 80_000).astype(np.float32))[:60_000]
+
+BAD = {
+    "empty WAV": ({"WAV": np.zeros((1, 0), np.float32)}, {}, "WAV is empty"),
+    "NaN": ({"WAV": spoilt(np.nan)}, {}, "WAV has samples that are NaN or infinite"),
+    "infinity": ({"WAV": spoilt(np.inf)}, {}, "WAV has samples that are NaN or infinite"),
+    "integer samples": ({"WAV": spoilt(20_000)}, {}, "samples are in [-1, 1]"),
+    "both": ({"WAV": SECOND, "AUDIO": file(flac(SECOND[0]))}, {}, "sent: both"),
+    "neither": ({"SAMPLE_RATE": ints(16_000)}, {}, "sent: neither"),
+    "WAV_LENS above": ({"WAV": SECOND, "WAV_LENS": ints(16_001)}, {}, "WAV (16000); sent: 16001"),
+    "WAV_LENS zero": ({"WAV": SECOND, "WAV_LENS": ints(0)}, {}, "WAV (16000); sent: 0"),
+    "WAV_LENS negative": ({"WAV": SECOND, "WAV_LENS": ints(-1)}, {}, "WAV (16000); sent: -1"),
+    "rate 0": ({"WAV": SECOND, "SAMPLE_RATE": ints(0)}, {}, "4000 to 192000 Hz; sent: 0"),
+    "rate negative": ({"WAV": SECOND, "SAMPLE_RATE": ints(-8000)}, {}, "Hz; sent: -8000"),
+    "rate absurd": ({"WAV": SECOND, "SAMPLE_RATE": ints(10**9)}, {}, "Hz; sent: 1000000000"),
+    "text file": ({"AUDIO": file(b"Dear server,\n" * 50)}, {}, "AUDIO cannot be decoded"),
+    "empty file": ({"AUDIO": file(b"")}, {}, "AUDIO cannot be decoded (0 bytes)"),
+    "truncated flac": ({"AUDIO": file(CUT_FLAC)}, {}, "AUDIO is "),
+    "unknown option": ({"WAV": SECOND}, {"nbset": 2}, "did you mean 'nbest'?"),
+    "nbest 0": ({"WAV": SECOND}, {"nbest": 0}, "integer from 1 to 32; sent: 0"),
+    "nbest above beam": ({"WAV": SECOND}, {"nbest": 9}, "at most beam_size (5); sent: 9"),
+    "lm_weight as text": ({"WAV": SECOND}, {"lm_weight": "1"}, "number from 0 to 10; sent: '1'"),
+    "bool as int": ({"WAV": SECOND}, {"rescore": 1}, "a bool (true or false); sent: 1"),
+    "mode": ({"WAV": SECOND}, {"mode": "warp"}, "one of auto, offline; sent: 'warp'"),
+    "row of a batch": (
+        {"WAV": np.concatenate([SECOND, spoilt(np.nan)])},
+        {},
+        "row 1 of 2: WAV has samples",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named_and_the_next_request_works(triton, waveform, case):
+    tensors, parameters, message = BAD[case]
+    with pytest.raises(InferenceServerException) as error:
+        infer(triton, parameters, **tensors)
+    assert message in error.value.message()
+    assert error.value.status() == "400"
+    answer = infer(triton, WAV=waveform[np.newaxis])
+    assert b"fail better" in answer.as_numpy("TRANSCRIPTS")[0, 0].lower()
+
+
+def test_a_wrong_type_or_shape_is_refused_by_triton(triton):
+    with pytest.raises(InferenceServerException, match="WAV"):
+        infer(triton, WAV=ints(5))
+    with pytest.raises(InferenceServerException, match="WAV_LENS"):
+        infer(triton, WAV=SECOND, WAV_LENS=np.array([[1, 2]], np.int32))
+
+
+def test_a_language_that_the_model_does_not_speak(triton, waveform):
+    with pytest.raises(InferenceServerException) as error:
+        infer(triton, {"language": "fr"}, WAV=waveform[np.newaxis])
+    assert "language" in error.value.message() and "fr" in error.value.message()
+
+
+@pytest.mark.parametrize(
+    "wav",
+    [
+        pytest.param(np.zeros((1, 160_000), np.float32), id="silence"),
+        pytest.param(np.full((1, 160), 0.9, np.float32), id="10 ms click"),
+        pytest.param(np.array([[0.5]], np.float32), id="one sample"),
+    ],
+)
+def test_audio_without_speech_is_an_empty_transcript(triton, wav):
+    answer = infer(triton, WAV=wav)
+    assert answer.as_numpy("TRANSCRIPTS").tolist() == [[b""]]
+    assert answer.as_numpy("SCORES").tolist() == [[0.0]]
+
+
+def test_ten_megabytes_of_noise_are_answered(triton):
+    noise = np.random.default_rng(1).uniform(-1, 1, 2_621_440).astype(np.float32)
+    answer = infer(triton, WAV=noise[np.newaxis])
+    assert len(answer.as_numpy("TRANSCRIPTS")[0, 0]) < 500
+
+
+def test_a_bad_request_in_a_crowd_fails_alone(triton, waveform):
+    good = [("WAV", waveform[np.newaxis])] * 8
+    bad = [("WAV", spoilt(np.nan))] * 4
+    pending = []
+    for name, array in [pair for both in zip(good, bad * 2, strict=True) for pair in both]:
+        item = http.InferInput(name, list(array.shape), "FP32")
+        item.set_data_from_numpy(array)
+        pending.append(triton.async_infer("speech", [item]))
+    outcomes = []
+    for request in pending:
+        try:
+            text = request.get_result().as_numpy("TRANSCRIPTS")[0, 0].decode()
+            outcomes.append(wer("fail better", text.lower().split("fail again")[-1]) == 0)
+        except InferenceServerException as error:
+            assert "NaN" in error.message()
+            outcomes.append("refused")
+    assert outcomes == [True, "refused"] * 8

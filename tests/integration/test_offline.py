@@ -1,0 +1,171 @@
+"""The offline road on a real server, with real speech."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import tritonclient.http as http
+from recordings import wer
+
+from conch.client import AsyncClient, Client
+
+pytestmark = pytest.mark.server
+
+BECKETT = (
+    "Ever tried ever failed, no matter, try again, fail again, fail better."
+)
+
+
+@pytest.fixture
+def client(server):
+    with Client(server.http_url) as connected:
+        yield connected
+
+
+@pytest.fixture(params=["http", "grpc"])
+def either_client(request, server):
+    url = server.http_url if request.param == "http" else f"grpc://{server.grpc_url}"
+    with Client(url) as connected:
+        yield connected
+
+
+def test_real_speech_is_transcribed(either_client, speech_wav):
+    transcript = either_client.transcribe(speech_wav)
+    assert wer(BECKETT, transcript.text) == 0
+    assert transcript.duration == pytest.approx(9.98, abs=0.05)
+    assert transcript.road == ("vad", "attention_encoder", "attention_decoder")
+    assert transcript.stages["attention_encoder"].calls == len(transcript.segments)
+
+
+def test_many_voices_are_transcribed(client, recordings):
+    reference = " ".join(recording.text for recording in recordings)
+    texts = " ".join(client.transcribe(recording.path).text for recording in recordings)
+    assert wer(reference, texts) < 0.08
+
+
+def test_a_waveform_and_its_file_give_the_same_text(client, speech_wav, waveform):
+    assert client.transcribe(waveform).text == client.transcribe(speech_wav).text
+
+
+def test_nbest_comes_with_descending_scores(client, speech_wav):
+    transcript = client.transcribe(speech_wav, nbest=4)
+    scores = [hypothesis.score for hypothesis in transcript.nbest]
+    assert len({hypothesis.text for hypothesis in transcript.nbest}) == len(scores) == 4
+    assert scores == sorted(scores, reverse=True)
+    assert all(score < 0 for score in scores)
+
+
+def test_rescoring_is_called_only_when_asked_and_shows_its_parts(client, recordings, executions):
+    path = recordings[0].path
+    before, _ = executions("rescorer")
+    plain = client.transcribe(path, nbest=5)
+    assert executions("rescorer")[0] == before
+    assert "rescorer" not in plain.road
+
+    scored = client.transcribe(path, nbest=5, rescore=True, lm_weight=0.7, word_bonus=1.0)
+    assert executions("rescorer")[0] == before + len(scored.segments)
+    assert scored.road[-1] == "rescorer"
+    totals = []
+    for item in scored.nbest:
+        total = item.am_score + 0.7 * item.lm_score + 1.0 * item.num_words
+        assert item.score == pytest.approx(total)
+        totals.append(item.score)
+    assert totals == sorted(totals, reverse=True)
+    assert {item.text for item in scored.nbest} == {item.text for item in plain.nbest}
+
+
+def test_a_heavy_language_model_changes_the_order(client, recordings):
+    """With the decoder's scores drowned, the order is the language model's own."""
+    changed = 0
+    for recording in recordings:
+        scored = client.transcribe(
+            recording.path, nbest=5, rescore=True, lm_weight=10.0, word_bonus=0.0
+        )
+        plain = client.transcribe(recording.path, nbest=5)
+        changed += scored.text != plain.text
+    assert changed >= 1
+
+
+def test_words_have_times_and_confidence(client, speech_wav):
+    transcript = client.transcribe(speech_wav, word_timestamps=True)
+    words = transcript.words
+    assert " ".join(word.text for word in words) == transcript.text
+    starts = [word.start for word in words]
+    assert starts == sorted(starts)
+    for word in words:
+        assert 0 <= word.start <= word.end <= transcript.duration
+        assert 0 < word.confidence <= 1
+
+
+def test_rows_of_a_client_batch_are_answered_row_by_row(client, recordings):
+    waveforms = [recording.waveform() for recording in recordings[:4]]
+    together = client.transcribe_batch(waveforms)
+    apart = [client.transcribe(waveform) for waveform in waveforms]
+    assert [row.text for row in together] == [row.text for row in apart]
+    assert [row.duration for row in together] == [row.duration for row in apart]
+
+
+def test_requests_in_flight_share_executions_and_keep_their_answers(
+    server, client, recordings, executions
+):
+    expected = [client.transcribe(recording.path).text for recording in recordings]
+    requests_before, executions_before = executions("attention_decoder")
+
+    async def all_at_once() -> list[str]:
+        async with AsyncClient(f"grpc://{server.grpc_url}") as many:
+            jobs = [many.transcribe(recording.path) for recording in recordings * 4]
+            return [transcript.text for transcript in await asyncio.gather(*jobs)]
+
+    texts = asyncio.run(all_at_once())
+    requests, batches = executions("attention_decoder")
+    assert batches - executions_before < requests - requests_before
+    same = sum(text == want for text, want in zip(texts, expected * 4, strict=True))
+    assert same >= len(texts) * 0.9, "batching may break a tie between hypotheses, no more"
+
+
+def test_long_audio_comes_back_in_order_on_its_own_clock(client, recordings):
+    pause = np.zeros(3 * 16_000, np.float32)
+    pieces, starts, at = [], [], 0
+    for recording in recordings * 4:
+        pieces += [pause, recording.waveform()]
+        starts.append((at + len(pause)) / 16_000)
+        at += len(pieces[-1]) + len(pause)
+    transcript = client.transcribe(np.concatenate(pieces))
+    reference = " ".join(recording.text for recording in recordings * 4)
+    assert wer(reference, transcript.text) < 0.08
+    assert transcript.duration == pytest.approx(at / 16_000, abs=0.01)
+    bounds = [edge for segment in transcript.segments for edge in (segment.start, segment.end)]
+    assert bounds == sorted(bounds)
+    for start in starts:
+        assert any(abs(segment.start - start) < 0.7 for segment in transcript.segments)
+
+
+def test_other_sample_rates_and_channels(client, speech_wav, waveform, tmp_path):
+    import soundfile
+    import soxr
+
+    phone = soxr.resample(waveform, 16_000, 8_000)
+    assert wer(BECKETT, client.transcribe(phone, sample_rate=8_000).text) <= 0.1
+    studio = soxr.resample(waveform, 16_000, 44_100)
+    stereo = tmp_path / "stereo.flac"
+    soundfile.write(stereo, np.stack([studio, studio], axis=1), 44_100)
+    assert wer(BECKETT, client.transcribe(stereo).text) == 0
+
+
+def test_clients_of_the_ecosystem_work_unchanged(triton, waveform):
+    """As WeNet's and sherpa's clients do: padded WAV, WAV_LENS, TRANSCRIPTS alone."""
+    padded = np.zeros((1, len(waveform) + 16_000 * 5), np.float32)
+    padded[0, : len(waveform)] = waveform
+    inputs = [
+        http.InferInput("WAV", list(padded.shape), "FP32"),
+        http.InferInput("WAV_LENS", [1, 1], "INT32"),
+    ]
+    inputs[0].set_data_from_numpy(padded)
+    inputs[1].set_data_from_numpy(np.array([[len(waveform)]], np.int32))
+    answer = triton.infer(
+        "speech", inputs, request_id="10086", outputs=[http.InferRequestedOutput("TRANSCRIPTS")]
+    )
+    batch = answer.as_numpy("TRANSCRIPTS")
+    assert len(batch) == 1
+    assert wer(BECKETT, batch[0][0].decode()) == 0
+    assert answer.as_numpy("SCORES") is None

@@ -1,0 +1,270 @@
+import asyncio
+
+import numpy as np
+import pytest
+from plain_components import PlainComponents
+
+from conch.errors import (
+    AudioError,
+    ComponentError,
+    DeadlineError,
+    InvalidRequestError,
+    OptionError,
+    OverloadedError,
+)
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+
+RATE = 16_000
+
+
+def speech(*levels: float, seconds: float = 1.0, pause: float = 3.0) -> np.ndarray:
+    """Utterances, each of one level, with pauses too long to share a segment."""
+    silence = np.zeros(int(pause * RATE), np.float32)
+    parts = [np.full(int(seconds * RATE), level, np.float32) for level in levels]
+    return np.concatenate([part for level in parts for part in (silence, level)] + [silence])
+
+
+def recognize(components, request, **limits):
+    recognizer = Recognizer(OrchestratorConfig(**limits))
+    return asyncio.run(recognizer.recognize(request, components))
+
+
+def one(wav: np.ndarray, **parameters) -> SpeechRequest:
+    return SpeechRequest(wav=wav[np.newaxis], parameters=parameters)
+
+
+def test_segments_come_in_order_of_time_on_the_audios_clock():
+    (transcript,) = recognize(PlainComponents(), one(speech(0.1, 0.2, 0.3)))
+    assert transcript.text == "spoken 0.10 0 spoken 0.20 0 spoken 0.30 0"
+    assert [round(segment.start) for segment in transcript.segments] == [3, 7, 11]
+    assert transcript.duration == 15.0
+    assert transcript.nbest[0].score == -3.0
+
+
+def test_all_segments_are_in_flight_at_once():
+    components = PlainComponents()
+    everyone_is_here = asyncio.Event()
+
+    async def wait_for_all(model):
+        if model == "attention_encoder":
+            if components.calls.count("attention_encoder") == 5:
+                everyone_is_here.set()
+            await asyncio.wait_for(everyone_is_here.wait(), 10)
+
+    components.before = wait_for_all
+    (transcript,) = recognize(components, one(speech(0.1, 0.2, 0.3, 0.4, 0.5)))
+    assert components.most_in_flight == 5
+    assert len(transcript.segments) == 5
+
+
+def test_no_more_segments_are_in_flight_than_the_limit():
+    components = PlainComponents()
+    (transcript,) = recognize(components, one(speech(*[0.5] * 20)), max_segments_in_flight=3)
+    assert components.most_in_flight <= 3
+    assert len(transcript.segments) == 20
+
+
+def test_silence_calls_the_vad_alone():
+    components = PlainComponents()
+    (transcript,) = recognize(components, one(np.zeros(5 * RATE, np.float32)))
+    assert transcript.text == ""
+    assert transcript.segments == ()
+    assert components.calls == ["vad"]
+    assert transcript.road == ("vad",)
+
+
+def test_without_vad_everything_is_decoded_and_the_vad_not_called():
+    components = PlainComponents()
+    (transcript,) = recognize(components, one(speech(0.1, 0.2), vad=False, max_segment_s=30.0))
+    assert components.calls == ["attention_encoder", "attention_decoder"]
+    assert transcript.segments[0].start == 0
+    assert transcript.segments[0].end == transcript.duration
+
+
+def test_long_audio_carries_the_vads_state_from_block_to_block():
+    components = PlainComponents()
+    states = []
+
+    async def note(model):
+        if model == "vad":
+            states.append(model)
+
+    components.before = note
+    (transcript,) = recognize(components, one(speech(*[0.3] * 30, seconds=2, pause=3)))
+    assert len(states) == 5
+    assert len(transcript.segments) == 30
+
+
+def test_the_rescorer_is_called_only_where_the_request_asks():
+    plain, scored = PlainComponents(), PlainComponents()
+    (without,) = recognize(plain, one(speech(0.1), nbest=3))
+    (with_lm,) = recognize(scored, one(speech(0.1), nbest=3, rescore=True, lm_weight=1.0))
+    assert "rescorer" not in plain.calls
+    assert scored.calls.count("rescorer") == 1
+    assert [item.text[-1] for item in without.nbest] == ["0", "1", "2"]
+    assert [item.text[-1] for item in with_lm.nbest] == ["4", "3", "2"]
+    for item in with_lm.nbest:
+        assert item.score == item.am_score + 1.0 * item.lm_score + 0.5 * item.num_words
+
+
+def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():
+    components = PlainComponents()
+    recognize(components, one(speech(0.1), beam_size=7, rescore=True))
+    sent = components.parameters[components.calls.index("attention_decoder")]
+    assert (sent["nbest"], sent["beam_size"]) == (7, 7)
+
+
+def test_words_are_those_of_the_best_text_on_the_audios_clock():
+    (transcript,) = recognize(PlainComponents(), one(speech(0.1), word_timestamps=True))
+    assert [word.text for word in transcript.words] == ["spoken", "0.10", "0"]
+    assert transcript.words[0].start == transcript.segments[0].start
+
+
+def test_rows_are_answered_row_by_row():
+    wav = np.stack([speech(0.1, 0.2), np.pad(speech(0.3), (0, 4 * RATE))])
+    lens = np.array([[wav.shape[1]], [len(speech(0.3))]], np.int32)
+    first, second = recognize(PlainComponents(), SpeechRequest(wav=wav, wav_lens=lens))
+    assert first.text == "spoken 0.10 0 spoken 0.20 0"
+    assert second.text == "spoken 0.30 0"
+    assert (first.duration, second.duration) == (11.0, 7.0)
+    assert first.stages["attention_encoder"].calls == 2
+    assert second.stages["attention_encoder"].calls == 1
+
+
+def test_a_deadline_ends_the_request_at_once_and_no_call_follows():
+    components = PlainComponents()
+
+    async def hang(model):
+        await asyncio.sleep(3600 if model == "attention_encoder" else 0)
+
+    components.before = hang
+    with pytest.raises(DeadlineError, match="deadline_ms of 100 ran out in attention_encoder"):
+        recognize(components, one(speech(0.1), deadline_ms=100))
+    assert components.calls == ["vad", "attention_encoder"]
+
+
+def test_what_is_left_of_the_deadline_goes_with_every_call():
+    components = PlainComponents()
+    recognize(components, one(speech(0.1), deadline_ms=60_000))
+    assert len(components.timeouts_s) == 3
+    assert all(0 < timeout <= 60 for timeout in components.timeouts_s)
+    assert components.timeouts_s == sorted(components.timeouts_s, reverse=True)
+
+
+def test_one_failing_segment_fails_the_request_and_stops_the_others():
+    components = PlainComponents()
+    components.failing = "attention_decoder"
+    with pytest.raises(ComponentError, match="attention_decoder: out of order"):
+        recognize(components, one(speech(0.1, 0.2, 0.3)))
+    assert components.in_flight == 0
+
+
+def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
+    components = PlainComponents()
+    recognizer = Recognizer(OrchestratorConfig(max_requests_in_flight=2))
+
+    async def three_at_once():
+        requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
+        answers = await asyncio.gather(*requests, return_exceptions=True)
+        return answers, await recognizer.recognize(one(speech(0.1)), components)
+
+    (first, second, third), later = asyncio.run(three_at_once())
+    assert isinstance(third, OverloadedError)
+    assert "max_requests_in_flight" in str(third)
+    assert first[0].text == second[0].text == later[0].text == "spoken 0.10 0"
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind", "message"),
+    [
+        (SpeechRequest(), AudioError, "send WAV (samples) or AUDIO"),
+        (
+            SpeechRequest(
+                wav=np.zeros((1, 1), np.float32), audio=np.array([[b"x"]], dtype=object)
+            ),
+            AudioError,
+            "send WAV (samples) or AUDIO (an encoded file); sent: both",
+        ),
+        (
+            SpeechRequest(
+                audio=np.array([[b"x"]], dtype=object), sample_rate=np.array([[8000]], np.int32)
+            ),
+            AudioError,
+            "WAV_LENS and SAMPLE_RATE go with WAV",
+        ),
+        (
+            SpeechRequest(
+                wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[6]], np.int32)
+            ),
+            AudioError,
+            "WAV_LENS takes 1 to the samples in WAV (5); sent: 6",
+        ),
+        (
+            SpeechRequest(
+                wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[0]], np.int32)
+            ),
+            AudioError,
+            "WAV_LENS takes 1 to the samples in WAV (5); sent: 0",
+        ),
+        (one(speech(0.1), colour="red"), OptionError, "unknown option 'colour'"),
+        (
+            SpeechRequest(wav=speech(0.1)[np.newaxis], in_sequence=True),
+            InvalidRequestError,
+            "the request carries a sequence id",
+        ),
+    ],
+)
+def test_a_bad_request_makes_no_call(request_, kind, message):
+    components = PlainComponents()
+    with pytest.raises(kind) as error:
+        recognize(components, request_)
+    assert str(error.value).startswith(message)
+    assert components.calls == []
+
+
+def test_an_error_in_a_batch_names_its_row():
+    wav = np.stack([speech(0.1), speech(0.2)])
+    request = SpeechRequest(wav=wav, wav_lens=np.array([[100], [-5]], np.int32))
+    with pytest.raises(AudioError, match="row 1 of 2: WAV_LENS takes 1 to"):
+        recognize(PlainComponents(), request)
+
+
+def test_a_stream_yields_each_segment_before_the_next_is_known():
+    components = PlainComponents()
+    first_is_out = asyncio.Event()
+
+    async def hold_the_second(model):
+        if components.calls.count("attention_encoder") > 1:
+            await asyncio.wait_for(first_is_out.wait(), 10)
+
+    components.before = hold_the_second
+
+    async def texts() -> list[str]:
+        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1))
+        found = []
+        async for transcript in recognizer.stream(one(speech(0.1, 0.2)), components):
+            found.append(transcript.text)
+            first_is_out.set()
+        return found
+
+    assert asyncio.run(texts()) == ["spoken 0.10 0", "spoken 0.20 0"]
+
+
+def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
+    components = PlainComponents()
+
+    async def hang(model):
+        await asyncio.sleep(3600 if components.calls.count("attention_encoder") > 1 else 0)
+
+    components.before = hang
+
+    async def texts() -> list[str]:
+        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1))
+        found = []
+        with pytest.raises(DeadlineError):
+            request = one(speech(0.1, 0.2), deadline_ms=300)
+            async for transcript in recognizer.stream(request, components):
+                found.append(transcript.text)
+        return found
+
+    assert asyncio.run(texts()) == ["spoken 0.10 0"]

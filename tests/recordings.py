@@ -1,0 +1,27 @@
+"""Recordings with references, and how far a text is from its reference."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import soundfile
+from whisper_normalizer.english import EnglishTextNormalizer
+
+_normalized = EnglishTextNormalizer()
+
+
+@dataclass(frozen=True)
+class Recording:
+    path: Path
+    text: str
+
+    def waveform(self) -> np.ndarray:
+        samples, rate = soundfile.read(self.path, dtype="float32")
+        assert rate == 16_000
+        return samples
+
+
+def wer(reference: str, hypothesis: str) -> float:
+    """Word error rate after the Whisper English normaliser, as a fraction."""
+    return jiwer.wer(_normalized(reference), _normalized(hypothesis))

@@ -1,0 +1,167 @@
+import json
+import random
+import re
+
+import pytest
+
+from conch.formats import (
+    MAX_CUE_S,
+    MAX_LINE_CHARS,
+    MAX_LINES,
+    MAX_PAUSE_S,
+    Cue,
+    cues,
+    to_json,
+    to_srt,
+    to_text,
+    to_webvtt,
+)
+from conch.result import Hypothesis, Segment, Transcript, Word
+
+
+def transcript(*segments: Segment) -> Transcript:
+    text = " ".join(segment.text for segment in segments)
+    return Transcript(
+        nbest=(Hypothesis(text, -1.0, -1.0),),
+        segments=segments,
+        duration=segments[-1].end if segments else 0.0,
+        road=("vad",),
+        stages={},
+    )
+
+
+def spoken(text: str, start: float = 0.0, word_s: float = 0.3) -> Segment:
+    """A segment whose words follow each other without a pause."""
+    texts = text.split()
+    words = tuple(
+        Word(item, start + i * word_s, start + (i + 1) * word_s, 0.9)
+        for i, item in enumerate(texts)
+    )
+    return Segment(start, start + len(texts) * word_s, (Hypothesis(text, -1, -1),), words)
+
+
+def silent(text: str, start: float, end: float) -> Segment:
+    """A segment without word times."""
+    return Segment(start, end, (Hypothesis(text, -1, -1),))
+
+
+def test_text_is_the_best_hypothesis_on_a_line() -> None:
+    assert to_text(transcript(spoken("Hello there."))) == "Hello there.\n"
+    assert to_text(transcript()) == "\n"
+
+
+def test_json_is_one_line_that_reads_back() -> None:
+    original = transcript(spoken("Grüße, “world”."))
+    text = to_json(original, file="a.wav")
+    assert text.count("\n") == 1
+    assert list(json.loads(text))[:2] == ["file", "text"]
+    assert "Grüße" in text
+    assert Transcript.from_json(text) == original
+
+
+def test_srt() -> None:
+    assert to_srt(transcript(spoken("Hello there."), silent("And --> bye.", 3599.9996, 360001.5))) == (
+        "1\n00:00:00,000 --> 00:00:00,600\nHello there.\n\n"
+        "2\n01:00:00,000 --> 100:00:01,500\nAnd -> bye.\n\n"
+    )
+
+
+def test_webvtt_escapes_what_would_be_markup() -> None:
+    assert to_webvtt(transcript(spoken('R&D <i> --> "x"'))) == (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.200\n" 'R&amp;D &lt;i&gt; --&gt; "x"\n\n'
+    )
+
+
+def test_no_speech() -> None:
+    assert to_srt(transcript()) == ""
+    assert to_webvtt(transcript(silent("  ", 0, 1))) == "WEBVTT\n\n"
+
+
+def test_a_segment_without_word_times_is_one_cue() -> None:
+    text = "word " * 40
+    assert [(cue.start_ms, cue.end_ms) for cue in cues(transcript(silent(text, 1.5, 20)))] == [
+        (1500, 20000)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "This is a sentence. And this is another.",
+            ["This is a sentence.", "And this is another."],
+            id="sentence",
+        ),
+        pytest.param("Yes. No. Maybe.", ["Yes. No. Maybe."], id="short sentences share a cue"),
+        pytest.param(
+            "one two three four five six seven eight nine ten eleven twelve, "
+            "thirteen fourteen fifteen sixteen",
+            [
+                "one two three four five six seven eight nine ten eleven twelve,",
+                "thirteen fourteen fifteen sixteen",
+            ],
+            id="clause",
+        ),
+    ],
+)
+def test_cues_end_at_punctuation(text: str, expected: list[str]) -> None:
+    found = cues(transcript(spoken(text, word_s=0.25)))
+    assert [" ".join(cue.lines) for cue in found] == expected
+
+
+def test_a_pause_ends_a_cue() -> None:
+    first, second = spoken("one two"), spoken("three", start=0.6 + MAX_PAUSE_S + 0.01)
+    segment = Segment(0, 3, (Hypothesis("one two three", -1, -1),), first.words + second.words)
+    assert [cue.lines for cue in cues(transcript(segment))] == [("one two",), ("three",)]
+
+
+def random_transcript(rng: random.Random) -> Transcript:
+    """Words of all lengths and times that are sometimes impossible, as alignments can be."""
+    clock, segments = 0.0, []
+    for _ in range(rng.randint(0, 6)):
+        words = []
+        for _ in range(rng.randint(0, 60)):
+            text = "x" * rng.choice([1, 2, 3, 5, 8, 13, 21, 60]) + rng.choice(["", "", ",", ".", "?"])
+            length = rng.choice([0.0, 0.1, 0.2, 0.5, 3.0, 12.0])
+            words.append(Word(text, clock + rng.uniform(-0.2, 0.1), clock + length, 0.5))
+            clock += length + rng.choice([0.0, 0.0, 0.3, 2.0])
+        text = " ".join(word.text for word in words)
+        start = words[0].start if words else clock
+        segments.append(Segment(start, clock, (Hypothesis(text, -1, -1),), tuple(words)))
+    return transcript(*segments)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_properties_of_cues(seed: int) -> None:
+    spoken_words = random_transcript(random.Random(seed))
+    found = cues(spoken_words)
+
+    shown = [word for cue in found for line in cue.lines for word in line.split()]
+    assert shown == [word.text for word in spoken_words.words]
+    assert all(0 <= cue.start_ms < cue.end_ms for cue in found)
+    assert all(cue.end_ms - cue.start_ms <= MAX_CUE_S * 1000 + 1 for cue in found)
+    assert all(a.end_ms <= b.start_ms for a, b in zip(found, found[1:], strict=False))
+    assert all(len(cue.lines) <= MAX_LINES for cue in found)
+    assert all(
+        len(line) <= MAX_LINE_CHARS or " " not in line for cue in found for line in cue.lines
+    )
+
+
+TIMES = re.compile(r"(\d{2,}):(\d\d):(\d\d)[,.](\d{3}) --> (\d{2,}):(\d\d):(\d\d)[,.](\d{3})")
+
+
+def milliseconds(hours: str, minutes: str, seconds: str, ms: str) -> int:
+    return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1000 + int(ms)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("write", [to_srt, to_webvtt])
+def test_written_times_are_the_cues(write, seed: int) -> None:  # type: ignore[no-untyped-def]
+    original = random_transcript(random.Random(1000 + seed))
+    read = [
+        Cue(milliseconds(*match.groups()[:4]), milliseconds(*match.groups()[4:]), ())
+        for match in TIMES.finditer(write(original))
+    ]
+    assert [(cue.start_ms, cue.end_ms) for cue in read] == [
+        (cue.start_ms, cue.end_ms) for cue in cues(original)
+    ]

@@ -1,0 +1,78 @@
+"""Every config.pbtxt, held against Triton's own schema and against the code that it feeds."""
+
+import re
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+ROOT = Path(__file__).parents[1]
+BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
+COMPONENTS = sorted((ROOT / "component_models").glob("*/config.pbtxt"))
+CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
+
+TYPES = {"TYPE_STRING": "BYTES"}
+
+
+def parsed(path: Path) -> model_config_pb2.ModelConfig:
+    return text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+
+
+def tensors(specs) -> dict[str, str]:
+    names = {item.name: model_config_pb2.DataType.Name(item.data_type) for item in specs}
+    return {name: TYPES.get(kind, kind.removeprefix("TYPE_")) for name, kind in names.items()}
+
+
+def contract(role: str, direction: str) -> dict[str, str]:
+    """The tensors that component_models/README.md promises for a role."""
+    section = re.split(r"^## ", CONTRACTS, flags=re.M)
+    (text,) = [part for part in section if part.startswith(f"{role}:")]
+    found = {}
+    for line in re.findall(rf"^\| {direction} (.*)$", text, flags=re.M):
+        names, kind = line.split("|")[:2]
+        for name in re.findall(r"`(\w+)`", names):
+            found[name] = kind.split()[0]
+    return found
+
+
+def by_name(path: Path) -> str:
+    return path.parent.name
+
+
+@pytest.mark.parametrize("path", BLS + COMPONENTS, ids=by_name)
+def test_config_parses_and_names_its_backend(path):
+    config = parsed(path)
+    assert config.backend == "python"
+    assert not config.name, "the folder names the model"
+    assert (path.parent / "1" / "model.py").is_file()
+
+
+@pytest.mark.parametrize("path", COMPONENTS, ids=by_name)
+def test_a_component_keeps_the_contract_of_its_role(path):
+    config = parsed(path)
+    assert tensors(config.input) == contract(path.parent.name, "in")
+    assert tensors(config.output) == contract(path.parent.name, "out")
+
+
+@pytest.mark.parametrize("path", COMPONENTS, ids=by_name)
+def test_a_component_batches_and_lets_a_deadline_drop_what_waits(path):
+    config = parsed(path)
+    assert config.max_batch_size > 1
+    policy = config.dynamic_batching.default_queue_policy
+    assert policy.allow_timeout_override
+    # Triton honours a request's own queue time only where it is below a default.
+    assert policy.default_timeout_microseconds >= 600_000_000
+
+
+@pytest.mark.parametrize("path", BLS + COMPONENTS, ids=by_name)
+def test_a_model_is_an_adapter(path):
+    lines = (path.parent / "1" / "model.py").read_text().splitlines()
+    assert len(lines) <= 40
+
+
+@pytest.mark.parametrize("folder", ["bls_models", "component_models"])
+def test_a_repository_holds_models_alone(folder):
+    """Triton takes every folder of a repository for a model."""
+    folders = [path for path in (ROOT / folder).iterdir() if path.is_dir()]
+    assert [path.name for path in folders if not (path / "config.pbtxt").is_file()] == []

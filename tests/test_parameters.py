@@ -1,0 +1,57 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from conch.errors import ConfigError
+from conch.parameters import read_parameters
+
+
+@dataclass(frozen=True)
+class Config:
+    beam: int = 5
+    weight: float = 0.5
+    fast: bool = False
+    path: str = ""
+    device: str = "cpu"
+
+
+def args(kind: str = "KIND_CPU", **parameters: str) -> dict[str, str]:
+    block = {key: {"string_value": value} for key, value in parameters.items()}
+    return {
+        "model_config": json.dumps({"parameters": block}),
+        "model_instance_kind": kind,
+        "model_instance_device_id": "0",
+    }
+
+
+def test_absent_parameters_keep_their_defaults():
+    assert read_parameters(Config, args()) == Config()
+
+
+def test_values_are_converted_to_the_types_of_their_fields():
+    config = read_parameters(Config, args(beam="8", weight="1", fast="true", path="/models/tiny"))
+    assert config == Config(beam=8, weight=1.0, fast=True, path="/models/tiny")
+
+
+def test_the_device_follows_the_instance_group_unless_set():
+    assert read_parameters(Config, args("KIND_GPU")).device == "cuda"
+    assert read_parameters(Config, args("KIND_GPU", device="cpu")).device == "cpu"
+
+
+def test_keys_of_tritons_own_are_left_alone():
+    assert read_parameters(Config, args(EXECUTION_ENV_PATH="env.tar.gz")) == Config()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"beams": "5"}, "parameter 'beams' is not known to Config; it has beam, weight"),
+        ({"beam": "five"}, "parameter 'beam' takes int; it is 'five'"),
+        ({"fast": "yes"}, "parameter 'fast' takes bool; it is 'yes'"),
+    ],
+)
+def test_a_wrong_parameter_is_named(parameters, message):
+    with pytest.raises(ConfigError) as error:
+        read_parameters(Config, args(**parameters))
+    assert str(error.value).startswith(message)

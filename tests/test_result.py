@@ -1,0 +1,30 @@
+import json
+
+from conch.result import Hypothesis, Segment, Stage, Transcript, Word
+
+WORDS = (Word("good", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8))
+BEST = Hypothesis("good day", -0.5, -1.0, -9.0, 2)
+TRANSCRIPT = Transcript(
+    nbest=(BEST, Hypothesis("good dé", -1.5, -1.5)),
+    segments=(Segment(0.0, 1.0, (BEST,), WORDS),),
+    duration=2.0,
+    road=("vad", "attention_encoder"),
+    stages={"vad": Stage(1, 2.5), "total": Stage(1, 3.0)},
+)
+
+
+def test_json_and_back_is_the_same():
+    assert Transcript.from_json(TRANSCRIPT.to_json()) == TRANSCRIPT
+
+
+def test_keys_of_a_newer_server_are_ignored():
+    data = json.loads(TRANSCRIPT.to_json())
+    data["nbest"][0]["tone"] = "calm"
+    data["weather"] = "fair"
+    assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
+
+
+def test_views():
+    assert TRANSCRIPT.text == "good day"
+    assert TRANSCRIPT.words == WORDS
+    assert TRANSCRIPT.segments[0].text == "good day"
