@@ -1,0 +1,176 @@
+"""Deadlines, cancellation, limits, and components that fail or die."""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import tritonclient.grpc as grpc
+import tritonclient.http as http
+
+from conch.client import Client
+from conch.errors import ComponentError, DeadlineError, InvalidRequestError, OverloadedError
+from conch.server import ServerConfig, TritonServer
+
+pytestmark = pytest.mark.server
+
+ROOT = Path(__file__).parents[2]
+
+BROKEN_RESCORER = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        error = pb_utils.TritonError("the language model is out of order")
+        return [pb_utils.InferenceResponse(error=error) for _ in requests]
+"""
+
+
+@pytest.fixture(scope="module")
+def small_server(tmp_path_factory) -> TritonServer:
+    """A server of tight limits whose rescorer always fails."""
+    folder = tmp_path_factory.mktemp("repositories")
+    for name in ("bls_models", "component_models"):
+        shutil.copytree(ROOT / name, folder / name)
+    config = folder / "bls_models" / "speech" / "config.pbtxt"
+    text = config.read_text()
+    for key, value in {"max_requests_in_flight": "2", "max_audio_s": "60"}.items():
+        before = text
+        text = text.replace(
+            f'"{key}" value {{ string_value: "{default_of(key, text)}"',
+            f'"{key}" value {{ string_value: "{value}"',
+        )
+        assert text != before
+    config.write_text(text)
+    (folder / "component_models" / "rescorer" / "1" / "model.py").write_text(BROKEN_RESCORER)
+    repositories = (folder / "bls_models", folder / "component_models")
+    with TritonServer(ServerConfig(model_repositories=repositories)) as running:
+        yield running
+
+
+def default_of(key: str, text: str) -> str:
+    return text.split(f'"{key}" value {{ string_value: "')[1].split('"')[0]
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
+    give_up = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < give_up, "the condition did not come true in time"
+        threading.Event().wait(0.01)
+
+
+def test_a_deadline_is_kept_and_no_call_follows(server, waveform, executions):
+    with Client(server.http_url) as client:
+        client.transcribe(waveform)
+        before = executions("attention_decoder")[0]
+        with pytest.raises(DeadlineError, match="deadline_ms of 20 ran out"):
+            client.transcribe(waveform, deadline_ms=20)
+        # The encoder's queue is served in order: behind this request nothing of the late one waits.
+        client.transcribe(waveform)
+        assert executions("attention_decoder")[0] == before + 1
+
+
+def test_a_generous_deadline_changes_nothing(server, waveform):
+    with Client(server.http_url) as client:
+        expected = client.transcribe(waveform).text
+        assert client.transcribe(waveform, deadline_ms=60_000).text == expected
+
+
+def test_a_cancelled_grpc_request_makes_no_further_call(server, waveform, executions):
+    pause = np.zeros(4 * 16_000, np.float32)
+    long = np.concatenate([waveform, pause] * 60)[np.newaxis]
+    before = executions("attention_encoder")[0]
+    item = grpc.InferInput("WAV", list(long.shape), "FP32")
+    item.set_data_from_numpy(long)
+    errors: list[Exception | None] = []
+    with grpc.InferenceServerClient(server.grpc_url) as client:
+        call = client.async_infer("speech", [item], lambda result, error: errors.append(error))
+        wait_until(lambda: executions("attention_encoder")[0] > before)
+        call.cancel()
+        wait_until(lambda: bool(errors))
+    assert "CANCELLED" in str(errors[0])
+    with Client(server.http_url) as client:
+        client.transcribe(waveform)
+    made = executions("attention_encoder")[0] - before
+    assert made < 60, "as many segments as were in flight, not those of the whole recording"
+
+
+def test_too_many_requests_are_refused_and_the_admitted_ones_answered(small_server, waveform):
+    with http.InferenceServerClient(small_server.http_url, concurrency=12) as client:
+        pending = []
+        for _ in range(12):
+            item = http.InferInput("WAV", [1, len(waveform)], "FP32")
+            item.set_data_from_numpy(waveform[np.newaxis])
+            pending.append(client.async_infer("speech", [item]))
+        texts, refusals = [], []
+        for request in pending:
+            try:
+                texts.append(request.get_result().as_numpy("TRANSCRIPTS")[0, 0])
+            except Exception as error:
+                refusals.append(str(error))
+    assert len(texts) >= 2
+    assert refusals
+    assert all("max_requests_in_flight" in refusal for refusal in refusals)
+    assert all(b"fail better" in text.lower() for text in texts)
+
+
+def test_too_long_audio_is_refused(small_server):
+    with Client(small_server.http_url) as client:
+        silence = np.zeros(61 * 16_000, np.float32)
+        with pytest.raises(InvalidRequestError, match=r"61\.0 s long; this server takes at most 60"):
+            client.transcribe(silence)
+
+
+def test_a_refusal_is_an_overload_to_the_client(small_server, waveform):
+    with Client(f"grpc://{small_server.grpc_url}") as client:
+        outcomes: list[object] = []
+
+        def ask() -> None:
+            try:
+                outcomes.append(client.transcribe(waveform).text)
+            except OverloadedError as error:
+                outcomes.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(outcomes) == 10
+    assert any(isinstance(outcome, OverloadedError) for outcome in outcomes)
+
+
+def test_a_failing_component_fails_the_requests_that_need_it(small_server, waveform):
+    with Client(small_server.http_url) as client:
+        with pytest.raises(ComponentError, match="rescorer: the language model is out of order"):
+            client.transcribe(waveform, rescore=True)
+        assert "fail better" in client.transcribe(waveform).text.lower()
+
+
+def test_a_killed_component_fails_its_requests_and_comes_back(small_server, waveform):
+    """Triton starts a stub that died anew; until then requests get an error, not a hang."""
+    server_process = psutil.Process(small_server.pid)
+    stubs = [
+        child
+        for child in server_process.children(recursive=True)
+        if any("attention_decoder" in part for part in child.cmdline())
+    ]
+    assert stubs
+    os.kill(stubs[0].pid, signal.SIGKILL)
+
+    def answered() -> bool:
+        with Client(small_server.http_url) as client:
+            try:
+                return "fail better" in client.transcribe(waveform, deadline_ms=20_000).text.lower()
+            except (ComponentError, DeadlineError):
+                return False
+
+    wait_until(answered)
+    assert server_process.is_running()
