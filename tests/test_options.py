@@ -23,6 +23,10 @@ def test_numbers_become_the_type_of_their_option():
         ({"nbest": 2.0}, "option 'nbest' takes an integer from 1 to 32; sent: 2.0"),
         ({"nbest": True}, "option 'nbest' takes an integer from 1 to 32; sent: True"),
         ({"nbest": 6}, "option 'nbest' takes at most beam_size (5); sent: 6"),
+        (
+            {"max_segment_s": 2, "vad_pad_ms": 1000},
+            "option 'max_segment_s' takes at least four times vad_pad_ms (1000 ms); sent: 2",
+        ),
         ({"lm_weight": "0.5"}, "option 'lm_weight' takes a number from 0 to 10; sent: '0.5'"),
         ({"lm_weight": float("nan")}, "option 'lm_weight' takes a number from 0 to 10; sent: nan"),
         ({"rescore": 1}, "option 'rescore' takes a bool (true or false); sent: 1"),

@@ -66,6 +66,11 @@ class RecognitionOptions:
                 f"option 'nbest' takes at most beam_size ({options.beam_size}); "
                 f"sent: {options.nbest}; raise beam_size to get more hypotheses"
             )
+        if options.max_segment_s < 4 * options.vad_pad_ms / 1000:
+            raise OptionError(
+                "option 'max_segment_s' takes at least four times vad_pad_ms "
+                f"({options.vad_pad_ms} ms); sent: {options.max_segment_s:g}"
+            )
         return options
 
 

@@ -1,0 +1,29 @@
+"""Writes the options table of README.md from `RecognitionOptions`, between its two markers."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from conch.options import RecognitionOptions, describe
+
+README = Path(__file__).parents[1] / "README.md"
+MARKED = re.compile(r"(<!-- options -->\n).*?(<!-- /options -->)", flags=re.S)
+
+
+def table() -> str:
+    """Return a row per option."""
+    rows = ["| option | default | takes | meaning |\n", "| --- | --- | --- | --- |\n"]
+    for item in fields(RecognitionOptions):
+        default = str(item.default).lower() if isinstance(item.default, bool) else item.default
+        takes = describe(item)
+        rows.append(f"| `{item.name}` | {default} | {takes} | {item.metadata['help']} |\n")
+    return "".join(rows)
+
+
+def with_table(text: str) -> str:
+    """Return the README with the table as it is now."""
+    return MARKED.sub(lambda marks: marks[1] + table() + marks[2], text)
+
+
+if __name__ == "__main__":
+    README.write_text(with_table(README.read_text()))
