@@ -1,6 +1,7 @@
 import json
 import random
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -60,7 +61,8 @@ def test_json_is_one_line_that_reads_back() -> None:
 
 
 def test_srt() -> None:
-    assert to_srt(transcript(spoken("Hello there."), silent("And --> bye.", 3599.9996, 360001.5))) == (
+    segments = spoken("Hello there."), silent("And --> bye.", 3599.9996, 360001.5)
+    assert to_srt(transcript(*segments)) == (
         "1\n00:00:00,000 --> 00:00:00,600\nHello there.\n\n"
         "2\n01:00:00,000 --> 100:00:01,500\nAnd -> bye.\n\n"
     )
@@ -68,7 +70,7 @@ def test_srt() -> None:
 
 def test_webvtt_escapes_what_would_be_markup() -> None:
     assert to_webvtt(transcript(spoken('R&D <i> --> "x"'))) == (
-        "WEBVTT\n\n00:00:00.000 --> 00:00:01.200\n" 'R&amp;D &lt;i&gt; --&gt; "x"\n\n'
+        'WEBVTT\n\n00:00:00.000 --> 00:00:01.200\nR&amp;D &lt;i&gt; --&gt; "x"\n\n'
     )
 
 
@@ -121,7 +123,8 @@ def random_transcript(rng: random.Random) -> Transcript:
     for _ in range(rng.randint(0, 6)):
         words = []
         for _ in range(rng.randint(0, 60)):
-            text = "x" * rng.choice([1, 2, 3, 5, 8, 13, 21, 60]) + rng.choice(["", "", ",", ".", "?"])
+            text = "x" * rng.choice([1, 2, 3, 5, 8, 13, 21, 60])
+            text += rng.choice(["", "", ",", ".", "?"])
             length = rng.choice([0.0, 0.1, 0.2, 0.5, 3.0, 12.0])
             words.append(Word(text, clock + rng.uniform(-0.2, 0.1), clock + length, 0.5))
             clock += length + rng.choice([0.0, 0.0, 0.3, 2.0])
@@ -140,7 +143,7 @@ def test_properties_of_cues(seed: int) -> None:
     assert shown == [word.text for word in spoken_words.words]
     assert all(0 <= cue.start_ms < cue.end_ms for cue in found)
     assert all(cue.end_ms - cue.start_ms <= MAX_CUE_S * 1000 + 1 for cue in found)
-    assert all(a.end_ms <= b.start_ms for a, b in zip(found, found[1:], strict=False))
+    assert all(a.end_ms <= b.start_ms for a, b in pairwise(found))
     assert all(len(cue.lines) <= MAX_LINES for cue in found)
     assert all(
         len(line) <= MAX_LINE_CHARS or " " not in line for cue in found for line in cue.lines

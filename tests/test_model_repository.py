@@ -1,11 +1,20 @@
 """Every config.pbtxt, held against Triton's own schema and against the code that it feeds."""
 
+import asyncio
+import importlib
+import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
+from plain_components import PlainComponents
 from tritonclient.grpc import model_config_pb2
+
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.parameters import read_parameters
 
 ROOT = Path(__file__).parents[1]
 BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
@@ -76,3 +85,44 @@ def test_a_repository_holds_models_alone(folder):
     """Triton takes every folder of a repository for a model."""
     folders = [path for path in (ROOT / folder).iterdir() if path.is_dir()]
     assert [path.name for path in folders if not (path / "config.pbtxt").is_file()] == []
+
+
+def config_class(path: Path) -> type:
+    """The dataclass that a model.py reads its parameters into."""
+    source = (path.parent / "1" / "model.py").read_text()
+    (name,) = re.findall(r"read_parameters\((\w+), args\)", source)
+    (module,) = re.findall(rf"^from (\S+) import [^\n]*\b{name}\b", source, flags=re.M)
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("path", BLS + COMPONENTS, ids=by_name)
+def test_parameters_are_those_of_the_code_at_their_defaults(path):
+    sent = {
+        key: {"string_value": value.string_value} for key, value in parsed(path).parameters.items()
+    }
+    kind = config_class(path)
+    assert read_parameters(kind, {"model_config": json.dumps({"parameters": sent})}) == kind()
+    shown = {item.name for item in fields(kind)} - {"device", "device_index"}
+    assert shown <= set(sent), "an operator finds every parameter in the file"
+
+
+def test_what_the_roads_send_and_ask_for_is_in_the_contracts():
+    """A road with everything turned on, held against the components' configs."""
+    configs = {path.parent.name: parsed(path) for path in COMPONENTS}
+    kinds = {np.dtype(np.float32): "FP32", np.dtype(np.int32): "INT32", np.dtype(object): "BYTES"}
+    seen = set()
+
+    class Watched(PlainComponents):
+        async def call(self, model, inputs, wanted, parameters, timeout_s):
+            declared = tensors(configs[model].input)
+            for name, value in inputs.items():
+                array = value.numpy() if hasattr(value, "numpy") else value
+                assert declared[name] == kinds[array.dtype], f"{model}: {name}"
+            assert set(wanted) <= set(tensors(configs[model].output))
+            seen.add(model)
+            return await super().call(model, inputs, wanted, parameters, timeout_s)
+
+    tone = np.full((1, 40 * 16_000), 0.5, np.float32)
+    request = SpeechRequest(wav=tone, parameters={"rescore": True, "word_timestamps": True})
+    asyncio.run(Recognizer(OrchestratorConfig()).recognize(request, Watched()))
+    assert seen == set(configs)

@@ -55,9 +55,9 @@ def _to_numpy(tensor: Any) -> Array:
     if tensor.is_cpu():
         array: Array = tensor.as_numpy()
         return array
-    import torch  # only where a component answers from a GPU
+    import torch.utils.dlpack  # only where a component answers from a GPU
 
-    on_host: Array = torch.from_dlpack(tensor.to_dlpack()).cpu().numpy()
+    on_host: Array = torch.utils.dlpack.from_dlpack(tensor.to_dlpack()).cpu().numpy()
     return on_host
 
 

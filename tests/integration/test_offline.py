@@ -11,9 +11,7 @@ from conch.client import AsyncClient, Client
 
 pytestmark = pytest.mark.server
 
-BECKETT = (
-    "Ever tried ever failed, no matter, try again, fail again, fail better."
-)
+BECKETT = "Ever tried ever failed, no matter, try again, fail again, fail better."
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def test_too_many_requests_are_refused_and_the_admitted_ones_answered(small_serv
 def test_too_long_audio_is_refused(small_server):
     with Client(small_server.http_url) as client:
         silence = np.zeros(61 * 16_000, np.float32)
-        with pytest.raises(InvalidRequestError, match=r"61\.0 s long; this server takes at most 60"):
+        with pytest.raises(InvalidRequestError, match=r"61\.0 s long; .* takes at most 60 s"):
             client.transcribe(silence)
 
 
@@ -164,7 +164,7 @@ def test_a_killed_component_fails_the_requests_that_need_it_at_once(small_server
     os.kill(decoder.pid, signal.SIGKILL)
     with Client(small_server.http_url) as client:
         for _ in range(2):
-            with pytest.raises(ComponentError, match="attention_decoder: .* is not healthy"):
+            with pytest.raises(ComponentError, match=r"attention_decoder: .* not healthy"):
                 client.transcribe(waveform, timeout_s=60)
         assert client.transcribe(np.zeros(16_000, np.float32)).text == ""
     assert server_process.is_running()

@@ -179,9 +179,7 @@ def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
     [
         (SpeechRequest(), AudioError, "send WAV (samples) or AUDIO"),
         (
-            SpeechRequest(
-                wav=np.zeros((1, 1), np.float32), audio=np.array([[b"x"]], dtype=object)
-            ),
+            SpeechRequest(wav=np.zeros((1, 1), np.float32), audio=np.array([[b"x"]], dtype=object)),
             AudioError,
             "send WAV (samples) or AUDIO (an encoded file); sent: both",
         ),
@@ -193,16 +191,12 @@ def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
             "WAV_LENS and SAMPLE_RATE go with WAV",
         ),
         (
-            SpeechRequest(
-                wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[6]], np.int32)
-            ),
+            SpeechRequest(wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[6]], np.int32)),
             AudioError,
             "WAV_LENS takes 1 to the samples in WAV (5); sent: 6",
         ),
         (
-            SpeechRequest(
-                wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[0]], np.int32)
-            ),
+            SpeechRequest(wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[0]], np.int32)),
             AudioError,
             "WAV_LENS takes 1 to the samples in WAV (5); sent: 0",
         ),

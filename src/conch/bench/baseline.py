@@ -1,0 +1,179 @@
+"""The yardstick: the same weights driven by `faster-whisper` in one process, without Triton.
+
+`measure` starts `python -m conch.bench.baseline`, so that the yardstick's memory and threads are
+its own. Parent and child speak JSON: one job on the child's standard input, then a line per
+utterance on its standard output, and a last line with the wall time.
+
+It is driven as a user would: beam 5, its own VAD filter, English, everything else at its
+defaults, one utterance after the other on all cores.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conch.bench import BenchError
+from conch.bench.machine import cores
+from conch.bench.memory import MB, MemorySampler
+from conch.bench.recordings import decode
+
+NAME = "faster-whisper"
+SAMPLE_RATE = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What the child is asked to do."""
+
+    paths: tuple[str, ...]
+    """Audio files, decoded before the clock starts."""
+    model: str
+    """A CTranslate2 Whisper folder; empty is the attention components' default."""
+    compute_type: str
+    """As CTranslate2 names it: int8, float32, …"""
+    cpu_threads: int
+    beam_size: int = 5
+    vad_filter: bool = True
+    language: str = "en"
+    warmup: int = 0
+    """Utterances transcribed before the clock starts, from the first one on."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Everything that shapes the figures."""
+        hidden = ("paths", "warmup")
+        return {name: value for name, value in asdict(self).items() if name not in hidden}
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRun:
+    """What the child measured."""
+
+    texts: tuple[str, ...]
+    latencies_s: tuple[float, ...]
+    wall_s: float
+    """From the first utterance's start to the last one's text."""
+    audio_s: float
+    memory_mb: float
+    """Peak of the child, loading included, less the waveforms that it holds for the clock's sake:
+    a server's figure does not hold the client's audio either."""
+
+
+def faster_whisper_job(paths: Sequence[Path], served: Mapping[str, str], *, warmup: int = 0) -> Job:
+    """Return the job for the weights and the compute type that a server runs.
+
+    Args:
+        paths: audio files.
+        served: the `parameters` of the server's attention_encoder (`WhisperConfig`).
+        warmup: utterances before the clock starts.
+    """
+    compute_type = served.get("compute_type", "auto")
+    return Job(
+        paths=tuple(str(path) for path in paths),
+        model=served.get("model", ""),
+        # What the attention components take `auto` for on a CPU.
+        compute_type="int8" if compute_type == "auto" else compute_type,
+        cpu_threads=cores(),
+        warmup=warmup,
+    )
+
+
+def measure(job: Job, on_answer: Callable[[], None] = lambda: None) -> BaselineRun:
+    """Run the job in a process of its own; `on_answer` is called at each utterance.
+
+    Raises:
+        BenchError: the process failed; its own message is on standard error.
+    """
+    texts: list[str] = []
+    latencies: list[float] = []
+    last: dict[str, float] | None = None
+    with _child() as process, MemorySampler(process.pid) as sampler:
+        assert process.stdin is not None and process.stdout is not None
+        # A child that dies at once is told by its missing answers.
+        with suppress(BrokenPipeError), process.stdin as stdin:
+            json.dump(asdict(job), stdin)
+        for message in map(json.loads, process.stdout):
+            if "text" in message:
+                texts.append(message["text"])
+                latencies.append(message["latency_s"])
+                on_answer()
+            else:
+                last = message
+        peak_mb = sampler.peak().total_mb
+    if last is None:
+        raise BenchError(f"the {NAME} baseline ended early, with status {process.returncode}")
+    memory_mb = round(peak_mb - last["waveforms_mb"], 1)
+    return BaselineRun(tuple(texts), tuple(latencies), last["wall_s"], last["audio_s"], memory_mb)
+
+
+@contextmanager
+def _child() -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "conch.bench.baseline"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def main() -> None:
+    """Be the child."""
+    from faster_whisper import WhisperModel
+
+    from conch.acoustic.whisper import model_folder
+
+    job = Job(**json.load(sys.stdin))
+    model = WhisperModel(
+        str(model_folder(job.model)),
+        device="cpu",
+        compute_type=job.compute_type,
+        cpu_threads=job.cpu_threads,
+    )
+    waveforms = [decode(Path(path)).resampled(SAMPLE_RATE) for path in job.paths]
+
+    def transcribe(waveform: Any) -> str:
+        segments, _ = model.transcribe(
+            waveform,
+            beam_size=job.beam_size,
+            vad_filter=job.vad_filter,
+            language=job.language,
+        )
+        # The segments are a generator: joining them does the work.
+        return " ".join(segment.text.strip() for segment in segments)
+
+    for waveform in waveforms[: job.warmup]:
+        transcribe(waveform)
+    first = time.perf_counter()
+    for waveform in waveforms:
+        started = time.perf_counter()
+        text = transcribe(waveform)
+        _say(text=text, latency_s=time.perf_counter() - started)
+    wall_s = time.perf_counter() - first
+    _say(
+        wall_s=wall_s,
+        audio_s=sum(map(len, waveforms)) / SAMPLE_RATE,
+        waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB,
+    )
+
+
+def _say(**message: Any) -> None:
+    print(json.dumps(message), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Which recordings are measured: a tab-separated manifest and a choice among its lines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch.bench import BenchError
+
+REQUIRED = ("path", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One line of a manifest."""
+
+    path: Path
+    text: str
+    """What is said, in any case and punctuation; empty when nobody wrote it down."""
+    split: str = ""
+    source: str = ""
+
+
+def read_manifest(file: Path) -> list[Utterance]:
+    """Read a manifest: a header line, then one utterance a line, columns apart by tabs.
+
+    The columns `path` and `text` are needed, `split` and `source` are used where they are there,
+    others are left alone. Paths are relative to the manifest. Quotes are text, not syntax.
+
+    Raises:
+        BenchError: the file, a column or a field is missing; the message says where.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(f"manifest {file} cannot be read: {error}") from None
+    header = lines[0].split("\t") if lines else []
+    missing = [column for column in REQUIRED if column not in header]
+    if missing:
+        raise BenchError(
+            f"manifest {file} has no column {' and '.join(missing)}; its first line names the "
+            f"columns, apart by tabs; found: {', '.join(header) or 'nothing'}"
+        )
+    return [
+        _utterance(file, number, dict(zip(header, line.split("\t"), strict=False)))
+        for number, line in enumerate(lines[1:], start=2)
+        if line.strip()
+    ]
+
+
+def select(
+    utterances: Sequence[Utterance],
+    *,
+    split: str | None = None,
+    source: str | None = None,
+    limit: int | None = None,
+) -> list[Utterance]:
+    """Return the utterances of a split and a source, at most `limit` of them.
+
+    A limit takes the middle line of each of `limit` equal stretches of what is left, so that the
+    same manifest always gives the same sample, every source is in it by its share, and a sample
+    is not the beginning of one recording.
+
+    Raises:
+        BenchError: nothing is left.
+    """
+    kept = [
+        utterance
+        for utterance in utterances
+        if split in (None, utterance.split) and source in (None, utterance.source)
+    ]
+    if not kept:
+        raise BenchError(_nothing_left(utterances, split, source))
+    if limit is None or limit >= len(kept):
+        return kept
+    return [kept[(2 * place + 1) * len(kept) // (2 * limit)] for place in range(limit)]
+
+
+def _utterance(file: Path, number: int, fields: dict[str, str]) -> Utterance:
+    if not fields.get("path", "").strip():
+        raise BenchError(f"manifest {file}, line {number}: no path")
+    if "text" not in fields:
+        raise BenchError(f"manifest {file}, line {number}: the column text is missing")
+    return Utterance(
+        path=file.parent / fields["path"].strip(),
+        text=fields["text"].strip(),
+        split=fields.get("split", ""),
+        source=fields.get("source", ""),
+    )
+
+
+def _nothing_left(utterances: Sequence[Utterance], split: str | None, source: str | None) -> str:
+    if not utterances:
+        return "the manifest holds no utterances"
+    splits = ", ".join(sorted({utterance.split for utterance in utterances if utterance.split}))
+    sources = ", ".join(sorted({utterance.source for utterance in utterances if utterance.source}))
+    return (
+        f"no utterance has split {split or 'any'} and source {source or 'any'}; "
+        f"the splits are {splits or 'not named'}, the sources {sources or 'not named'}"
+    )

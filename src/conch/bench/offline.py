@@ -1,0 +1,240 @@
+"""`conch bench offline`: whole recordings, in a closed loop, against a running server.
+
+The report is one JSON object. Of every run, and of the first one at the top level too, it holds
+
+    load, concurrency       "closed loop" and the number of its clients
+    rtfx                    seconds of audio answered per second of wall clock
+    wer, wer_by_source      fractions; null where no reference is given
+    latency_ms              p50 p90 p95 p99 mean max, from the client's call to its return
+    audio_s, wall_s         what `rtfx` is made of
+    utterances, errors      requests sent, and those of them answered with an error
+    error_messages          [{path, message}]
+    stages                  by component: mean calls and ms of a request, timed by the server;
+                            calls in flight together each count
+    peak_memory_mb          all processes of the server together, from its start to the end of the
+    memory_by_process_mb    run (see `conch.bench.memory`), and each one's part at that moment;
+                            null when the server is not the benchmark's own
+    versus                  by baseline: rtfx_ratio, wer_difference (a fraction; above 0 is worse)
+
+and once `benchmark`, `runs` (one for each concurrency), `baselines` (by name: rtfx, wer, latency_ms
+and so on, with their own options), `options` (of the requests, defaults included), `send`,
+`warmup`, `manifest`, `split`, `source`, `limit`, `machine`, `versions`, `command`, `started_at`.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from conch.bench import baseline, require
+from conch.bench.figures import baseline_figures, run_figures, versus
+from conch.bench.load import LOAD, Load, Outcome, closed_loop
+from conch.bench.machine import command, machine, versions
+from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.memory import MemorySampler
+from conch.bench.recordings import decode
+from conch.bench.served import model_parameters, triton_version
+from conch.client import AsyncClient
+from conch.options import RecognitionOptions
+from conch.result import Transcript
+from conch.server import ServerConfig, TritonServer
+
+Send = Literal["waveform", "file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineBenchmark:
+    """What is measured, and how."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    """At most so many utterances; see `conch.bench.manifest.select`."""
+    concurrency: Sequence[int] = (1,)
+    """Clients of the closed loop; one run for each number."""
+    url: str | None = None
+    """Of a running server; None starts one for the benchmark."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Request options that are not the server's defaults."""
+    send: Send = "waveform"
+    """Whether requests carry samples or the file as it is, for the server to decode."""
+    warmup: int = 8
+    """Requests before each run that are not counted."""
+    baseline: Literal["faster-whisper"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An utterance, ready to be sent."""
+
+    utterance: Utterance
+    audio: NDArray[Any] | bytes
+    sample_rate: int
+    """Hz."""
+    duration_s: float
+
+
+def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
+    """Measure and return the report.
+
+    The server is measured first and, where it is the benchmark's own, stopped before a baseline
+    starts, so that neither takes cores or memory from the other.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+        ServerError: no server answers, or it cannot be started.
+    """
+    utterances = select(
+        read_manifest(benchmark.manifest),
+        split=benchmark.split,
+        source=benchmark.source,
+        limit=benchmark.limit,
+    )
+    _check_packages(benchmark, utterances)
+    report = _header(benchmark)
+    samples = load_samples(utterances, benchmark.send)
+    with _server(benchmark.url) as (url, memory):
+        report["versions"]["triton"] = triton_version(url)
+        served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
+        runs = [_run(url, benchmark, samples, clients, memory) for clients in benchmark.concurrency]
+    baselines = {}
+    if benchmark.baseline:
+        baselines[baseline.NAME] = _faster_whisper(utterances, served, benchmark.warmup)
+    for figures in runs:
+        figures["versus"] = {name: versus(figures, other) for name, other in baselines.items()}
+    return {**report, **runs[0], "runs": runs, "baselines": baselines}
+
+
+def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
+    """Read and decode the recordings.
+
+    Raises:
+        BenchError: a file is missing or not audio.
+    """
+    samples = []
+    with progress("reading audio", len(utterances)) as bar:
+        for utterance in utterances:
+            recording = decode(utterance.path)
+            audio = recording.waveform if send == "waveform" else utterance.path.read_bytes()
+            samples.append(Sample(utterance, audio, recording.sample_rate, recording.duration_s))
+            bar.update()
+    return samples
+
+
+async def send_all(
+    url: str,
+    samples: Sequence[Sample],
+    *,
+    concurrency: int,
+    options: Mapping[str, Any],
+    warmup: int = 0,
+) -> Load[Transcript]:
+    """Send every sample once, after `warmup` uncounted requests, `concurrency` at a time."""
+    async with AsyncClient(url, connections=concurrency) as client:
+
+        async def send(index: int) -> Transcript:
+            sample = samples[index % len(samples)]
+            return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
+
+        await closed_loop(send, warmup, concurrency)
+        with progress(f"concurrency {concurrency}", len(samples)) as bar:
+
+            def show(outcome: Outcome[Transcript]) -> None:
+                if outcome.error:
+                    path = samples[outcome.index].utterance.path
+                    tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
+                bar.update()
+
+            return await closed_loop(send, len(samples), concurrency, show)
+
+
+def progress(title: str, total: int) -> "tqdm[Any]":
+    """Return a progress bar on standard error; none where that is not a terminal."""
+    return tqdm(desc=title, total=total, unit="utt", file=sys.stderr, disable=None)
+
+
+def _check_packages(benchmark: OfflineBenchmark, utterances: Sequence[Utterance]) -> None:
+    if any(utterance.text for utterance in utterances):
+        require("jiwer", "whisper_normalizer")
+    if benchmark.baseline:
+        require("faster_whisper")
+
+
+def _header(benchmark: OfflineBenchmark) -> dict[str, Any]:
+    return {
+        "benchmark": "offline",
+        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command(),
+        "machine": machine(),
+        "versions": versions(),
+        "manifest": str(benchmark.manifest),
+        "split": benchmark.split,
+        "source": benchmark.source,
+        "limit": benchmark.limit,
+        "send": benchmark.send,
+        "warmup": benchmark.warmup,
+        "options": asdict(RecognitionOptions.parse(benchmark.options)),
+    }
+
+
+@contextmanager
+def _server(url: str | None) -> Iterator[tuple[str, MemorySampler | None]]:
+    if url is not None:
+        yield url, None
+        return
+    print("starting a server", file=sys.stderr)
+    # The descendants of this process are the server's alone, so that loading is seen as well.
+    with (
+        MemorySampler(os.getpid(), with_root=False) as memory,
+        TritonServer(ServerConfig(log_level="warning")) as server,
+    ):
+        yield server.http_url, memory
+
+
+def _run(
+    url: str,
+    benchmark: OfflineBenchmark,
+    samples: Sequence[Sample],
+    concurrency: int,
+    memory: MemorySampler | None,
+) -> dict[str, Any]:
+    load = asyncio.run(
+        send_all(
+            url,
+            samples,
+            concurrency=concurrency,
+            options=benchmark.options,
+            warmup=benchmark.warmup,
+        )
+    )
+    peak = memory.peak() if memory else None
+    return {
+        "load": LOAD,
+        "concurrency": concurrency,
+        **run_figures(
+            [sample.utterance for sample in samples],
+            [sample.duration_s for sample in samples],
+            load,
+        ),
+        "peak_memory_mb": peak.total_mb if peak else None,
+        "memory_by_process_mb": peak.by_process_mb if peak else None,
+    }
+
+
+def _faster_whisper(
+    utterances: Sequence[Utterance], served: Mapping[str, str], warmup: int
+) -> dict[str, Any]:
+    paths = [utterance.path for utterance in utterances]
+    job = baseline.faster_whisper_job(paths, served, warmup=warmup)
+    with progress(baseline.NAME, len(utterances)) as bar:
+        measured = baseline.measure(job, on_answer=bar.update)
+    return {**baseline_figures(utterances, measured), "options": job.options}

@@ -1,0 +1,47 @@
+"""Audio in memory before any clock starts: reading and decoding files is not what is measured."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+from numpy.typing import NDArray
+
+from conch.bench import BenchError
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A decoded audio file."""
+
+    waveform: NDArray[np.float32]
+    """Mono samples in [-1, 1]; channels are averaged."""
+    sample_rate: int
+    """Hz."""
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.waveform) / self.sample_rate
+
+    def resampled(self, sample_rate: int) -> NDArray[np.float32]:
+        """Return the waveform at another rate, in Hz."""
+        if sample_rate == self.sample_rate:
+            return self.waveform
+        resampled: NDArray[np.float32] = soxr.resample(self.waveform, self.sample_rate, sample_rate)
+        return resampled
+
+
+def decode(path: Path) -> Recording:
+    """Decode a file that libsndfile reads.
+
+    Raises:
+        BenchError: it is not there or not audio.
+    """
+    try:
+        samples, sample_rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise BenchError(f"{path} cannot be decoded: {error}") from None
+    if not len(samples):
+        raise BenchError(f"{path} holds no samples")
+    return Recording(np.ascontiguousarray(samples.mean(axis=1)), int(sample_rate))

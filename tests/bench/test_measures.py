@@ -1,0 +1,73 @@
+import random
+
+import numpy as np
+import pytest
+
+from conch.bench.measures import latency_ms, rtfx, word_error_rate
+
+
+def test_percentiles_by_hand() -> None:
+    # 1 to 101 ms: the p-th percentile is p + 1, without interpolation.
+    latencies = [count / 1000 for count in range(1, 102)]
+    random.Random(7).shuffle(latencies)
+    assert latency_ms(latencies) == pytest.approx(
+        {"p50": 51, "p90": 91, "p95": 96, "p99": 100, "mean": 51, "max": 101}
+    )
+
+
+def test_percentiles_interpolate_between_neighbours() -> None:
+    assert latency_ms([0.010, 0.020])["p50"] == pytest.approx(15)
+    assert latency_ms([0.010, 0.020])["p90"] == pytest.approx(19)
+    assert latency_ms([0.5])["p99"] == pytest.approx(500)
+
+
+def test_percentiles_against_numpy() -> None:
+    latencies = np.random.default_rng(3).exponential(0.2, size=997)
+    found = latency_ms(list(latencies))
+    for percentile in (50, 90, 95, 99):
+        expected = np.percentile(latencies, percentile) * 1000
+        assert found[f"p{percentile}"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_no_latency_no_figure() -> None:
+    assert set(latency_ms([]).values()) == {None}
+
+
+def test_rtfx() -> None:
+    assert rtfx(audio_s=60, wall_s=4) == 15
+    assert rtfx(audio_s=0, wall_s=4) is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "errors", "words"),
+    [
+        ("the cat sat", "the cat sat", 0, 3),
+        ("the cat sat", "the bat sat", 1, 3),  # substitution
+        ("the cat sat", "the cat", 1, 3),  # deletion
+        ("the cat sat", "the cat sat down", 1, 3),  # insertion
+        ("the cat sat", "", 3, 3),
+        # The normaliser: case, punctuation, spelling, numbers, fillers.
+        ("MISTER GREY LIKES COLOUR", "Mr. Gray likes color.", 0, 4),
+        ("twenty one people", "21 people!", 0, 2),
+        ("um yes", "Yes.", 0, 1),
+    ],
+)
+def test_wer_by_hand(reference: str, hypothesis: str, errors: int, words: int) -> None:
+    assert word_error_rate([reference], [hypothesis]) == pytest.approx(errors / words, abs=1e-6)
+
+
+def test_wer_pools_words_and_does_not_average_utterances() -> None:
+    references = ["one", "the cat sat on the mat here now today"]
+    hypotheses = ["two", "the cat sat on the mat here now today"]
+    assert word_error_rate(references, hypotheses) == pytest.approx(1 / 10)
+
+
+def test_wer_without_a_reference_is_unknown_not_perfect() -> None:
+    assert word_error_rate([], []) is None
+    assert word_error_rate(["", " "], ["something", ""]) is None
+    # Nothing is left of it after the normaliser.
+    assert word_error_rate(["[noise]"], ["something"]) is None
+
+
+def test_wer_leaves_out_utterances_that_nobody_wrote_down() -> None:
+    assert word_error_rate(["", "a cat sat here"], ["noise", "a cat sat there"]) == 0.25

@@ -1,0 +1,134 @@
+"""`conch bench offline` as a user starts it: what its report holds, not how fast the machine is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+pytestmark = pytest.mark.server
+
+MANIFEST = Path(__file__).parents[1] / "data" / "manifest.tsv"
+PERCENTILES = ("p50", "p90", "p95", "p99", "max")
+
+
+def bench(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "conch.cli", "bench", "offline", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def check_run(run: dict[str, Any], *, utterances: int) -> None:
+    assert run["errors"] == 0
+    assert run["utterances"] == utterances
+    assert run["load"] == "closed loop"
+    assert 0 <= run["wer"] < 0.2
+    assert run["rtfx"] == pytest.approx(run["audio_s"] / run["wall_s"], rel=0.01)
+    latencies = [run["latency_ms"][name] for name in PERCENTILES]
+    assert latencies[0] > 0
+    assert latencies == sorted(latencies)
+    assert run["latency_ms"]["mean"] > 0
+    assert {"vad", "attention_encoder", "attention_decoder", "total"} <= set(run["stages"])
+    assert run["stages"]["vad"]["calls"] >= 1
+
+
+def test_two_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
+    file, table = tmp_path / "report.json", tmp_path / "report.md"
+    done = bench(
+        *("--manifest", MANIFEST, "--url", f"grpc://{server.grpc_url}", "--concurrency", "2,4"),
+        *("--option", "rescore=true", "--option", "nbest=3", "--warmup", 1),
+        *("--json", file, "--markdown", table),
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    assert [run["concurrency"] for run in report["runs"]] == [2, 4]
+    for run in report["runs"]:
+        check_run(run, utterances=6)
+        assert "rescorer" in run["stages"]
+    # The first run is at the top level as well.
+    assert report["runs"][0].items() <= report.items()
+    assert report["options"]["rescore"] is True
+    assert report["options"]["nbest"] == 3
+    assert report["options"]["beam_size"] == 5
+    assert report["machine"]["cores"] >= 1
+    assert report["versions"]["triton"].startswith("2.")
+    assert report["command"].startswith("conch bench offline --manifest ")
+    # Somebody else's server: its processes are not ours to look at.
+    assert report["peak_memory_mb"] is None
+    assert done.stdout == table.read_text()
+    assert "| conch | 4 |" in done.stdout
+
+
+def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
+    pytest.importorskip("faster_whisper")
+    file = tmp_path / "report.json"
+    done = bench(
+        *("--manifest", MANIFEST, "--limit", 3, "--warmup", 0, "--send", "file"),
+        *("--baseline", "faster-whisper", "--json", file),
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    check_run(report, utterances=3)
+    assert 100 < report["peak_memory_mb"] < 2500
+    assert {"tritonserver", "speech", "attention_decoder"} <= set(report["memory_by_process_mb"])
+    baseline = report["baselines"]["faster-whisper"]
+    assert baseline["wer"] < 0.2
+    assert baseline["audio_s"] == pytest.approx(report["audio_s"], rel=0.001)
+    assert baseline["options"]["compute_type"] == "int8"
+    versus = report["versus"]["faster-whisper"]
+    assert versus["rtfx_ratio"] == pytest.approx(report["rtfx"] / baseline["rtfx"], rel=0.001)
+    assert versus["wer_difference"] == pytest.approx(report["wer"] - baseline["wer"], abs=1e-6)
+
+
+def test_one_refused_request_does_not_stop_the_others(
+    server: Any, tmp_path: Path, speech_wav: Path
+) -> None:
+    loud = tmp_path / "loud.wav"
+    soundfile.write(loud, np.full(16_000, 20.0, np.float32), 16_000, subtype="FLOAT")
+    manifest = tmp_path / "manifest.tsv"
+    manifest.write_text(f"path\ttext\nloud.wav\thello\n{speech_wav}\t\n")
+    file = tmp_path / "report.json"
+    done = bench("--manifest", manifest, "--url", server.http_url, "--json", file)
+    assert done.returncode == 0, done.stderr
+    assert f"{loud}: WAV reaches 20" in done.stderr
+    report = json.loads(file.read_text())
+    assert (report["utterances"], report["errors"]) == (2, 1)
+    assert report["error_messages"][0]["path"] == str(loud)
+    # Nobody wrote down what the other one says: unknown, not perfect.
+    assert report["wer"] is None
+    assert report["rtfx"] > 0
+
+
+def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = bench(
+        *("--manifest", MANIFEST, "--url", server.http_url, "--limit", 2, "--json", file),
+        *("--option", "deadline_ms=1"),
+    )
+    assert done.returncode == 1
+    report = json.loads(file.read_text())
+    assert (report["errors"], report["rtfx"], report["wer"]) == (2, None, None)
+    assert "deadline" in report["error_messages"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("--manifest", "none.tsv"), 1, "manifest none.tsv cannot be read"),
+        (("--manifest", MANIFEST, "--split", "none"), 1, "no utterance has split none"),
+        (("--manifest", MANIFEST, "--option", "nbest=0"), 2, "'nbest' takes an integer"),
+        (("--manifest", MANIFEST, "--concurrency", "0"), 2, "a whole number from 1 on"),
+        (("--manifest", MANIFEST, "--url", "127.0.0.1:9"), 1, "cannot reach a server"),
+        (("--manifest", MANIFEST, "--json", "none/x.json"), 2, "a folder that exists"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(
+    arguments: tuple[object, ...], status: int, message: str
+) -> None:
+    done = bench(*arguments)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
