@@ -43,7 +43,7 @@ def test_joining_finds_the_best_combinations_of_brute_force(seed):
         )
         for i in range(5)
     ]
-    every = sorted((sum(item.score for item in choice) for choice in product(*segments)))[::-1]
+    every = sorted(sum(item.score for item in choice) for choice in product(*segments))[::-1]
     found = joined(segments, 6)
     assert [item.score for item in found] == pytest.approx(every[:6])
     assert len({item.text for item in found}) == 6

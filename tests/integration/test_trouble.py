@@ -4,8 +4,6 @@ import os
 import shutil
 import signal
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import psutil
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
+from servers import wait_until
 
 from conch.client import Client
 from conch.errors import ComponentError, DeadlineError, InvalidRequestError, OverloadedError
@@ -57,13 +56,6 @@ def small_server(tmp_path_factory) -> TritonServer:
 
 def default_of(key: str, text: str) -> str:
     return text.split(f'"{key}" value {{ string_value: "')[1].split('"')[0]
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    give_up = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < give_up, "the condition did not come true in time"
-        threading.Event().wait(0.01)
 
 
 def test_a_deadline_is_kept_and_no_call_follows(server, waveform, executions):

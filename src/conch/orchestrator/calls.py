@@ -73,9 +73,7 @@ class Calls:
         remaining_s = self.remaining_s(f"before {model} was called")
         started = time.perf_counter()
         try:
-            return await self._components.call(
-                model, inputs, wanted, parameters or {}, remaining_s
-            )
+            return await self._components.call(model, inputs, wanted, parameters or {}, remaining_s)
         except ComponentError:
             # A queue that drops a call whose time is up may be ahead of the request's own clock.
             self.remaining_s(f"while {model} was called")

@@ -37,9 +37,8 @@ class SpeechRequest:
         if (self.wav is None) == (self.audio is None):
             sent = "neither" if self.wav is None else "both"
             raise AudioError(f"send WAV (samples) or AUDIO (an encoded file); sent: {sent}")
-        if self.audio is not None:
-            if self.wav_lens is not None or self.sample_rate is not None:
-                raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV; AUDIO carries its own")
+        if self.wav is None and (self.wav_lens is not None or self.sample_rate is not None):
+            raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV; AUDIO carries its own")
         blocks = []
         for row in range(self.num_rows):
             with naming_row(row, self.num_rows):

@@ -18,9 +18,7 @@ class EncodedSegment:
     encoder_out_lens: Tensor
 
 
-async def find_speech(
-    calls: Calls, waveform: Array, state: Tensor | None
-) -> tuple[Array, Tensor]:
+async def find_speech(calls: Calls, waveform: Array, state: Tensor | None) -> tuple[Array, Tensor]:
     """Return speech probabilities FP32 [frames] and the state to go on from."""
     inputs: dict[str, Array | Tensor] = {"waveform": waveform}
     if state is not None:

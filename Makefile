@@ -1,0 +1,52 @@
+# Each target makes sure that .venv has what it needs; PYTHON=/path/to/python3.11 chooses the
+# interpreter, ARGS="…" adds arguments to serve, demo and bench.
+
+BIN := .venv/bin
+SERVER := .venv/.stamp-server
+TOOLS := .venv/.stamp-test
+INPUTS := pyproject.toml constraints.txt scripts/install
+export PYTHON
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo serve bench test check unit integration clean
+
+help: ## Show the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | \
+		while IFS='|' read -r target what; do printf '  %-18s %s\n' "$$target" "$$what"; done
+
+demo: $(SERVER) ## Transcribe real speech on a server of its own, rescoring off and on
+	@$(BIN)/conch demo $(ARGS)
+
+serve: $(SERVER) ## Run the server on 127.0.0.1:8000 until Ctrl-C
+	@$(BIN)/conch serve $(ARGS)
+
+bench: $(TOOLS) ## Measure speed and accuracy (ARGS="offline --help" tells how)
+	@$(BIN)/conch bench $(or $(ARGS),offline)
+
+test: check unit integration ## Lint, types, unit tests and server tests
+
+check: $(TOOLS) ## Lint, format and types
+	@echo "conch: lint, format and types"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || \
+		{ echo "conch: not formatted; run $(BIN)/ruff format ." >&2; exit 1; }
+	@$(BIN)/mypy
+
+unit: $(TOOLS) ## Tests that need no server
+	@echo "conch: unit tests"
+	@$(BIN)/python -m pytest -q -m "not server" $(ARGS)
+
+integration: $(TOOLS) ## Tests against a real tritonserver
+	@echo "conch: server tests"
+	@$(BIN)/python -m pytest -q -m server $(ARGS)
+
+clean: ## Remove .venv, caches and build outputs
+	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(SERVER): $(INPUTS)
+	@scripts/install server
+
+$(TOOLS): $(INPUTS)
+	@scripts/install test

@@ -1,0 +1,176 @@
+"""`conch serve`: run the server in the foreground."""
+
+import argparse
+import contextlib
+import ipaddress
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from conch.errors import ServerError
+
+if TYPE_CHECKING:
+    from conch.server import TritonServer
+
+EPILOG = """\
+examples:
+  conch serve
+      the shipped models on 127.0.0.1, HTTP on 8000, gRPC on 8001, metrics on 8002
+  conch serve --http-port 0 --grpc-port 0 --metrics-port 0
+      any free ports; the ones taken are printed when the server is ready
+  conch serve --model-repository bls_models --model-repository my_components
+      your components in place of the shipped ones
+  conch serve --host 0.0.0.0 -- --log-verbose 1 --http-thread-count 16
+      reachable from other machines; what follows -- goes to tritonserver as it is
+
+Ctrl-C or SIGTERM stops the server after the requests in flight; a second one kills it at once.
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Registers the command."""
+    parser = subparsers.add_parser(
+        "serve",
+        help="run Triton with the speech models",
+        description="Runs Triton with Conch's models until it is told to stop.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
+    for service, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
+        parser.add_argument(
+            f"--{service}-port",
+            type=int,
+            default=port,
+            metavar="PORT",
+            help="0 takes any free port (default: %(default)s)",
+        )
+    parser.add_argument(
+        "--model-repository",
+        action="append",
+        metavar="FOLDER",
+        help="may be given several times (default: the two shipped with Conch)",
+    )
+    parser.add_argument(
+        "--tritonserver",
+        metavar="PATH",
+        help="the server to run (default: from PATH, else from the nvidia-pytriton wheel)",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="least severe line of the server's log to show, on stderr (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--startup-timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="time for all models to load (default: %(default)g)",
+    )
+    parser.add_argument(
+        "tritonserver_args",
+        nargs="*",
+        metavar="-- ARGUMENTS",
+        help="passed to tritonserver as they are",
+    )
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until SIGINT or SIGTERM; raises ServerError if the server does not start or dies."""
+    if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
+        args.parser.error(f"unexpected argument: {args.tritonserver_args[0]}")
+    with _shown_log(args.log_level):
+        return _serve(args)
+
+
+def _make_server(args: argparse.Namespace) -> "TritonServer":
+    from conch.server import ServerConfig, TritonServer
+
+    if not _is_loopback(args.host):
+        logging.getLogger("conch").warning(
+            "listening on %s: whoever reaches this machine can send requests, there is no "
+            "authentication",
+            args.host,
+        )
+    options: dict[str, Any] = {}
+    if args.model_repository:
+        options["model_repositories"] = args.model_repository
+    return TritonServer(
+        ServerConfig(
+            host=args.host,
+            http_port=args.http_port,
+            grpc_port=args.grpc_port,
+            metrics_port=args.metrics_port,
+            tritonserver=args.tritonserver,
+            startup_timeout_s=args.startup_timeout,
+            log_level=args.log_level,
+            extra_args=args.tritonserver_args,
+            **options,
+        )
+    )
+
+
+def _serve(args: argparse.Namespace) -> int:
+    server = _make_server(args)
+    asked_to_stop = False
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal asked_to_stop
+        if asked_to_stop:
+            server.kill()
+            return
+        asked_to_stop = True
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    try:
+        with server:
+            print(_welcome(server), flush=True)
+            raise ServerError(server.wait_for_failure())
+    except KeyboardInterrupt:
+        return 0
+
+
+def _welcome(server: "TritonServer") -> str:
+    return (
+        "Conch is ready.\n"
+        f"  HTTP     http://{server.http_url}\n"
+        f"  gRPC     {server.grpc_url}\n"
+        f"  metrics  {server.metrics_url}\n"
+        f"  models   {', '.join(server.models())}\n"
+        f"Try: curl http://{server.http_url}/v2/models/speech/config\n"
+        "Ctrl-C stops it."
+    )
+
+
+@contextlib.contextmanager
+def _shown_log(level: str) -> Iterator[None]:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    logger = logging.getLogger("conch")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

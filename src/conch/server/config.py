@@ -1,0 +1,105 @@
+"""What a caller decides about a server."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from conch.errors import ServerError
+from conch.server.repositories import shipped_repositories
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+# Options that the launcher sets itself: a second value would contradict what it reports.
+OWN_OPTIONS = frozenset(
+    {
+        "--allow-grpc",
+        "--allow-http",
+        "--allow-metrics",
+        "--backend-directory",
+        "--grpc-address",
+        "--grpc-port",
+        "--http-address",
+        "--http-port",
+        "--id",
+        "--log-file",
+        "--log-format",
+        "--metrics-address",
+        "--metrics-port",
+        "--model-repository",
+        "--model-store",
+    }
+)
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """How to run one `tritonserver`. Raises ServerError for a value that cannot work."""
+
+    model_repositories: Iterable[str | Path] = field(default_factory=shipped_repositories)
+    """Folders of models; a model's name must be unique across all of them."""
+
+    host: str = "127.0.0.1"
+    """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
+
+    http_port: int = 0
+    """0 takes any free port, here and below."""
+
+    grpc_port: int = 0
+
+    metrics_port: int = 0
+
+    tritonserver: str | Path | None = None
+    """Path of the server's binary; None searches PATH, then the nvidia-pytriton wheel."""
+
+    startup_timeout_s: float = 120.0
+    """Time for all models to load."""
+
+    stop_timeout_s: float = 30.0
+    """Time for requests in flight and for models to finish after a stop; then all is killed."""
+
+    log_level: LogLevel = "info"
+    """Least severe line of the server's log that is forwarded."""
+
+    extra_args: Iterable[str] = ()
+    """Passed to `tritonserver` as they are, after the launcher's own arguments."""
+
+    def __post_init__(self) -> None:
+        repositories = tuple(Path(path) for path in self.model_repositories)
+        object.__setattr__(self, "model_repositories", repositories)
+        object.__setattr__(self, "extra_args", tuple(self.extra_args))
+        if not repositories:
+            raise ServerError("at least one model repository is needed")
+        if self.log_level not in get_args(LogLevel):
+            raise ServerError(f"log level must be one of {get_args(LogLevel)}: {self.log_level!r}")
+        for name in ("startup_timeout_s", "stop_timeout_s"):
+            if not getattr(self, name) > 0:
+                raise ServerError(f"{name} must be above 0 seconds: {getattr(self, name)!r}")
+        self._check_ports()
+        for argument in self.extra_args:
+            option = argument.partition("=")[0]
+            if option in OWN_OPTIONS:
+                raise ServerError(f"{option} is set by Conch itself and cannot be passed through")
+
+    def _check_ports(self) -> None:
+        taken: dict[int, str] = {}
+        for option, port in self.ports().items():
+            if not 0 <= port <= 65535:
+                raise ServerError(f"{option} must be from 0 (any free port) to 65535: {port}")
+            if port and port in taken:
+                raise ServerError(f"{taken[port]} and {option} are both {port}")
+            taken[port] = option
+
+    def ports(self) -> dict[str, int]:
+        """Port by command-line option, 0 for any free one."""
+        return {
+            "--http-port": self.http_port,
+            "--grpc-port": self.grpc_port,
+            "--metrics-port": self.metrics_port,
+        }
+
+    @property
+    def level(self) -> int:
+        """`log_level` as a number of the logging module."""
+        return logging.getLevelNamesMapping()[self.log_level.upper()]

@@ -1,0 +1,122 @@
+"""Why a server did not start, in one sentence, out of what it logged."""
+
+import logging
+import re
+import signal
+from collections.abc import Sequence
+
+from conch.server.logs import LogLine, tail
+
+_MODEL_FAILURES = (
+    re.compile(r"failed to load '(?P<name>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL),
+    re.compile(r"Poll failed for model directory '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
+    re.compile(r"failed to poll model '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
+)
+_LOADING = re.compile(r"loading: (?P<name>.+):\d+")
+_LOADED = re.compile(r"successfully loaded '(?P<name>[^']+)'")
+_STUB_START = re.compile(r"Failed to preinitialize Python stub: (?P<reason>.*)", re.DOTALL)
+_PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (?P<reason>.*)")
+_USAGE = re.compile(r".*(unrecognized option|Invalid option value|requires an argument|^error: ).*")
+_STATUS = re.compile(r"(Internal|Invalid argument|Unavailable|Unknown|Not found)( - |: )")
+# Triton's own summary, of no use where the cause is known.
+_SUMMARY = "failed to load all models"
+
+
+def lost_port_race(lines: Sequence[LogLine]) -> bool:
+    """Whether another program took a port between its choice and the server's start."""
+    return any("already in use" in line.message for line in lines)
+
+
+def stub_failure(lines: Sequence[LogLine]) -> str | None:
+    """A failure after which this Triton neither answers nor exits: the stub gave up early."""
+    for line in lines:
+        match = _STUB_START.search(line.message)
+        if match:
+            return f"a Python model cannot be started: {shorten(match['reason'])}"
+    return None
+
+
+def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
+    """Reason by name of each model that did not load."""
+    failures: dict[str, str] = {}
+    for line in lines:
+        for pattern in _MODEL_FAILURES:
+            match = pattern.search(line.message)
+            if match:
+                failures[match["name"]] = _detailed(shorten(match["reason"]), lines)
+    return failures
+
+
+def models_loading(lines: Sequence[LogLine]) -> list[str]:
+    """Names of the models that began to load and have not finished."""
+    pending: dict[str, None] = {}
+    for line in lines:
+        if match := _LOADING.fullmatch(line.message):
+            pending[match["name"]] = None
+        elif match := _LOADED.fullmatch(line.message):
+            pending.pop(match["name"], None)
+    return list(pending)
+
+
+def shorten(reason: str) -> str:
+    """The exception and the innermost place of the traceback that a Python model leaves."""
+    reason = _STATUS.sub("", reason, count=1) if _STATUS.match(reason) else reason
+    head, _, places = reason.partition("\n\nAt:\n")
+    head_lines = [line.strip() for line in head.splitlines() if line.strip()]
+    if head_lines and head_lines[0].startswith("Traceback"):
+        head_lines = head_lines[-1:]
+    place = places.strip().splitlines()[0].strip() if places.strip() else ""
+    message = " ".join(head_lines)
+    return f"{message} (at {place})" if place else message
+
+
+def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:
+    """One sentence on why the server ended; the log's last lines only where nothing is known."""
+    failures = models_failed(lines)
+    if failures:
+        return "; ".join(f"model '{name}' failed to load: {why}" for name, why in failures.items())
+    if reason := stub_failure(lines):
+        return reason
+    usage = [line.message for line in lines if line.source is None and _USAGE.match(line.message)]
+    if usage and _SUMMARY not in usage[0]:
+        return f"tritonserver refused to start: {usage[0]}"
+    errors = [line.message for line in lines if line.level >= logging.ERROR]
+    if errors:
+        return f"tritonserver ended ({describe_exit(returncode)}): {shorten(errors[-1])}"
+    last = tail(lines, 5)
+    said = f"; the last lines of its log:\n{last}" if last else " without a word"
+    return f"tritonserver ended ({describe_exit(returncode)}){said}"
+
+
+def describe_exit(returncode: int | None) -> str:
+    """An exit status in words."""
+    if returncode is None:
+        return "still running"
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return f"killed by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"killed by signal {-returncode}"
+
+
+def _detailed(reason: str, lines: Sequence[LogLine]) -> str:
+    """Adds what Triton logs apart from the failure: the syntax error of a config.pbtxt."""
+    if "text proto" in reason:
+        for line in lines:
+            if match := _PROTOBUF.match(line.message):
+                return f"{reason}: {match['reason']}"
+    if "is not healthy" in reason:
+        said = _printed_before(reason, lines)
+        return f"{reason} Its process died{f', having printed: {said}' if said else ''}"
+    return reason
+
+
+def _printed_before(reason: str, lines: Sequence[LogLine]) -> str:
+    printed = []
+    for line in lines:
+        if reason in line.message:
+            break
+        if line.source is None and line.level >= logging.INFO:
+            printed.append(line)
+    return tail(printed, 3).replace("\n", " | ")

@@ -1,0 +1,123 @@
+"""The environment in which the server and its Python models find their libraries."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+from conch.errors import ServerError
+
+# What a slim Debian leaves out of the libraries that the server and its stub link to.
+DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def libpython_name(python: tuple[int, int] = sys.version_info[:2]) -> str:
+    """File name of the shared library that a Python backend stub links to."""
+    return f"libpython{python[0]}.{python[1]}.so.1.0"
+
+
+def python_library_directories() -> list[Path]:
+    """Where this interpreter's own shared library may lie, most likely place first."""
+    places = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
+    return [Path(place) for place in dict.fromkeys(places) if place]
+
+
+def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
+    """Asks the system's loader which file it takes for each library, None for a missing one.
+
+    Raises ServerError when `binary` cannot be loaded on this machine at all.
+    """
+    try:
+        done = subprocess.run(
+            [binary],
+            env={**environment, "LD_TRACE_LOADED_OBJECTS": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerError(f"{binary} does not run on this machine: {error}") from error
+    return parse_trace(done.stdout)
+
+
+def parse_trace(text: str) -> dict[str, Path | None]:
+    """Reads `name => path (address)` and `name => not found` lines."""
+    libraries: dict[str, Path | None] = {}
+    for name, target in re.findall(r"^\s*(\S+) => (not found|\S+)", text, re.MULTILINE):
+        libraries[name] = None if target == "not found" else Path(target)
+    return libraries
+
+
+def server_environment(
+    stub: Path | None,
+    *,
+    base: Mapping[str, str] | None = None,
+    libpython: str | None = None,
+    directories: list[Path] | None = None,
+) -> dict[str, str]:
+    """The environment for the server, whose Python models run in this interpreter's packages.
+
+    `stub` is the wheel's stub, None for a server that brings its own. The stub takes its
+    packages from the first python3 on PATH and must load the very libpython of that python3:
+    the system may have another build of the same minor version. Raises ServerError naming each
+    library that is missing and the Debian package that has it.
+    """
+    environment = dict(os.environ if base is None else base)
+    bin_directory = str(Path(sys.executable).parent)
+    environment["PATH"] = _prepended(bin_directory, environment.get("PATH"))
+    if stub is None:
+        return environment
+    libpython = libpython or libpython_name()
+    candidates = python_library_directories() if directories is None else directories
+    found = trace_libraries(stub, environment)
+    own = next((path for path in candidates if (path / libpython).is_file()), None)
+    seen = found.get(libpython)
+    if own is not None and (seen is None or seen.resolve() != (own / libpython).resolve()):
+        environment["LD_LIBRARY_PATH"] = _prepended(str(own), environment.get("LD_LIBRARY_PATH"))
+        found = trace_libraries(stub, environment)
+    missing = sorted(name for name, path in found.items() if path is None)
+    if missing:
+        raise ServerError(missing_message(missing, candidates))
+    return environment
+
+
+def missing_message(missing: list[str], searched: list[Path]) -> str:
+    """One sentence on what is missing, where it was searched and how to install it."""
+    packages = []
+    for name in missing:
+        match = re.fullmatch(r"(libpython\d+\.\d+)\.so\.1\.0", name)
+        package = match[1] if match else DEBIAN_PACKAGES.get(name)
+        if package:
+            packages.append(package)
+    hint = f"; on Debian: apt-get install {' '.join(packages)}" if packages else ""
+    places = ", ".join(map(str, searched))
+    return (
+        f"Triton's Python backend needs {' and '.join(missing)}, found neither in {places} "
+        f"nor by the system's loader{hint}"
+    )
+
+
+def shared_memory_shortage(free_bytes: int | None = None) -> str | None:
+    """A warning when tensors may not fit where the server and its models exchange them."""
+    if free_bytes is None:
+        try:
+            status = os.statvfs(SHARED_MEMORY)
+        except OSError:
+            return f"{SHARED_MEMORY} is missing: Triton's Python models cannot exchange tensors"
+        free_bytes = status.f_bavail * status.f_frsize
+    if free_bytes >= 256 << 20:
+        return None
+    return (
+        f"{SHARED_MEMORY} has only {free_bytes >> 20} MiB free and every tensor passes through "
+        "it; in a container, start it with --shm-size=1g"
+    )
+
+
+def _prepended(first: str, rest: str | None) -> str:
+    return f"{first}{os.pathsep}{rest}" if rest else first

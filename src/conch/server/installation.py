@@ -1,0 +1,118 @@
+"""Which `tritonserver` to run, and the Python backend that belongs to it."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch.errors import ServerError
+
+STUB = "triton_python_backend_stub"
+
+
+@dataclass(frozen=True)
+class PythonBackend:
+    """The three files that make a Python backend, for one minor version of Python."""
+
+    library: Path
+    utils: Path
+    stub: Path
+
+    def link_into(self, directory: Path) -> Path:
+        """Builds a backend directory of symlinks in `directory`; returns it.
+
+        Links, not copies: libraries that the wheel ships are found relative to the real files.
+        """
+        python = directory / "backends" / "python"
+        python.mkdir(parents=True)
+        for file in (self.library, self.utils, self.stub):
+            (python / file.name).symlink_to(file)
+        return python.parent
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A server's binary and where its backends come from."""
+
+    tritonserver: Path
+
+    python_backend: PythonBackend | None = None
+    """Set for the wheel, whose backend directory must be put together first."""
+
+    backend_directory: Path | None = None
+    """Set for a server unpacked anywhere but in Triton's own /opt/tritonserver."""
+
+
+def wheel_root() -> Path | None:
+    """The server's folder inside the nvidia-pytriton wheel, None when that is not installed.
+
+    The package is only located: importing it costs a second and starts threads.
+    """
+    spec = importlib.util.find_spec("pytriton")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "tritonserver"
+
+
+def find_installation(
+    tritonserver: str | Path | None = None,
+    *,
+    search_path: str | None = None,
+    wheel: Path | None = None,
+    python: tuple[int, int] = sys.version_info[:2],
+) -> Installation:
+    """Searches the given path, then `search_path` (PATH), then the wheel.
+
+    Raises ServerError saying what was searched, or that the wheel has no stub for `python`.
+    """
+    if tritonserver is not None:
+        explicit = Path(tritonserver).expanduser()
+        if not explicit.is_file() or not os.access(explicit, os.X_OK):
+            raise ServerError(f"no program that can be run at {explicit} (given as tritonserver)")
+        return describe(explicit, python)
+    on_path = shutil.which("tritonserver", path=search_path)
+    if on_path is not None:
+        return describe(Path(on_path), python)
+    if wheel is not None and (wheel / "bin" / "tritonserver").is_file():
+        return describe(wheel / "bin" / "tritonserver", python)
+    where = f"no tritonserver in {wheel}" if wheel else "it is not installed"
+    raise ServerError(
+        "tritonserver was not found: no path was given, PATH has no tritonserver, and the wheel "
+        f"nvidia-pytriton was searched ({where}). Install it with: pip install 'conch[server]'"
+    )
+
+
+def describe(binary: Path, python: tuple[int, int]) -> Installation:
+    """Recognises by its neighbours how the server at `binary` is laid out."""
+    binary = binary.resolve()
+    root = binary.parent.parent
+    if (root / "python_backend_stubs").is_dir():
+        return Installation(binary, python_backend=wheel_backend(root, python))
+    backends = root / "backends"
+    if backends.is_dir() and root != Path("/opt/tritonserver"):
+        return Installation(binary, backend_directory=backends)
+    return Installation(binary)
+
+
+def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
+    """Picks the stub of `python` out of the wheel's; raises ServerError when it has none."""
+    stubs = root / "python_backend_stubs"
+    stub = stubs / f"{python[0]}.{python[1]}" / STUB
+    if not stub.is_file():
+        versions = sorted((path.parent.name for path in stubs.glob(f"*/{STUB}")), key=_version_key)
+        raise ServerError(
+            f"the Triton wheel at {root} has no Python backend for Python "
+            f"{python[0]}.{python[1]}; it has {', '.join(versions) or 'none at all'}"
+        )
+    library = root / "backends" / "python" / "libtriton_python.so"
+    utils = library.with_name("triton_python_backend_utils.py")
+    for file in (library, utils):
+        if not file.is_file():
+            raise ServerError(f"the Triton wheel at {root} is incomplete: {file} is missing")
+    return PythonBackend(library, utils, stub)
+
+
+def _version_key(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())

@@ -1,0 +1,145 @@
+"""Triton's log, line by line."""
+
+import collections
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import IO
+
+LOGGER = logging.getLogger("conch.server")
+# A library leaves it to the application whether log lines are shown.
+logging.getLogger("conch").addHandler(logging.NullHandler())
+
+# More than the usage text that a wrong option makes Triton print after its message.
+TAIL_LINES = 1000
+
+_HEADER = re.compile(
+    r"([VIWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+\s+(?P<source>[^\s:\]]+:\d+)\] ?(?P<message>.*)"
+)
+_LEVELS = {
+    "V": logging.DEBUG,
+    "I": logging.INFO,
+    "W": logging.WARNING,
+    "E": logging.ERROR,
+    "F": logging.CRITICAL,
+}
+
+# Warnings and errors that every healthy start on a machine without a GPU gives.
+_NO_GPU = (
+    "Unable to allocate pinned system memory",
+    "CudaDriverHelper has not been initialized",
+    "DCGM unable to start",
+    "Error: Failed to initialize NVML",
+)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One message of the server, or one line that a model printed."""
+
+    level: int
+    """A level of the logging module."""
+
+    message: str
+
+    source: str | None = None
+    """`file:line` in the server or model that logged it; None for printed output."""
+
+
+class LogParser:
+    """Turns raw lines into LogLines; tables take the level of the line that announces them."""
+
+    def __init__(self) -> None:
+        self._table_level = logging.INFO
+
+    def parse(self, line: str) -> LogLine | None:
+        """None for lines that say nothing."""
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            return self._parse_rest(line)
+        level = _LEVELS[match[1]]
+        message = unquote(match["message"])
+        if not message.strip():
+            self._table_level = level
+            return None
+        return LogLine(_calmed(message, level), message.strip(), match["source"])
+
+    def _parse_rest(self, line: str) -> LogLine | None:
+        if not line.strip():
+            return None
+        level = self._table_level if line.startswith(("+-", "| ")) else logging.INFO
+        return LogLine(_calmed(line, level), line)
+
+
+def unquote(message: str) -> str:
+    """Undoes Triton's quoting, a JSON string in recent versions and nothing in older ones."""
+    stripped = message.strip()
+    if len(stripped) >= 2 and stripped[0] == stripped[-1] == '"':
+        try:
+            return str(json.loads(stripped, strict=False))
+        except ValueError:
+            return stripped[1:-1]
+    return message
+
+
+def _calmed(message: str, level: int) -> int:
+    return logging.DEBUG if message.startswith(_NO_GPU) else level
+
+
+class LogReader:
+    """Reads a server's output on a thread of its own, until the last writer is gone.
+
+    Reading must never stop while the server lives: a full pipe would block it.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], least_level: int, on_log: Callable[[LogLine], None] | None
+    ) -> None:
+        self._stream = stream
+        self._least_level = least_level
+        self._on_log = on_log
+        self._lock = threading.Lock()
+        self._lines: collections.deque[LogLine] = collections.deque(maxlen=TAIL_LINES)
+        self._thread = threading.Thread(target=self._run, name="triton-log", daemon=True)
+        self._thread.start()
+
+    def lines(self) -> list[LogLine]:
+        """The latest lines, oldest first, whatever their level."""
+        with self._lock:
+            return list(self._lines)
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for the end of the output; closes it."""
+        self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            self._stream.close()
+
+    def _run(self) -> None:
+        parser = LogParser()
+        for raw in self._stream:
+            line = parser.parse(raw.decode("utf-8", "replace").rstrip("\r\n"))
+            if line is not None:
+                with self._lock:
+                    self._lines.append(line)
+                self._forward(line)
+
+    def _forward(self, line: LogLine) -> None:
+        if line.level < self._least_level:
+            return
+        LOGGER.log(line.level, "%s", line.message)
+        if self._on_log is None:
+            return
+        try:
+            self._on_log(line)
+        except Exception:
+            LOGGER.exception("on_log failed and is not called again")
+            self._on_log = None
+
+
+def tail(lines: Iterable[LogLine], count: int) -> str:
+    """The last `count` lines as text, without the tables."""
+    kept = [line.message for line in lines if not line.message.startswith(("+-", "| "))]
+    return "\n".join(kept[-count:])

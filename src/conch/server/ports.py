@@ -1,0 +1,60 @@
+"""Ports to listen on."""
+
+import contextlib
+import errno
+import socket
+
+from conch.errors import ServerError
+
+
+def resolve_host(host: str) -> str:
+    """The IPv4 address of `host`; Triton's HTTP endpoint takes no names. Raises ServerError."""
+    try:
+        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ServerError(f"--host {host} is no IPv4 address of this machine: {error}") from error
+    return str(found[0][4][0])
+
+
+def require_free(host: str, port: int, option: str) -> None:
+    """Raises ServerError, naming `option`, when nothing could listen on `host`:`port` now."""
+    with contextlib.closing(_listening_socket()) as probe:
+        try:
+            probe.bind((host, port))
+            probe.listen()
+        except OSError as error:
+            raise ServerError(_refusal(host, port, option, error)) from error
+
+
+def pick_free(host: str, count: int) -> list[int]:
+    """`count` different ports that nothing listened on a moment ago."""
+    with contextlib.ExitStack() as stack:
+        probes = []
+        for _ in range(count):
+            probe = stack.enter_context(contextlib.closing(_listening_socket()))
+            try:
+                probe.bind((host, 0))
+            except OSError as error:
+                raise ServerError(_refusal(host, 0, "--host", error)) from error
+            probes.append(probe)
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def _listening_socket() -> socket.socket:
+    probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # As Triton does: connections of an earlier server that are still closing do not count.
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return probe
+
+
+def _refusal(host: str, port: int, option: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host} is taken by another program: choose another with {option} "
+            "(0 takes any free port)"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights than this user has: choose another with {option}"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine: choose another with --host"
+    return f"cannot listen on {host}:{port} ({option}): {error.strerror}"

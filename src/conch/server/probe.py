@@ -1,0 +1,65 @@
+"""Asks a running server how it is, with nothing but the standard library."""
+
+import http.client
+import json
+import socket
+from typing import Any
+
+from conch.server.command import Endpoints
+
+TIMEOUT_S = 2.0
+
+
+def is_ready(endpoints: Endpoints, name: str) -> bool:
+    """Whether the server called `name` answers on all three ports with every model loaded.
+
+    The name tells our server from another that took the port first.
+    """
+    host = endpoints.reachable
+    status, body = fetch(host, endpoints.http_port, "GET", "/v2")
+    if status != 200 or _json(body).get("name") != name:
+        return False
+    if fetch(host, endpoints.http_port, "GET", "/v2/health/ready")[0] != 200:
+        return False
+    if fetch(host, endpoints.metrics_port, "GET", "/metrics")[0] != 200:
+        return False
+    return _listens(host, endpoints.grpc_port)
+
+
+def ready_models(endpoints: Endpoints) -> tuple[str, ...]:
+    """Names of the models that serve requests, sorted."""
+    status, body = fetch(
+        endpoints.reachable, endpoints.http_port, "POST", "/v2/repository/index", '{"ready": true}'
+    )
+    if status != 200:
+        return ()
+    return tuple(sorted({str(model["name"]) for model in json.loads(body)}))
+
+
+def fetch(host: str, port: int, method: str, path: str, body: str = "") -> tuple[int, bytes]:
+    """Status and body of one HTTP request; (0, b"") when nothing answers."""
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    try:
+        connection.request(method, path, body=body or None)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException):
+        return 0, b""
+    finally:
+        connection.close()
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True

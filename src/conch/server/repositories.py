@@ -1,0 +1,39 @@
+"""Where the shipped models lie, and whether a folder can be a model repository."""
+
+from pathlib import Path
+
+import conch
+from conch.errors import ServerError
+
+NAMES = ("bls_models", "component_models")
+
+
+def shipped_repositories() -> tuple[Path, ...]:
+    """The two repositories: inside an installed wheel, or at the root of a checkout.
+
+    Raises ServerError if neither place has both.
+    """
+    package = Path(conch.__file__).resolve().parent
+    places = (package / "_models", package.parent.parent)
+    for place in places:
+        repositories = tuple(place / name for name in NAMES)
+        if all(path.is_dir() for path in repositories):
+            return repositories
+    raise ServerError(
+        f"the model repositories {' and '.join(NAMES)} are in neither of "
+        f"{', '.join(map(str, places))}: name yours with --model-repository"
+    )
+
+
+def check_repository(path: Path) -> None:
+    """Raises ServerError for what Triton would refuse late, or not refuse but hang on."""
+    if not path.is_dir():
+        raise ServerError(f"model repository {path} is not a folder")
+    models = sorted(entry for entry in path.iterdir() if entry.is_dir())
+    if not models:
+        raise ServerError(f"model repository {path} has no model in it")
+    for model in models:
+        if model.name.startswith((".", "__")):
+            raise ServerError(
+                f"Triton takes every folder of a model repository for a model: remove {model}"
+            )

@@ -1,0 +1,238 @@
+"""The parts of the launcher that need no server."""
+
+import importlib.util
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from conch.cli import main
+from conch.errors import ServerError
+from conch.server import ServerConfig, environment, installation, ports
+from conch.server.command import Endpoints, server_command
+from conch.server.repositories import check_repository, shipped_repositories
+
+WHEEL = installation.wheel_root()
+needs_wheel = pytest.mark.skipif(WHEEL is None, reason="nvidia-pytriton is not installed")
+
+
+# --- ports -------------------------------------------------------------------------------------
+
+
+def test_taken_port_is_named_with_its_option() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ServerError, match=rf"port {port} on 127.0.0.1 is taken .*--grpc-port"):
+            ports.require_free("127.0.0.1", port, "--grpc-port")
+    ports.require_free("127.0.0.1", port, "--grpc-port")
+
+
+def test_foreign_address_is_refused() -> None:
+    with pytest.raises(ServerError, match=r"192\.0\.2\.1 is no address of this machine.*--host"):
+        ports.pick_free("192.0.2.1", 3)
+
+
+def test_picked_ports_differ() -> None:
+    assert len(set(ports.pick_free("127.0.0.1", 20))) == 20
+
+
+# --- which server ------------------------------------------------------------------------------
+
+
+def make_server(root: Path, *stubs: str) -> Path:
+    """Files laid out as a server, with a wheel's stubs when any are named."""
+    binary = root / "bin" / "tritonserver"
+    binary.parent.mkdir(parents=True)
+    binary.write_text("#!/bin/sh\n")
+    binary.chmod(0o755)
+    python = root / "backends" / "python"
+    python.mkdir(parents=True)
+    for name in ("libtriton_python.so", "triton_python_backend_utils.py"):
+        (python / name).touch()
+    for version in stubs:
+        stub = root / "python_backend_stubs" / version / installation.STUB
+        stub.parent.mkdir(parents=True)
+        stub.touch()
+    return binary
+
+
+def test_search_order_is_given_path_then_path_then_wheel(tmp_path: Path) -> None:
+    given = make_server(tmp_path / "given")
+    on_path = make_server(tmp_path / "container")
+    make_server(tmp_path / "wheel", "3.11")
+    wheel, search_path = tmp_path / "wheel", str(on_path.parent)
+
+    found = installation.find_installation(given, search_path=search_path, wheel=wheel)
+    assert found == installation.Installation(
+        given, backend_directory=given.parents[1] / "backends"
+    )
+
+    found = installation.find_installation(None, search_path=search_path, wheel=wheel)
+    assert found.tritonserver == on_path
+    assert found.python_backend is None
+
+    found = installation.find_installation(
+        None, search_path=str(tmp_path), wheel=wheel, python=(3, 11)
+    )
+    assert found.tritonserver == wheel / "bin" / "tritonserver"
+    assert found.python_backend is not None
+    assert found.python_backend.stub.parent.name == "3.11"
+
+
+def test_nothing_found_says_what_was_searched(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match=r"PATH has no tritonserver.*nvidia-pytriton.*install"):
+        installation.find_installation(None, search_path=str(tmp_path), wheel=None)
+
+
+def test_given_path_must_be_a_program(tmp_path: Path) -> None:
+    plain = tmp_path / "tritonserver"
+    plain.touch()
+    with pytest.raises(ServerError, match=str(plain)):
+        installation.find_installation(plain)
+
+
+def test_wheel_without_a_stub_for_this_python(tmp_path: Path) -> None:
+    make_server(tmp_path, "3.9", "3.10", "3.8")
+    with pytest.raises(
+        ServerError, match=r"no Python backend for Python 3\.11; .*3\.8, 3\.9, 3\.10"
+    ):
+        installation.wheel_backend(tmp_path, (3, 11))
+
+
+def test_backend_directory_is_made_of_links(tmp_path: Path) -> None:
+    make_server(tmp_path / "wheel", "3.11")
+    backend = installation.wheel_backend(tmp_path / "wheel", (3, 11))
+    python = backend.link_into(tmp_path / "made") / "python"
+    assert {path.name: path.readlink() for path in python.iterdir()} == {
+        "libtriton_python.so": backend.library,
+        "triton_python_backend_utils.py": backend.utils,
+        "triton_python_backend_stub": backend.stub,
+    }
+
+
+def test_wheel_is_found_without_importing_it() -> None:
+    spec = importlib.util.find_spec("pytriton")
+    assert (WHEEL is not None) == (spec is not None)
+
+
+# --- libraries ---------------------------------------------------------------------------------
+
+
+def test_parse_trace() -> None:
+    text = (
+        "\tlinux-vdso.so.1 (0x00007fe78235d000)\n"
+        "\tlibpython3.11.so.1.0 => not found\n"
+        "\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007fe7820cb000)\n"
+    )
+    assert environment.parse_trace(text) == {
+        "libpython3.11.so.1.0": None,
+        "libz.so.1": Path("/lib/x86_64-linux-gnu/libz.so.1"),
+    }
+
+
+@needs_wheel
+def test_missing_libpython_is_named_with_its_debian_package() -> None:
+    assert WHEEL is not None
+    for stub in sorted((WHEEL / "python_backend_stubs").glob("3.*/*stub")):
+        version = stub.parent.name
+        libpython = f"libpython{version}.so.1.0"
+        if environment.trace_libraries(stub, os.environ).get(libpython) is None:
+            break
+    else:
+        pytest.skip("this machine has the library of every Python")
+    expected = rf"needs {libpython}, .*/nowhere.* apt-get install libpython{version}$"
+    with pytest.raises(ServerError, match=expected):
+        environment.server_environment(stub, libpython=libpython, directories=[Path("/nowhere")])
+
+
+@needs_wheel
+def test_this_interpreter_finds_its_own_libpython() -> None:
+    assert WHEEL is not None
+    stub = installation.find_installation(None, search_path="", wheel=WHEEL).python_backend
+    assert stub is not None
+    made = environment.server_environment(stub.stub)
+    assert environment.trace_libraries(stub.stub, made)[environment.libpython_name()] is not None
+
+
+def test_program_of_another_machine_is_refused(tmp_path: Path) -> None:
+    alien = tmp_path / "stub"
+    alien.write_bytes(b"\x7fELF nothing that runs")
+    alien.chmod(0o755)
+    with pytest.raises(ServerError, match=r"does not run on this machine"):
+        environment.trace_libraries(alien, os.environ)
+
+
+def test_small_shared_memory_is_worth_a_warning() -> None:
+    assert "--shm-size" in str(environment.shared_memory_shortage(free_bytes=64 << 20))
+    assert environment.shared_memory_shortage(free_bytes=1 << 30) is None
+
+
+# --- configuration, repositories, command line -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"http_port": 70000}, "--http-port must be from 0"),
+        ({"http_port": 8000, "grpc_port": 8000}, "--http-port and --grpc-port are both 8000"),
+        ({"startup_timeout_s": 0}, "startup_timeout_s must be above 0"),
+        ({"log_level": "loud"}, "log level must be one of"),
+        ({"model_repositories": ()}, "at least one model repository"),
+        ({"extra_args": ["--http-port=1"]}, "--http-port is set by Conch itself"),
+    ],
+)
+def test_config_refuses(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ServerError, match=message):
+        ServerConfig(**{"model_repositories": ["models"], **values})  # type: ignore[arg-type]
+
+
+def test_extra_arguments_come_last(tmp_path: Path) -> None:
+    config = ServerConfig(model_repositories=["a", "b"], extra_args=["--http-thread-count", "9"])
+    command = server_command(
+        config,
+        installation.Installation(Path("/opt/tritonserver/bin/tritonserver")),
+        Endpoints("127.0.0.1", 1, 2, 3),
+        name="conch-x",
+        segment_prefix="conch-x-",
+        directory=tmp_path,
+    )
+    assert command[-2:] == ["--http-thread-count", "9"]
+    assert "--model-repository=a" in command
+    assert "--model-repository=b" in command
+    assert not [argument for argument in command if argument.startswith("--backend-directory")]
+
+
+def test_every_address_is_reached_through_the_loopback() -> None:
+    assert Endpoints("0.0.0.0", 1, 2, 3).reachable == "127.0.0.1"
+
+
+def test_shipped_repositories_exist() -> None:
+    assert [path.name for path in shipped_repositories()] == ["bls_models", "component_models"]
+
+
+def test_repository_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match="is not a folder"):
+        check_repository(tmp_path / "none")
+    with pytest.raises(ServerError, match="has no model"):
+        check_repository(tmp_path)
+    (tmp_path / "model").mkdir()
+    check_repository(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    with pytest.raises(ServerError, match=r"remove .*__pycache__"):
+        check_repository(tmp_path)
+
+
+def test_serve_without_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--http-port", "0", "--model-repository", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err.startswith("conch serve: ")
+
+
+@pytest.mark.parametrize("arguments", [["serve", "stray"], ["serve", "--http-port", "x"], []])
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    assert exit_info.value.code == 2
+    assert "usage: conch" in capsys.readouterr().err

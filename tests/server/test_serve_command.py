@@ -1,0 +1,126 @@
+"""`conch serve` against a real tritonserver with a tiny model."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from servers import (
+    ANY_PORTS,
+    SERVE,
+    children_of,
+    infer,
+    processes_with,
+    serving,
+    traces_of,
+    wait_until,
+)
+
+from conch.server.stubs import model_processes
+
+pytestmark = pytest.mark.server
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_stops_on_signal(identity_repository: Path, number: signal.Signals) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, url, name):
+        assert infer(url, [1.0]) == [1.0]
+        process.send_signal(number)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert 'WARNING identity says "hello"' in log
+        assert "Traceback" not in log
+        assert traces_of(name) == []
+
+
+def test_serve_second_signal_kills(write_model: Callable[..., Path]) -> None:
+    repository = write_model(
+        "stubborn",
+        "import threading\n"
+        "class TritonPythonModel:\n"
+        "    def execute(self, requests):\n"
+        "        return None\n"
+        "    def finalize(self):\n"
+        "        print('finalizing', flush=True)\n"
+        "        threading.Event().wait()\n",
+    )
+    with serving("--model-repository", str(repository)) as (process, _, name):
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert any("finalizing" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert traces_of(name) == []
+
+
+def test_serve_interrupted_while_loading(write_model: Callable[..., Path]) -> None:
+    repository = write_model(
+        "slow",
+        "import threading\n"
+        "class TritonPythonModel:\n"
+        "    def initialize(self, args):\n"
+        "        print('initializing', flush=True)\n"
+        "        threading.Event().wait()\n",
+    )
+    with subprocess.Popen(
+        [*SERVE, *ANY_PORTS, "--model-repository", str(repository)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert any("initializing" in line for line in process.stderr)
+        (server,) = children_of(process.pid).values()
+        name = re.search(r"--id=(\S+)", server)
+        assert name
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert traces_of(name[1]) == []
+
+
+def test_serve_tells_when_the_server_dies(identity_repository: Path) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, _, name):
+        (server,) = children_of(process.pid)
+        os.kill(server, signal.SIGKILL)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert "conch serve: tritonserver ended by itself (killed by SIGKILL)" in log
+        assert "Started Metrics Service" in log.partition("ended by itself")[2]
+        assert traces_of(name) == []
+
+
+def test_serve_tells_when_a_model_dies(identity_repository: Path) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, _, name):
+        (server,) = children_of(process.pid)
+        (stub,) = model_processes(server)
+        os.kill(stub, signal.SIGKILL)
+        _, log = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "the process of model identity died, and Triton does not start it anew" in log
+        assert traces_of(name) == []
+
+
+def test_serve_killed_takes_the_server_along(identity_repository: Path) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, _, name):
+        assert len(processes_with(name)) == 3
+        process.kill()
+        process.wait(timeout=10)
+        wait_until(lambda: traces_of(name) == [])
+
+
+def test_serve_explains_a_failed_start(write_model: Callable[..., Path]) -> None:
+    repository = write_model("broken", "import no_such_module\n")
+    done = subprocess.run(
+        [*SERVE, *ANY_PORTS, "--log-level", "error", "--model-repository", str(repository)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("conch serve: model 'broken' failed to load: ModuleNotFoundError")

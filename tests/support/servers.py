@@ -1,0 +1,90 @@
+"""Servers as child processes, and what they leave on the machine."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SERVE = [sys.executable, "-m", "conch.cli", "serve"]
+ANY_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+
+
+def infer(http_url: str, values: list[float]) -> list[float]:
+    tensor = {"name": "VALUES", "shape": [len(values)], "datatype": "FP32", "data": values}
+    request = urllib.request.Request(
+        f"http://{http_url}/v2/models/identity/infer",
+        data=json.dumps({"inputs": [tensor]}).encode(),
+    )
+    with urllib.request.urlopen(request, timeout=10) as response:
+        found = json.loads(response.read())
+    return [float(value) for value in found["outputs"][0]["data"]]
+
+
+def processes_with(text: str) -> dict[int, str]:
+    """Command line by process id; server, stubs and guard all carry the server's name."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if text in line:
+                found[int(entry.name)] = line
+    return found
+
+
+def traces_of(name: str) -> list[str]:
+    """Everything on this machine that belongs to the server called `name`."""
+    places = (Path("/dev/shm"), Path(tempfile.gettempdir()))
+    files = [str(path) for place in places for path in place.glob(f"{name}*")]
+    return files + list(processes_with(name).values())
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "not within the time"
+        time.sleep(0.02)
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
+    """A ready `conch serve`: the process, its HTTP address and the server's name."""
+    with subprocess.Popen(
+        [*SERVE, *ANY_PORTS, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            url = ""
+            for line in process.stdout:
+                if match := re.search(r"HTTP +http://(\S+)", line):
+                    url = match[1]
+                if "Ctrl-C" in line:
+                    break
+            server = next(iter(children_of(process.pid).values()))
+            name = re.search(r"--id=(\S+)", server)
+            assert url
+            assert name
+            yield process, url, name[1]
+        finally:
+            process.kill()
+
+
+def children_of(parent: int) -> dict[int, str]:
+    found = {}
+    for pid, line in processes_with("--id=conch-").items():
+        status = Path(f"/proc/{pid}/status").read_text()
+        if re.search(rf"^PPid:\t{parent}$", status, re.MULTILINE):
+            found[pid] = line
+    return found
