@@ -78,7 +78,9 @@ def file_blocks(data: bytes, max_audio_s: float) -> AudioBlocks:
     if file.frames == 0:
         raise AudioError("AUDIO holds no samples")
     _check_duration(file.frames / file.samplerate, max_audio_s)
-    return AudioBlocks(_cut_to_blocks(_resampled(_checked(_decoded(file), "AUDIO"), file.samplerate)))
+    return AudioBlocks(
+        _cut_to_blocks(_resampled(_checked(_decoded(file), "AUDIO"), file.samplerate))
+    )
 
 
 def _check_duration(seconds: float, max_audio_s: float) -> None:

@@ -28,8 +28,10 @@ class Row:
 
     def texts(self, name: str) -> list[str]:
         """Return a BYTES input as strings."""
-        return [item.decode() if isinstance(item, bytes) else str(item)
-                for item in self.inputs[name].ravel()]
+        return [
+            item.decode() if isinstance(item, bytes) else str(item)
+            for item in self.inputs[name].ravel()
+        ]
 
 
 class Component(Protocol):

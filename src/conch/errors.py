@@ -1,16 +1,17 @@
 """Every error that Conch raises on purpose.
 
-    ConchError
-    ├── ConfigError              a model's parameters or files are wrong (at load)
-    ├── ServerError              tritonserver cannot be found, started or stopped
-    └── TranscriptionError       one request cannot be answered
-        ├── InvalidRequestError      the request itself is wrong
-        │   ├── OptionError              an option: unknown, mistyped, out of range
-        │   └── AudioError               the audio: missing, empty, not finite, not decodable
-        ├── DeadlineError            the request's own time budget is spent
-        ├── RequestCancelledError    the client gave up
-        ├── OverloadedError          a limit of this server is reached
-        └── ComponentError           a component model answered with an error
+ConchError
+├── ConfigError              a model's parameters or files are wrong (at load)
+├── ServerError              tritonserver cannot be found, started or stopped
+├── BenchError               a benchmark cannot be run as asked
+└── TranscriptionError       one request cannot be answered
+    ├── InvalidRequestError      the request itself is wrong
+    │   ├── OptionError              an option: unknown, mistyped, out of range
+    │   └── AudioError               the audio: missing, empty, not finite, not decodable
+    ├── DeadlineError            the request's own time budget is spent
+    ├── RequestCancelledError    the client gave up
+    ├── OverloadedError          a limit of this server is reached
+    └── ComponentError           a component model answered with an error
 """
 
 
@@ -24,6 +25,10 @@ class ConfigError(ConchError):
 
 class ServerError(ConchError):
     """A `tritonserver` cannot be found, started, reached or stopped."""
+
+
+class BenchError(ConchError):
+    """A benchmark cannot be run as asked; the message names the file, column or package."""
 
 
 class TranscriptionError(ConchError):

@@ -14,9 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from conch.errors import OptionError
 
 
-def option(
-    default: Any, help: str, *, low: float | None = None, high: float | None = None
-) -> Any:
+def option(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
     """Return a dataclass field with its help text and its closed range `[low, high]`."""
     return field(default=default, metadata={"help": help, "low": low, "high": high})
 
@@ -39,7 +37,9 @@ class RecognitionOptions:
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(True, "find the speech first; without, all of the audio is decoded")
-    vad_threshold: float = option(0.5, "speech probability that opens a region", low=0.01, high=0.99)
+    vad_threshold: float = option(
+        0.5, "speech probability that opens a region", low=0.01, high=0.99
+    )
     vad_min_speech_ms: int = option(100, "shorter regions are dropped", low=0, high=10_000)
     vad_min_silence_ms: int = option(500, "silence that closes a region", low=32, high=10_000)
     vad_pad_ms: int = option(300, "audio kept on each side of a region", low=0, high=2_000)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from conch.bench import BenchError
 from conch.bench.manifest import Utterance, read_manifest, select
+from conch.errors import BenchError
 
 
 def write(folder: Path, text: str) -> Path:

@@ -2,11 +2,7 @@
 
 import importlib.util
 
-from conch.errors import ConchError
-
-
-class BenchError(ConchError):
-    """The benchmark cannot be run as asked."""
+from conch.errors import BenchError
 
 
 def require(*modules: str) -> None:

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench import BenchError
 from conch.bench.machine import cores
 from conch.bench.memory import MB, MemorySampler
 from conch.bench.recordings import decode
+from conch.errors import BenchError
 
 NAME = "faster-whisper"
 SAMPLE_RATE = 16_000

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.bench import BenchError
+from conch.errors import BenchError
 
 REQUIRED = ("path", "text")
 

@@ -8,7 +8,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from conch.bench import BenchError
+from conch.errors import BenchError
 
 
 @dataclass(frozen=True, slots=True)

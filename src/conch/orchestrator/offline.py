@@ -105,5 +105,6 @@ def segment_rules(options: RecognitionOptions) -> SegmentRules:
 
 
 def _cut(held: Array, held_from: int, span: Span) -> SpeechSegment:
-    waveform = held[span.start - held_from : span.end - held_from]
+    # A copy: a view would keep all of the held audio for as long as the segment is under way.
+    waveform = held[span.start - held_from : span.end - held_from].copy()
     return SpeechSegment(span.start / SAMPLE_RATE, waveform)

@@ -1,0 +1,106 @@
+"""`conch demo`: real speech through a real server, with rescoring off and on."""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import perf_counter
+
+import soundfile
+
+from conch.cli.transcribe import Subparsers
+from conch.client import Client
+from conch.errors import ConfigError
+from conch.result import Hypothesis, Transcript
+from conch.server import ServerConfig, TritonServer
+
+NBEST = 3
+MIN_TEXT_WIDTH = 30
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to those of `conch`."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="see it work: speech through a server, rescoring off and on",
+        description="Start a server on free ports of 127.0.0.1, transcribe ten seconds of speech"
+        " with language-model rescoring off and on, print the texts, their scores, the components"
+        " called and the time each took, and stop the server.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demonstration and return the exit code.
+
+    Raises:
+        ConfigError: the recording is not installed.
+        ServerError: the server does not start.
+    """
+    speech = sample_speech()
+    duration = soundfile.info(speech).duration
+    print(f"speech  {speech.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
+    print("server  starting", flush=True)
+
+    begun = perf_counter()
+    with TritonServer(ServerConfig(), on_log=None) as server:
+        print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
+        with Client(server.http_url) as client:
+            # The first request finds everything cold; its times are not the ones to show.
+            client.transcribe(speech, rescore=True)
+            transcripts = {}
+            for title, rescore in (("rescoring off", False), ("rescoring on", True)):
+                transcripts[title] = client.transcribe(speech, nbest=NBEST, rescore=rescore)
+                print(f"\n{title}: {' -> '.join(transcripts[title].road)}")
+                print("\n".join(score_table(transcripts[title])), flush=True)
+        print()
+        print("\n".join(time_table(transcripts)), flush=True)
+    print("\nserver  stopped")
+    return 0
+
+
+def sample_speech() -> Path:
+    """Return a recording that comes with an installed package; the package is not imported.
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    spec = importlib.util.find_spec("moonshine_onnx")
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        path = Path(folder) / "assets" / "beckett.wav"
+        if path.is_file():
+            return path
+    raise ConfigError("the demo's recording is missing: pip install useful-moonshine-onnx")
+
+
+def score_table(transcript: Transcript) -> Iterator[str]:
+    """Yield the n-best list, its scores in columns, texts wrapped to the terminal."""
+    heading = f"{'score':>9}{'am':>9}{'lm':>9}{'words':>7}  "
+    yield f"{heading}text"
+    width = max(shutil.get_terminal_size().columns - len(heading), MIN_TEXT_WIDTH)
+    for hypothesis in transcript.nbest:
+        label = f"{hypothesis.score:9.2f}{hypothesis.am_score:9.2f}{_language(hypothesis)}  "
+        for line in textwrap.wrap(hypothesis.text, width) or [""]:
+            yield label + line
+            label = " " * len(heading)
+
+
+def _language(hypothesis: Hypothesis) -> str:
+    if hypothesis.lm_score is None:
+        return f"{'-':>9}{'-':>7}"
+    return f"{hypothesis.lm_score:9.2f}{hypothesis.num_words:7d}"
+
+
+def time_table(transcripts: Mapping[str, Transcript]) -> Iterator[str]:
+    """Yield a line for each stage that any of the transcripts went through, the total last."""
+    stages = [transcript.stages for transcript in transcripts.values()]
+    yield f"{'time per stage (ms)':20}" + "".join(f"{title:>15}" for title in transcripts)
+    names = dict.fromkeys(name for each in stages for name in each if name != "total")
+    for name in (*names, "total"):
+        times = [f"{each[name].ms:.1f}" if name in each else "-" for each in stages]
+        yield f"  {name:18}" + "".join(f"{time:>15}" for time in times)
+    speeds = [item.duration * 1000 / item.stages["total"].ms for item in transcripts.values()]
+    yield f"  {'times real time':18}" + "".join(f"{speed:15.1f}" for speed in speeds)

@@ -1,0 +1,31 @@
+"""A server for one command: the user's by URL, or one of its own that ends with the command."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+
+@contextmanager
+def server_url(url: str | None) -> Iterator[str]:
+    """Yield `url`, or without one start a server, yield its gRPC URL, and stop it at the end.
+
+    Raises:
+        ServerError: no server can be started.
+    """
+    if url is not None:
+        yield url
+        return
+    from conch.server import ServerConfig, TritonServer
+
+    print("conch: no --url given: starting a server for this", file=sys.stderr)
+    begun = perf_counter()
+    with TritonServer(ServerConfig(), on_log=None) as server:
+        print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
+        # gRPC notices when this command is interrupted; HTTP does not.
+        try:
+            yield f"grpc://{server.grpc_url}"
+        except BaseException:
+            # Ctrl-C, say: nobody is left to wait for what the server still works on.
+            server.kill()
+            raise

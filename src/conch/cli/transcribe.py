@@ -1,0 +1,246 @@
+"""`conch transcribe`: audio files to text, JSON or subtitles."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from conch.cli.option_flags import add_option_flags, given_options
+from conch.cli.own_server import server_url
+from conch.cli.progress import Progress
+from conch.client import AsyncClient
+from conch.client.address import Address
+from conch.errors import ConchError, OptionError, ServerError
+from conch.formats import to_json, to_srt, to_text, to_webvtt
+from conch.options import RecognitionOptions
+from conch.result import Transcript
+
+# So named that argparse's own type is not spelled out in every signature.
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+STDIN = "-"
+PATIENCE_S = 24 * 3600.0
+"""The user has Ctrl-C."""
+
+FORMATS: dict[str, str] = {"text": "txt", "json": "json", "srt": "srt", "vtt": "vtt"}
+"""Suffix of the output files of each format."""
+
+EXAMPLES = """
+examples:
+  conch transcribe talk.mp3                         a server of its own, text on stdout
+  conch transcribe talk.mp3 -o talk.srt --format srt
+  conch transcribe *.flac --output-dir out --format vtt --jobs 8
+  conch transcribe --url grpc://gpu-box:8001 --rescore --nbest 5 --format json talk.wav
+  ffmpeg -i film.mkv -f wav - | conch transcribe -
+
+Any format, sample rate and number of channels that libsndfile reads will do (wav, flac, ogg, mp3,
+...). JSON of several files is one object a line. An output file that exists is overwritten, once
+its transcript is there.
+
+exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usage, 130 Ctrl-C
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one call of the command has to do."""
+
+    format: str
+    num_inputs: int
+    options: dict[str, Any]
+    jobs: int
+    output: Path | None = None
+    """One file for the only input."""
+    output_dir: Path | None = None
+    """A folder with a file for each input."""
+    failed: list[str] = field(default_factory=list)
+
+    def destination(self, name: str) -> Path | None:
+        """Return the output file of an input, None for stdout."""
+        if self.output_dir is None:
+            return self.output
+        stem = "stdin" if name == STDIN else Path(name).stem
+        return self.output_dir / f"{stem}.{FORMATS[self.format]}"
+
+    def render(self, name: str, transcript: Transcript) -> str:
+        """Return a transcript in the format asked for, ready to be written."""
+        if self.format == "json":
+            return to_json(transcript, file=name)
+        text = {"text": to_text, "srt": to_srt, "vtt": to_webvtt}[self.format](transcript)
+        is_shared = self.num_inputs > 1 and self.destination(name) is None
+        return f"==> {name} <==\n{text}\n" if is_shared else text
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to those of `conch`."""
+    parser = subparsers.add_parser(
+        "transcribe",
+        help="transcribe audio files",
+        usage="%(prog)s FILE... [--url URL] [--format FORMAT] [-o FILE | --output-dir DIR] ...",
+        description="Transcribe audio files: with the server at --url, or with one that is\n"
+        "started for this and stopped afterwards.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="audio files; - reads stdin")
+    parser.add_argument(
+        "--url", help="host:port, http://, https://, grpc:// or grpcs:// of a running server"
+    )
+    parser.add_argument(
+        "--format",
+        choices=tuple(FORMATS),
+        default="text",
+        help="of the output; subtitles (srt, vtt) turn --word-timestamps on (default: text)",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
+    where.add_argument(
+        "--output-dir",
+        type=Path,
+        metavar="DIR",
+        help="write a file for each input, talk.mp3 to DIR/talk.txt; DIR is made where missing",
+    )
+    parser.add_argument(
+        "--jobs", type=_positive, default=4, metavar="N", help="files in flight (default: 4)"
+    )
+    add_option_flags(parser)
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Transcribe and return the exit code.
+
+    Raises:
+        ServerError: no server of its own can be started.
+    """
+    job = _job(args)
+    names = [name for name in args.files if not _is_refused(job, name)]
+    if names:
+        stdin = sys.stdin.buffer.read() if STDIN in names else b""
+        # The event loop first: a Ctrl-C as soon as the server is ready must not find it half made.
+        with asyncio.Runner() as runner, server_url(args.url) as url:
+            runner.run(_transcribe_all(job, names, stdin, url))
+    return 1 if job.failed else 0
+
+
+def _job(args: argparse.Namespace) -> Job:
+    """Check what argparse cannot; a mistake ends the program with a message and exit code 2."""
+    usage_error: Callable[[str], None] = args.usage_error
+    options = given_options(args)
+    if args.format in ("srt", "vtt"):
+        options.setdefault("word_timestamps", True)
+    job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
+    try:
+        RecognitionOptions.parse(options)
+        if args.url is not None:
+            Address.parse(args.url)
+        if job.output_dir is not None:
+            job.output_dir.mkdir(parents=True, exist_ok=True)
+    except (OptionError, ServerError) as error:
+        usage_error(str(error))
+    except OSError as error:
+        usage_error(f"--output-dir {job.output_dir}: {error.strerror}")
+    if mistake := _mistake(job, args.files):
+        usage_error(mistake)
+    return job
+
+
+def _mistake(job: Job, names: Sequence[str]) -> str | None:
+    """Return what is wrong with where the output goes."""
+    if names.count(STDIN) > 1:
+        return "- (stdin) can be read once only"
+    if len(names) > 1 and job.output is not None:
+        return "-o takes the output of one file; for several there is --output-dir"
+    if len(names) > 1 and job.output_dir is None and job.format in ("srt", "vtt"):
+        return f"{job.format} of several files needs --output-dir"
+    if job.output is not None and not job.output.absolute().parent.is_dir():
+        return f"-o {job.output}: no such folder: {job.output.parent}"
+    owners: dict[Path, str] = {}
+    inputs = {Path(name).absolute() for name in names}
+    for name in names:
+        path = job.destination(name)
+        if path is None:
+            continue
+        if path.absolute() in inputs:
+            return f"{path} would overwrite an input"
+        if owners.setdefault(path, name) != name:
+            return f"{owners[path]} and {name} would both be written to {path}; do them apart"
+    return None
+
+
+def _is_refused(job: Job, name: str) -> bool:
+    """Report a file that cannot be there, before a server is started for it."""
+    path = Path(name)
+    if name == STDIN or path.is_file() or path.is_fifo():
+        return False
+    if path.is_dir():
+        _fail(job, name, f"a folder; name the files in it, as in {path}/*.wav")
+    else:
+        _fail(job, name, "no such file" if not path.exists() else "not a file")
+    return True
+
+
+async def _transcribe_all(job: Job, names: Sequence[str], stdin: bytes, url: str) -> None:
+    slots = asyncio.Semaphore(job.jobs)
+    with Progress(names) as progress:
+        async with AsyncClient(url, timeout_s=PATIENCE_S) as client:
+            ticking = asyncio.create_task(progress.tick())
+            tasks = [
+                asyncio.create_task(_transcribe(job, name, stdin, client, slots, progress))
+                for name in names
+            ]
+            try:
+                for task in tasks:
+                    if text := await task:
+                        progress.print(text)
+            finally:
+                # After Ctrl-C and when stdout is closed, too: none may outlive the client.
+                for task in (ticking, *tasks):
+                    task.cancel()
+                await asyncio.gather(ticking, *tasks, return_exceptions=True)
+
+
+async def _transcribe(
+    job: Job,
+    name: str,
+    stdin: bytes,
+    client: AsyncClient,
+    slots: asyncio.Semaphore,
+    progress: Progress,
+) -> str | None:
+    """Do one file; return what is for stdout."""
+    try:
+        async with slots:
+            audio = stdin if name == STDIN else name
+            transcript = await client.transcribe(audio, **job.options)
+        text = job.render(name, transcript)
+        path = job.destination(name)
+        if path is None:
+            return text
+        path.write_text(text, encoding="utf-8")
+    except ConchError as error:
+        _fail(job, name, str(error).removeprefix(f"{name}: "))
+    except OSError as error:
+        _fail(job, name, f"cannot write {job.destination(name)}: {error.strerror}")
+    finally:
+        progress.done()
+    return None
+
+
+def _fail(job: Job, name: str, reason: str) -> None:
+    job.failed.append(name)
+    _report(f"{name}: {reason}")
+
+
+def _report(message: str) -> None:
+    Progress.write(f"conch: {message}\n", sys.stderr)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return value

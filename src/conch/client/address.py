@@ -1,0 +1,55 @@
+"""Where a server is and which protocol it is spoken to in."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from conch.errors import ServerError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+_DEFAULT_PORTS = {"http": 8000, "https": 443, "grpc": 8001, "grpcs": 8001}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's address, taken apart."""
+
+    scheme: str
+    """http, https, grpc or grpcs."""
+    target: str
+    """host:port, over HTTP with the base path if there is one: what tritonclient calls `url`."""
+
+    @property
+    def is_grpc(self) -> bool:
+        return self.scheme.startswith("grpc")
+
+    @property
+    def is_secure(self) -> bool:
+        return self.scheme.endswith("s")
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.target}"
+
+    @classmethod
+    def parse(cls, url: str) -> "Address":
+        """Read `host`, `host:port` (both HTTP) or `scheme://host[:port][/base-path]`.
+
+        Raises:
+            ServerError: another scheme, no host, or a port that is not one.
+        """
+        # Without "//" urlsplit takes host:port for scheme:path.
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ServerError(f"server URL {url!r}: {error}") from None
+        if parts.scheme not in _DEFAULT_PORTS:
+            known = ", ".join(f"{scheme}://" for scheme in _DEFAULT_PORTS)
+            raise ServerError(f"server URL {url!r}: the scheme is one of {known}")
+        if not parts.hostname:
+            raise ServerError(f"server URL {url!r}: no host in it")
+        path = parts.path.rstrip("/")
+        if path and parts.scheme.startswith("grpc"):
+            raise ServerError(f"server URL {url!r}: gRPC takes no path")
+        # An IPv6 host keeps its brackets, which `hostname` strips.
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        return cls(parts.scheme, f"{host}:{port or _DEFAULT_PORTS[parts.scheme]}{path}")

@@ -1,0 +1,94 @@
+"""The client for asyncio."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from conch.client import transports, wire
+from conch.client.address import DEFAULT_URL, Address
+from conch.result import Transcript
+
+
+class AsyncClient:
+    """Sends audio to a Conch server; awaits the transcript.
+
+    It is `Client` with `async with` and `await`: the same URLs, arguments and errors. Any number
+    of requests may be awaited at the same time; over HTTP they share a pool of `connections`,
+    over gRPC one connection. Cancelling the awaiting task cancels the request, on the server too
+    where it is gRPC. A client belongs to the event loop of its first request.
+
+    Raises:
+        ServerError: `url` is not the URL of a server.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeout_s: float = wire.DEFAULT_TIMEOUT_S,
+        connections: int = 100,
+    ) -> None:
+        self._address = Address.parse(url)
+        self._connections = connections
+        self._timeout_s = timeout_s
+        self._transport: transports.AsyncTransport | None = None
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; requests still awaited fail."""
+        if self._transport is not None:
+            await self._transport.close()
+
+    async def transcribe(
+        self,
+        audio: wire.Audio,
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech",
+        **options: wire.OptionValue,
+    ) -> Transcript:
+        """Transcribe one audio; see `Client.transcribe`."""
+        return (await self._infer([audio], sample_rate, timeout_s, model, options))[0]
+
+    async def transcribe_batch(
+        self,
+        audios: Sequence[bytes] | Sequence[NDArray[Any]] | Sequence[str],
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech",
+        **options: wire.OptionValue,
+    ) -> list[Transcript]:
+        """Transcribe several audios in one request; see `Client.transcribe_batch`."""
+        return await self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
+
+    async def _infer(
+        self,
+        audios: Sequence[wire.Audio],
+        sample_rate: int,
+        timeout_s: float | None,
+        model: str,
+        options: dict[str, wire.OptionValue],
+    ) -> list[Transcript]:
+        if self._transport is None:
+            # Here and not in __init__, as connections belong to the running event loop.
+            self._transport = transports.connect_async(self._address, self._connections)
+        # In a thread: this reads files.
+        request = await asyncio.to_thread(
+            wire.build,
+            audios,
+            sample_rate=sample_rate,
+            model=model,
+            timeout_s=timeout_s,
+            default_timeout_s=self._timeout_s,
+            options=options,
+        )
+        return wire.transcripts(await self._transport.infer(request), len(audios))

@@ -1,0 +1,106 @@
+"""The client for plain, blocking code."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from conch.client import transports, wire
+from conch.client.address import DEFAULT_URL, Address
+from conch.result import Transcript
+
+
+class Client:
+    """Sends audio to a Conch server and waits for the transcript.
+
+    `url` is `host:port` or `http://`, `https://`, `grpc://` or `grpcs://` in front of it. Nothing
+    is sent before the first call, so that a server may start later. `timeout_s` is the patience
+    with a request that brings no `timeout_s` of its own.
+
+    Threads: over gRPC one client may be shared between threads; over HTTP it belongs to the thread
+    of its first call, and another thread gets a RuntimeError. For many requests at once on one
+    thread there is `AsyncClient`.
+
+    Raises:
+        ServerError: `url` is not the URL of a server.
+    """
+
+    def __init__(
+        self, url: str = DEFAULT_URL, *, timeout_s: float = wire.DEFAULT_TIMEOUT_S
+    ) -> None:
+        self._transport = transports.connect(Address.parse(url))
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+    def transcribe(
+        self,
+        audio: wire.Audio,
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech",
+        **options: wire.OptionValue,
+    ) -> Transcript:
+        """Transcribe one audio.
+
+        Args:
+            audio: a path to an audio file or the bytes of one, in any format that the server
+                reads (wav, flac, ogg, mp3, …), or a mono waveform [N]: floats in [-1, 1], int16
+                or int32.
+            sample_rate: of a waveform, in Hz; a file says its own.
+            timeout_s: seconds until the client gives up, and the server with it.
+            model: the entry point on the server.
+            options: fields of `conch.options.RecognitionOptions`; those not given are the server's
+                defaults.
+
+        Raises:
+            AudioError, OptionError: found before anything is sent, or by the server.
+            DeadlineError: `timeout_s` or the option `deadline_ms` is spent.
+            OverloadedError, ComponentError, RequestCancelledError: the server's answer.
+            ServerError: no server there, or not one of Conch.
+        """
+        return self._infer([audio], sample_rate, timeout_s, model, options)[0]
+
+    def transcribe_batch(
+        self,
+        audios: Sequence[bytes] | Sequence[NDArray[Any]] | Sequence[str],
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech",
+        **options: wire.OptionValue,
+    ) -> list[Transcript]:
+        """Transcribe several audios, all waveforms or all files, in one request.
+
+        The arguments are those of `transcribe`; the transcripts are in the order of `audios`. A
+        request has one status, so that one bad audio is an error for the batch: send what should
+        not fail together as requests of its own.
+        """
+        return self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
+
+    def _infer(
+        self,
+        audios: Sequence[wire.Audio],
+        sample_rate: int,
+        timeout_s: float | None,
+        model: str,
+        options: dict[str, wire.OptionValue],
+    ) -> list[Transcript]:
+        request = wire.build(
+            audios,
+            sample_rate=sample_rate,
+            model=model,
+            timeout_s=timeout_s,
+            default_timeout_s=self._timeout_s,
+            options=options,
+        )
+        return wire.transcripts(self._transport.infer(request), len(audios))

@@ -1,0 +1,246 @@
+"""Four thin ways to carry a `Request`: HTTP and gRPC, each blocking and asyncio.
+
+A transport sends one request and returns the RESULT tensor; all meaning is in `conch.client.wire`.
+The tritonclient modules are imported when a transport is made, as each takes a while to import.
+"""
+
+import asyncio
+import threading
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.client import wire
+from conch.client.address import Address
+from conch.errors import AudioError, ConchError
+
+Result: TypeAlias = NDArray[Any] | None
+
+GRPC_LIMIT = 2**31 - 2**16
+"""Bytes of tensors in one gRPC message: a length is a signed 32-bit number, less some headers.
+tritonclient raises its channels' limits from 4 MB to this."""
+
+GRPC_LOST = (
+    "failed to connect",
+    "errors resolving",
+    "DNS resolution failed",
+    "Socket closed",
+    "Connection reset",
+    "Broken pipe",
+    "recvmsg",
+    "sendmsg",
+    "GOAWAY",
+    "Stream removed",
+    "Endpoint clos",
+    "keepalive",
+    "ping timeout",
+)
+"""What gRPC itself says with the code UNAVAILABLE, which is also that of a server that refuses;
+nothing but the words tells the two apart."""
+
+CONNECT_TIMEOUT_S = 10.0
+"""For a TCP connection alone, so that a host that swallows packets is an error soon."""
+
+
+class Transport(Protocol):
+    """Sends requests one after the other."""
+
+    def infer(self, request: wire.Request) -> Result: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncTransport(Protocol):
+    """Sends any number of requests at the same time."""
+
+    async def infer(self, request: wire.Request) -> Result: ...
+
+    async def close(self) -> None: ...
+
+
+def connect(address: Address) -> Transport:
+    """Return the blocking transport for an address; nothing is sent yet."""
+    return GrpcTransport(address) if address.is_grpc else HttpTransport(address)
+
+
+def connect_async(address: Address, connections: int) -> AsyncTransport:
+    """Return the asyncio transport for an address; to be called inside the event loop."""
+    if address.is_grpc:
+        return AsyncGrpcTransport(address)
+    return AsyncHttpTransport(address, connections)
+
+
+class HttpTransport:
+    """Blocking HTTP. tritonclient's is built on gevent, whose sockets belong to one thread."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._client: Any = None
+        self._thread = 0
+
+    def infer(self, request: wire.Request) -> Result:
+        import gevent  # type: ignore[import-untyped]
+        import tritonclient.http as tritonhttp
+        from geventhttpclient.response import HTTPParseError
+        from tritonclient.utils import InferenceServerException
+
+        client = self._connected(tritonhttp)
+        try:
+            with gevent.Timeout(request.timeout_s):
+                return _result(client.infer(**_arguments(tritonhttp, request)))
+        except InferenceServerException as failure:
+            raise wire.error(failure.status(), failure.message(), str(self._address)) from None
+        except BaseException as failure:
+            # Whatever it was, the connection may be in the middle of an answer.
+            self.close()
+            if isinstance(failure, gevent.Timeout):
+                raise wire.no_answer(request.timeout_s, str(self._address)) from None
+            if isinstance(failure, OSError | HTTPParseError):
+                raise wire.unreachable(str(self._address), failure) from None
+            raise
+
+    def _connected(self, tritonhttp: Any) -> Any:
+        if self._client is None:
+            self._thread = threading.get_ident()
+            self._client = tritonhttp.InferenceServerClient(
+                self._address.target,
+                ssl=self._address.is_secure,
+                connection_timeout=CONNECT_TIMEOUT_S,
+                network_timeout=None,  # `infer` has a time-out for all of the request.
+            )
+        if self._thread != threading.get_ident():
+            raise RuntimeError("a Client over HTTP belongs to one thread; make one for each thread")
+        return self._client
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+class GrpcTransport:
+    """Blocking gRPC; safe to share between threads."""
+
+    def __init__(self, address: Address) -> None:
+        import tritonclient.grpc as tritongrpc
+
+        self._address = address
+        self._client = tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure)
+
+    def infer(self, request: wire.Request) -> Result:
+        import tritonclient.grpc as tritongrpc
+        from tritonclient.utils import InferenceServerException
+
+        arguments = _grpc_arguments(tritongrpc, request)
+        try:
+            return _result(self._client.infer(**arguments))
+        except InferenceServerException as failure:
+            raise _grpc_error(failure, request, self._address) from None
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class AsyncHttpTransport:
+    """HTTP on asyncio: a pool of connections, each with one request at a time."""
+
+    def __init__(self, address: Address, connections: int) -> None:
+        import tritonclient.http.aio as tritonhttp
+
+        self._address = address
+        self._client = tritonhttp.InferenceServerClient(
+            address.target,
+            ssl=address.is_secure,
+            ssl_context=True,  # aiohttp's word for "verify certificates"; None is deprecated.
+            conn_limit=connections,
+            conn_timeout=None,  # `infer` has a time-out for all of the request.
+        )
+
+    async def infer(self, request: wire.Request) -> Result:
+        import aiohttp
+        import tritonclient.http.aio as tritonhttp
+        from tritonclient.utils import InferenceServerException
+
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                result = await self._client.infer(**_arguments(tritonhttp, request))
+            return _result(result)
+        except InferenceServerException as failure:
+            raise wire.error(failure.status(), failure.message(), str(self._address)) from None
+        except TimeoutError:
+            raise wire.no_answer(request.timeout_s, str(self._address)) from None
+        except (OSError, aiohttp.ClientError) as failure:
+            raise wire.unreachable(str(self._address), failure) from None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class AsyncGrpcTransport:
+    """gRPC on asyncio: any number of requests on one connection."""
+
+    def __init__(self, address: Address) -> None:
+        import tritonclient.grpc.aio as tritongrpc
+
+        self._address = address
+        self._client = tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure)
+
+    async def infer(self, request: wire.Request) -> Result:
+        import tritonclient.grpc.aio as tritongrpc
+        from tritonclient.utils import InferenceServerException
+
+        arguments = _grpc_arguments(tritongrpc, request)
+        try:
+            return _result(await self._client.infer(**arguments))
+        except InferenceServerException as failure:
+            raise _grpc_error(failure, request, self._address) from None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _result(answer: Any) -> Result:
+    result: Result = answer.as_numpy("RESULT")
+    return result
+
+
+def _arguments(module: Any, request: wire.Request) -> dict[str, Any]:
+    """Return what every tritonclient's `infer` takes, in that module's own classes."""
+    from tritonclient.utils import np_to_triton_dtype
+
+    inputs = []
+    for name, tensor in request.inputs.items():
+        item = module.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
+        inputs.append(item.set_data_from_numpy(tensor))
+    return {
+        "model_name": request.model,
+        "inputs": inputs,
+        "outputs": [module.InferRequestedOutput("RESULT")],
+        "parameters": dict(request.parameters),
+    }
+
+
+def _grpc_arguments(module: Any, request: wire.Request) -> dict[str, Any]:
+    size = sum(_size(tensor) for tensor in request.inputs.values())
+    if size > GRPC_LIMIT:
+        raise AudioError(
+            f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
+            "send a compressed file, or use HTTP"
+        )
+    return {**_arguments(module, request), "client_timeout": request.timeout_s}
+
+
+def _size(tensor: NDArray[Any]) -> int:
+    if tensor.dtype == np.object_:
+        return sum(len(item) for item in tensor.ravel())
+    return tensor.nbytes
+
+
+def _grpc_error(failure: Any, request: wire.Request, address: Address) -> ConchError:
+    code, message = failure.status(), failure.message()
+    if code == "StatusCode.DEADLINE_EXCEEDED" and not message.startswith("deadline"):
+        return wire.no_answer(request.timeout_s, str(address))
+    if code == "StatusCode.UNAVAILABLE" and any(words in message for words in GRPC_LOST):
+        return wire.unreachable(str(address), message)
+    return wire.error(code, message, str(address))

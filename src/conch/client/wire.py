@@ -1,0 +1,197 @@
+"""Audio and options to tensors and parameters, tensors to transcripts, status codes to errors.
+
+Everything here is pure, and every transport uses it; nothing here knows HTTP, gRPC or asyncio.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.errors import (
+    AudioError,
+    ComponentError,
+    ConchError,
+    DeadlineError,
+    InvalidRequestError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+    ServerError,
+)
+from conch.options import RecognitionOptions
+from conch.result import Transcript
+
+Audio: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any]
+"""A path to an audio file, the bytes of one, or a waveform: mono samples [N], floats in [-1, 1]
+or integers of 16 or 32 bits."""
+
+OptionValue: TypeAlias = bool | int | float | str
+"""What a field of `RecognitionOptions` holds."""
+
+DEFAULT_TIMEOUT_S = 3600.0
+"""Patience with one request: hours of audio take long, but a lost server must end some day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One inference request, whatever carries it."""
+
+    model: str
+    inputs: Mapping[str, NDArray[Any]]
+    """Tensors by name: FP32 and INT32 as numbers, BYTES as objects of type bytes."""
+    parameters: Mapping[str, OptionValue]
+    timeout_s: float
+
+
+def build(
+    audios: Sequence[Audio],
+    *,
+    sample_rate: int,
+    model: str,
+    timeout_s: float | None,
+    default_timeout_s: float,
+    options: Mapping[str, OptionValue],
+) -> Request:
+    """Check audio and options and return the request of one row per audio.
+
+    Only the options that were given travel, so that the server's defaults stay the server's. A
+    `timeout_s` of this call travels too, as `deadline_ms`: a server does not notice that an HTTP
+    client has gone, and would finish work that nobody waits for.
+
+    Raises:
+        OptionError: an option is unknown, mistyped or out of range.
+        AudioError: a file cannot be read, or a waveform is not one.
+    """
+    parsed = RecognitionOptions.parse(options)
+    parameters: dict[str, OptionValue] = {name: getattr(parsed, name) for name in options}
+    if timeout_s is not None:
+        if not timeout_s > 0:
+            raise OptionError(f"timeout_s is a number of seconds above 0; sent: {timeout_s!r}")
+        parameters.setdefault("deadline_ms", min(max(1, round(timeout_s * 1000)), 86_400_000))
+    return Request(
+        model=model,
+        inputs=tensors(audios, sample_rate),
+        parameters=parameters,
+        timeout_s=default_timeout_s if timeout_s is None else timeout_s,
+    )
+
+
+def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]]:
+    """Return the input tensors of a batch of B audios, all waveforms or all encoded files.
+
+    Waveforms give WAV FP32 [B, longest] padded with zeros, WAV_LENS and SAMPLE_RATE INT32 [B, 1];
+    files give AUDIO BYTES [B, 1].
+    """
+    kinds = {isinstance(audio, np.ndarray) for audio in audios}
+    if len(kinds) != 1:
+        raise AudioError("a batch holds waveforms or files, not both" if kinds else "no audio")
+    if kinds == {False}:
+        files = np.empty((len(audios), 1), dtype=np.object_)
+        files[:, 0] = [_encoded(audio) for audio in audios]
+        return {"AUDIO": files}
+    if not isinstance(sample_rate, int | np.integer) or not 0 < sample_rate < 2**31:
+        raise AudioError(f"sample_rate is a whole number of Hz above 0; sent: {sample_rate!r}")
+    rows = [_waveform(audio) for audio in audios]
+    lens = np.array([[len(row)] for row in rows], dtype=np.int32)
+    return {"WAV": _padded(rows), "WAV_LENS": lens, "SAMPLE_RATE": np.full_like(lens, sample_rate)}
+
+
+def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
+    """Read RESULT, BYTES [rows, 1].
+
+    Raises:
+        ServerError: the model gave something else, so it is not the speech model.
+    """
+    if result is None or result.shape != (rows, 1):
+        found = "none" if result is None else f"shape {list(result.shape)}"
+        raise ServerError(f"expected the output RESULT of shape [{rows}, 1], found {found}")
+    return [Transcript.from_json(row[0]) for row in result]
+
+
+def error(code: str | None, message: str, url: str) -> ConchError:
+    """Return the exception that an error answer stands for.
+
+    Args:
+        code: an HTTP status ("400") or a gRPC one ("StatusCode.INVALID_ARGUMENT").
+        message: the server's.
+        url: the server's, for the errors that are about the server itself.
+    """
+    name = (code or "").removeprefix("StatusCode.")
+    if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
+        return ServerError(f"{url} does not serve this model: {message}")
+    if name in {"503", "UNAVAILABLE"}:
+        kind = DeadlineError if message.startswith("deadline") else OverloadedError
+        return kind(message)
+    if name in {"499", "CANCELLED"}:
+        return RequestCancelledError(message)
+    if name in {"400", "413", "INVALID_ARGUMENT"}:
+        is_option = message.startswith(("option '", "unknown option"))
+        return OptionError(message) if is_option else InvalidRequestError(message)
+    if name in {"500", "INTERNAL"}:
+        return ComponentError(message)
+    return ServerError(f"unexpected answer from {url}: {message} (status {code})")
+
+
+def no_answer(timeout_s: float, url: str) -> DeadlineError:
+    """Return the error of a request that the client stopped waiting for."""
+    return DeadlineError(f"deadline: no answer from {url} within {timeout_s:g} s")
+
+
+def unreachable(url: str, reason: object) -> ServerError:
+    """Return the error of a connection that could not be made or broke."""
+    return ServerError(f"cannot reach a server at {url}: {reason}; `conch serve` starts one")
+
+
+def _encoded(audio: Audio) -> bytes:
+    if isinstance(audio, bytes):
+        if not audio:
+            raise AudioError("the audio is empty: 0 bytes")
+        return audio
+    path = Path(os.fspath(audio))  # type: ignore[arg-type]
+    with _explained(path):
+        data = path.read_bytes()
+    if not data:
+        raise AudioError(f"{path}: the file is empty")
+    return data
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise AudioError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise AudioError(f"{path}: a folder, not an audio file") from None
+    except OSError as failure:
+        raise AudioError(f"{path}: cannot be read: {failure.strerror or failure}") from None
+
+
+def _padded(rows: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    if len(rows) == 1:
+        return rows[0][np.newaxis]  # without a copy: an hour is 230 MB
+    wav = np.zeros((len(rows), max(map(len, rows))), dtype=np.float32)
+    for padded, row in zip(wav, rows, strict=True):
+        padded[: len(row)] = row
+    return wav
+
+
+def _waveform(audio: Any) -> NDArray[np.float32]:
+    if audio.ndim != 1:
+        raise AudioError(f"a waveform is mono samples of shape [N]; sent: {list(audio.shape)}")
+    if not audio.size:
+        raise AudioError("the waveform is empty: 0 samples")
+    if audio.dtype.kind == "f":
+        return np.asarray(audio, dtype=np.float32)
+    if audio.dtype in (np.int16, np.int32):
+        # Full scale of the integer type is 1.0.
+        scale = -float(np.iinfo(audio.dtype).min)
+        scaled: NDArray[np.float32] = np.divide(audio, np.float32(scale), dtype=np.float32)
+        return scaled
+    raise AudioError(f"a waveform is float, int16 or int32; sent: {audio.dtype}")

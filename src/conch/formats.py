@@ -1,0 +1,139 @@
+"""A transcript as text, JSON, SubRip (SRT) or WebVTT."""
+
+import html
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from conch.result import Segment, Transcript, Word
+
+MAX_LINE_CHARS = 42
+MAX_LINES = 2
+MAX_CUE_S = 7.0
+MAX_PAUSE_S = 0.5
+"""A longer pause ends a cue."""
+MIN_SENTENCE_S = 1.0
+"""A sentence that took less shares its cue with the next one: a cue has to be read in its time."""
+SENTENCE_ENDS = (".", "!", "?", "…")
+CLAUSE_ENDS = (*SENTENCE_ENDS, ",", ";", ":", "—")
+CLOSING_MARKS = "\"')]\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """What a subtitle shows from `start_ms` up to `end_ms`."""
+
+    start_ms: int
+    end_ms: int
+    lines: tuple[str, ...]
+
+
+def to_text(transcript: Transcript) -> str:
+    """Return the best hypothesis, one line."""
+    return transcript.text + "\n"
+
+
+def to_json(transcript: Transcript, **extra: str) -> str:
+    """Return everything as one JSON object on one line, keys of the caller's first."""
+    return json.dumps({**extra, **json.loads(transcript.to_json())}, ensure_ascii=False) + "\n"
+
+
+def to_srt(transcript: Transcript) -> str:
+    """Return subtitles in the SubRip format."""
+    # Inside a text, an arrow would make a player take the line for times.
+    return "".join(
+        f"{number}\n{_time(cue.start_ms, ',')} --> {_time(cue.end_ms, ',')}\n"
+        + "".join(line.replace("-->", "->") + "\n" for line in cue.lines)
+        + "\n"
+        for number, cue in enumerate(cues(transcript), 1)
+    )
+
+
+def to_webvtt(transcript: Transcript) -> str:
+    """Return subtitles in the WebVTT format."""
+    return "WEBVTT\n\n" + "".join(
+        f"{_time(cue.start_ms, '.')} --> {_time(cue.end_ms, '.')}\n"
+        + "".join(html.escape(line, quote=False) + "\n" for line in cue.lines)
+        + "\n"
+        for cue in cues(transcript)
+    )
+
+
+def cues(transcript: Transcript) -> list[Cue]:
+    """Return subtitle cues in order of time; none overlaps the next and none is empty.
+
+    From a segment's word times: at most MAX_LINES lines of MAX_LINE_CHARS (a longer word has a
+    line of its own), at most MAX_CUE_S long, ended at sentences and pauses. A segment without word
+    times is one cue with as many lines as it needs.
+    """
+    made: list[Cue] = []
+    for segment in transcript.segments:
+        for start, end, lines in _spans(segment):
+            # Times are measured word by word and may overlap by a little.
+            start_ms = max(round(start * 1000), made[-1].end_ms if made else 0)
+            made.append(Cue(start_ms, max(round(end * 1000), start_ms + 1), tuple(lines)))
+    return made
+
+
+def _spans(segment: Segment) -> Iterator[tuple[float, float, list[str]]]:
+    words = [word for word in segment.words if word.text.strip()]
+    for group in _groups(words):
+        start = group[0].start
+        yield start, min(_end(group), start + MAX_CUE_S), _wrap(group)
+    if not words and segment.text.strip():
+        yield segment.start, segment.end, _lines(segment.text)
+
+
+def _groups(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """Cut words into the groups that share a cue."""
+    group: list[Word] = []
+    for word in words:
+        if group and _is_end(group, word):
+            yield group
+            group = []
+        while group and not _fits([*group, word]):
+            cut = _best_cut(group)
+            yield group[:cut]
+            group = group[cut:]
+        group.append(word)
+    if group:
+        yield group
+
+
+def _is_end(group: Sequence[Word], following: Word) -> bool:
+    last = group[-1]
+    if following.start - last.end > MAX_PAUSE_S:
+        return True
+    is_sentence = last.text.rstrip(CLOSING_MARKS).endswith(SENTENCE_ENDS)
+    return is_sentence and last.end - group[0].start >= MIN_SENTENCE_S
+
+
+def _fits(group: Sequence[Word]) -> bool:
+    return _end(group) - group[0].start <= MAX_CUE_S and len(_wrap(group)) <= MAX_LINES
+
+
+def _end(group: Sequence[Word]) -> float:
+    return max(word.end for word in group)
+
+
+def _best_cut(group: Sequence[Word]) -> int:
+    """Return how many words to show first: up to the last clause of the second half, or all."""
+    half = (len(group) + 1) // 2
+    clauses = [i for i in range(half, len(group)) if group[i - 1].text.endswith(CLAUSE_ENDS)]
+    return clauses[-1] if clauses else len(group)
+
+
+def _wrap(group: Sequence[Word]) -> list[str]:
+    return _lines(" ".join(word.text.strip() for word in group))
+
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, MAX_LINE_CHARS, break_long_words=False, break_on_hyphens=False)
+
+
+def _time(milliseconds: int, separator: str) -> str:
+    seconds, ms = divmod(milliseconds, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02d}:{minutes:02d}:{seconds:02d}{separator}{ms:03d}"

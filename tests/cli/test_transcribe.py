@@ -1,0 +1,116 @@
+import argparse
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from conch.cli import transcribe
+from conch.cli.option_flags import add_option_flags, given_options
+from conch.options import RecognitionOptions
+
+
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail the test when the command wants a server."""
+    monkeypatch.setattr(transcribe, "server_url", lambda url: pytest.fail("started a server"))
+
+
+def run(*arguments: object) -> int:
+    parser = argparse.ArgumentParser(prog="conch")
+    transcribe.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["transcribe", *map(str, arguments)])
+    return transcribe.run(args)
+
+
+def parse_flags(*arguments: str) -> dict[str, object]:
+    parser = argparse.ArgumentParser()
+    add_option_flags(parser)
+    return given_options(parser.parse_args(arguments))
+
+
+def test_flags_that_are_not_given_leave_the_defaults_to_the_server() -> None:
+    assert parse_flags() == {}
+
+
+def test_every_kind_of_flag() -> None:
+    given = parse_flags(
+        "--rescore", "--no-vad", "--nbest", "3", "--lm-weight", "1", "--mode", "offline",
+        "--language", "de",
+    )  # fmt: skip
+    assert given == {
+        "rescore": True,
+        "vad": False,
+        "nbest": 3,
+        "lm_weight": 1.0,
+        "mode": "offline",
+        "language": "de",
+    }
+    RecognitionOptions.parse(given)
+
+
+def test_help_tells_every_option_with_its_range_and_default() -> None:
+    parser = argparse.ArgumentParser()
+    add_option_flags(parser)
+    text = " ".join(parser.format_help().split())
+    for item in fields(RecognitionOptions):
+        assert f"--{item.name.replace('_', '-')}" in text
+        assert item.metadata["help"] in text
+    assert "(a number from 0 to 10; default: 0.1)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: FILE"),
+        (["a.wav", "--nbest", "0"], "option 'nbest' takes an integer from 1 to 32; sent: 0"),
+        (["a.wav", "--nbest", "9"], "at most beam_size"),
+        (["a.wav", "--mode", "fast"], "invalid choice"),
+        (["a.wav", "--url", "ftp://x"], "the scheme is one of"),
+        (["a.wav", "--jobs", "0"], "at least 1"),
+        (["a.wav", "b.wav", "-o", "x.txt"], "--output-dir"),
+        (["a.wav", "b.wav", "--format", "srt"], "srt of several files needs --output-dir"),
+        (["a.wav", "-o", "no-such-folder/x.txt"], "no such folder"),
+        (["a.wav", "-o", "a.wav"], "would overwrite an input"),
+        (["-", "-"], "once only"),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str], message: str, no_server: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(*arguments)
+    assert stopped.value.code == 2
+    assert re.search(re.escape(message), capsys.readouterr().err)
+
+
+def test_two_inputs_for_one_output(
+    tmp_path: Path, no_server: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run("one/a.wav", "two/a.flac", "--output-dir", tmp_path)
+    assert "one/a.wav and two/a.flac would both be written" in capsys.readouterr().err
+
+
+def test_files_that_are_not_there_need_no_server(
+    tmp_path: Path, no_server: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "missing.wav"
+    assert run(missing, tmp_path) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"conch: {missing}: no such file\n"
+        f"conch: {tmp_path}: a folder; name the files in it, as in {tmp_path}/*.wav\n"
+    )
+
+
+def test_no_server_at_the_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"RIFF")
+    # Port 1 of this machine is never a server.
+    for url in ("127.0.0.1:1", "grpc://127.0.0.1:1"):
+        assert run(path, "--url", url) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"conch: {path}: cannot reach a server at ")
+        assert "`conch serve`" in error

@@ -1,0 +1,193 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as tritongrpc
+import tritonclient.grpc._utils as grpc_utils
+import tritonclient.http as tritonhttp
+import tritonclient.http._utils as http_utils
+
+from conch.client import transports, wire
+from conch.client.wire import Audio, OptionValue
+from conch.errors import (
+    AudioError,
+    ComponentError,
+    ConchError,
+    DeadlineError,
+    InvalidRequestError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+    ServerError,
+)
+from conch.result import Hypothesis, Transcript
+
+URL = "http://host:8000"
+
+
+def build(*audios: Audio, timeout_s: float | None = None, **options: OptionValue) -> wire.Request:
+    return wire.build(
+        audios,
+        sample_rate=8000,
+        model="speech",
+        timeout_s=timeout_s,
+        default_timeout_s=60.0,
+        options=options,
+    )
+
+
+def test_waveforms_are_padded_to_the_longest() -> None:
+    inputs = build(np.array([0.5], np.float32), np.array([0.1, -0.2, 0.3])).inputs
+    assert {name: (array.dtype.name, array.shape) for name, array in inputs.items()} == {
+        "WAV": ("float32", (2, 3)),
+        "WAV_LENS": ("int32", (2, 1)),
+        "SAMPLE_RATE": ("int32", (2, 1)),
+    }
+    expected = np.array([[0.5, 0, 0], [0.1, -0.2, 0.3]], np.float32)
+    np.testing.assert_array_equal(inputs["WAV"], expected)
+    assert inputs["WAV_LENS"].tolist() == [[1], [3]]
+    assert inputs["SAMPLE_RATE"].tolist() == [[8000], [8000]]
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32])
+def test_integers_are_scaled_to_full_scale_one(dtype: type[np.signedinteger[Any]]) -> None:
+    info = np.iinfo(dtype)
+    wav = build(np.array([info.min, 0, info.max // 2 + 1], dtype)).inputs["WAV"]
+    assert wav.dtype == np.float32
+    assert wav.tolist() == [[-1.0, 0.0, 0.5]]
+
+
+def test_files_travel_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"RIFF\0")
+    inputs = build(path, str(path), b"fLaC\0\0").inputs
+    assert list(inputs) == ["AUDIO"]
+    assert inputs["AUDIO"].tolist() == [[b"RIFF\0"], [b"RIFF\0"], [b"fLaC\0\0"]]
+
+
+@pytest.mark.parametrize(
+    ("audio", "message"),
+    [
+        (np.zeros((2, 5)), r"shape \[N\]; sent: \[2, 5\]"),
+        (np.zeros(0), "0 samples"),
+        (np.zeros(5, np.uint8), "float, int16 or int32; sent: uint8"),
+        (np.zeros(5, np.complex64), "sent: complex64"),
+        (b"", "0 bytes"),
+    ],
+)
+def test_audio_that_is_none(audio: Audio, message: str) -> None:
+    with pytest.raises(AudioError, match=message):
+        build(audio)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    missing, empty = tmp_path / "missing.wav", tmp_path / "empty.wav"
+    empty.touch()
+    for path, reason in ((missing, "no such file"), (tmp_path, "a folder"), (empty, "is empty")):
+        with pytest.raises(AudioError, match=f"^{path}: .*{reason}"):
+            build(path)
+
+
+def test_a_batch_is_of_one_kind() -> None:
+    with pytest.raises(AudioError, match="not both"):
+        build(np.zeros(5), b"RIFF")
+    with pytest.raises(AudioError, match="no audio"):
+        build()
+
+
+@pytest.mark.parametrize("rate", [0, -1, 2**31, 16000.0])
+def test_sample_rates_that_no_int32_holds(rate: int) -> None:
+    with pytest.raises(AudioError, match="sample_rate is a whole number"):
+        wire.tensors([np.zeros(5)], rate)
+
+
+def test_only_given_options_travel_with_the_type_of_their_field() -> None:
+    parameters = build(b"x", lm_weight=1, nbest=2, rescore=True, language="en").parameters
+    assert parameters == {"lm_weight": 1.0, "nbest": 2, "rescore": True, "language": "en"}
+    assert isinstance(parameters["lm_weight"], float)
+
+
+def test_options_are_checked_before_files_are_read() -> None:
+    with pytest.raises(OptionError, match="did you mean 'beam_size'"):
+        build("no-such-file.wav", beam_sise=3)
+
+
+def test_a_time_out_is_the_servers_deadline_too() -> None:
+    assert build(b"x").parameters == {}
+    assert build(b"x").timeout_s == 60.0
+    assert build(b"x", timeout_s=2.5).parameters == {"deadline_ms": 2500}
+    assert build(b"x", timeout_s=2.5).timeout_s == 2.5
+    assert build(b"x", timeout_s=2.5, deadline_ms=10).parameters == {"deadline_ms": 10}
+    with pytest.raises(OptionError, match="above 0"):
+        build(b"x", timeout_s=0)
+
+
+@pytest.mark.parametrize(
+    ("http", "grpc", "message", "expected"),
+    [
+        ("400", "INVALID_ARGUMENT", "option 'nbest' takes ...", OptionError),
+        ("400", "INVALID_ARGUMENT", "unknown option 'n'", OptionError),
+        ("400", "INVALID_ARGUMENT", "WAV is empty", InvalidRequestError),
+        ("503", "UNAVAILABLE", "deadline of 10 ms is spent", DeadlineError),
+        ("503", "UNAVAILABLE", "256 requests are in flight", OverloadedError),
+        ("499", "CANCELLED", "the client cancelled", RequestCancelledError),
+        ("500", "INTERNAL", "vad: out of memory", ComponentError),
+        ("404", "NOT_FOUND", "unknown model: 'speech' is not found", ServerError),
+        ("502", "UNKNOWN", "bad gateway", ServerError),
+    ],
+)
+def test_errors(http: str, grpc: str, message: str, expected: type[ConchError]) -> None:
+    for code in (http, f"StatusCode.{grpc}"):
+        error = wire.error(code, message, URL)
+        assert type(error) is expected
+        assert message in str(error)
+
+
+def test_transcripts_are_read_from_result() -> None:
+    one = Transcript((Hypothesis("a", -1.0, -1.0),), (), 1.0, ("vad",), {})
+    tensor = np.array([[one.to_json().encode()]] * 2, dtype=np.object_)
+    assert wire.transcripts(tensor, 2) == [one, one]
+
+
+@pytest.mark.parametrize("result", [None, np.empty((1, 2), np.object_)])
+def test_a_model_without_result_is_not_the_speech_model(result: Any) -> None:
+    with pytest.raises(ServerError, match="RESULT"):
+        wire.transcripts(result, 1)
+
+
+def test_every_type_of_option_survives_both_protocols() -> None:
+    options = {"lm_weight": 0.25, "nbest": 2, "rescore": True, "language": "en"}
+    request = build(b"x", lm_weight=0.25, nbest=2, rescore=True, language="en")
+    nothing = {
+        "request_id": "",
+        "sequence_id": 0,
+        "sequence_start": False,
+        "sequence_end": False,
+        "priority": 0,
+        "timeout": None,
+    }
+
+    arguments = transports._arguments(tritonhttp, request)
+    parameters = arguments.pop("parameters")
+    del arguments["model_name"]
+    body, size = http_utils._get_inference_request(
+        **arguments, **nothing, custom_parameters=parameters
+    )
+    header = http_utils.json.loads(body[:size])
+    assert header["parameters"] == options
+    assert body[size:] == b"\x01\x00\x00\x00x"
+
+    arguments = transports._arguments(tritongrpc, request)
+    message = grpc_utils._get_inference_request(**arguments, **nothing, model_version="")
+    sent = {
+        name: getattr(value, value.WhichOneof("parameter_choice"))
+        for name, value in message.parameters.items()
+    }
+    assert sent == options
+
+
+def test_more_than_a_grpc_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transports, "GRPC_LIMIT", 10)
+    with pytest.raises(AudioError, match="do not fit into one gRPC message"):
+        transports._grpc_arguments(tritongrpc, build(b"12345678901"))

@@ -1,0 +1,175 @@
+"""`conch transcribe` and `conch demo`, as a user starts them."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+
+from conch.result import Transcript
+
+pytestmark = pytest.mark.server
+
+CONCH = [sys.executable, "-c", "import sys; from conch.cli import main; sys.exit(main())"]
+
+
+def conch(
+    *arguments: object, stdin: bytes | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*CONCH, *map(str, arguments)], input=stdin, capture_output=True, cwd=cwd, timeout=150
+    )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+@pytest.fixture
+def url(server: Any) -> str:
+    return f"grpc://{server.grpc_url}"
+
+
+@pytest.fixture
+def text(url: str, speech_wav: Path) -> str:
+    done = conch("transcribe", speech_wav, "--url", url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    assert len(done.stdout.split()) > 10
+    return done.stdout
+
+
+def test_http_and_stdin_give_the_same_text(server: Any, speech_wav: Path, text: str) -> None:
+    assert conch("transcribe", speech_wav, "--url", server.http_url).stdout == text
+    done = conch("transcribe", "-", "--url", server.http_url, stdin=speech_wav.read_bytes())
+    assert (done.returncode, done.stdout, done.stderr) == (0, text, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "channels"),
+    [("a.flac", 16000, 1), ("b.ogg", 16000, 2), ("c.mp3", 44100, 2), ("d.wav", 8000, 1)],
+)
+def test_any_format_rate_and_number_of_channels(
+    name: str, rate: int, channels: int, url: str, speech_wav: Path, text: str, tmp_path: Path
+) -> None:
+    samples, own_rate = soundfile.read(speech_wav, dtype="float32")
+    samples = soxr.resample(samples, own_rate, rate)
+    path = tmp_path / name
+    soundfile.write(path, np.stack([samples] * channels, axis=1), rate)
+    done = conch("transcribe", path, "--url", url)
+    assert done.returncode == 0
+    assert len(set(done.stdout.lower().split()) & set(text.lower().split())) >= 4
+
+
+def test_json_reads_back_and_options_arrive(url: str, speech_wav: Path) -> None:
+    done = conch(
+        "transcribe", speech_wav, "--url", url, "--format", "json", "--rescore", "--nbest", 3,
+        "--lm-weight", 0.5, "--no-vad",
+    )  # fmt: skip
+    assert json.loads(done.stdout)["file"] == str(speech_wav)
+    transcript = Transcript.from_json(done.stdout)
+    assert len(transcript.nbest) == 3
+    assert transcript.road == ("attention_encoder", "attention_decoder", "rescorer")
+
+
+def test_json_of_several_files_is_a_line_for_each(url: str, speech_wav: Path, text: str) -> None:
+    done = conch("transcribe", speech_wav, speech_wav, "--url", url, "--format", "json")
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == [text.strip()] * 2
+
+
+@pytest.mark.parametrize("format", ["srt", "vtt"])
+def test_subtitles_have_word_times(
+    format: str, url: str, speech_wav: Path, text: str, tmp_path: Path
+) -> None:
+    output = tmp_path / f"subtitles.{format}"
+    output.write_text("from before")
+    done = conch("transcribe", speech_wav, "--url", url, "--format", format, "-o", output)
+    assert (done.returncode, done.stdout) == (0, "")
+    lines = output.read_text().splitlines()
+    times = [line for line in lines if "-->" in line]
+    spoken = [line for line in lines if line and "-->" not in line and not line.isdigit()]
+    assert len(times) > 1
+    assert " ".join(spoken).removeprefix("WEBVTT ").split() == text.split()
+
+
+def test_several_files_in_order_and_one_that_fails(
+    url: str, speech_wav: Path, text: str, tmp_path: Path
+) -> None:
+    bad, missing = tmp_path / "bad.wav", tmp_path / "missing.wav"
+    bad.write_text("this is a text file")
+    done = conch("transcribe", speech_wav, bad, missing, tmp_path, speech_wav, "--url", url)
+    assert done.returncode == 1
+    assert done.stdout == f"==> {speech_wav} <==\n{text}\n" * 2
+    errors = done.stderr.splitlines()
+    assert len(errors) == 3
+    assert errors[0] == f"conch: {missing}: no such file"
+    assert errors[1].startswith(f"conch: {tmp_path}: a folder")
+    assert errors[2].startswith(f"conch: {bad}: AUDIO cannot be decoded")
+
+
+def test_an_output_folder_is_made(url: str, speech_wav: Path, text: str, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    assert conch("transcribe", speech_wav, "--url", url, "--output-dir", folder).stdout == ""
+    assert (folder / f"{speech_wav.stem}.txt").read_text() == text
+
+
+def test_without_url_it_has_a_server_of_its_own(speech_wav: Path, text: str) -> None:
+    done = conch("transcribe", speech_wav)
+    assert (done.returncode, done.stdout) == (0, text)
+    assert "starting a server" in done.stderr
+    assert "server ready" in done.stderr
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """What the environment of every process that this test starts holds."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("CONCH_TEST_MARK", mark)
+    return mark.encode()
+
+
+def marked(mark: bytes) -> list[str]:
+    """Names of the living processes with a mark, other than this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        # What ends meanwhile is not alive.
+        with contextlib.suppress(OSError):
+            if mark in (entry / "environ").read_bytes():
+                found.append((entry / "comm").read_text().strip())
+    return found
+
+
+def test_ctrl_c_ends_its_server_too(speech_wav: Path, tmp_path: Path, mark: bytes) -> None:
+    samples, rate = soundfile.read(speech_wav, dtype="float32")
+    long = tmp_path / "ten_minutes.wav"
+    soundfile.write(long, np.tile(samples, 60), rate)
+    with subprocess.Popen([*CONCH, "transcribe", long], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        said = b""
+        while b"server ready" not in said:
+            line = process.stderr.readline()
+            assert line, f"ended without a server: {said.decode()}"
+            said += line
+        assert "tritonserver" in marked(mark)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 130
+    assert marked(mark) == []
+
+
+def test_demo(mark: bytes) -> None:
+    done = conch("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert marked(mark) == []
+    for part in ("rescoring off", "rescoring on", "attention_encoder", "total", "stopped"):
+        assert part in done.stdout

@@ -1,0 +1,89 @@
+"""Every example runs as its docstring says, against a real server."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.client import Client
+
+pytestmark = pytest.mark.server
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MAX_LINES = 60
+
+
+def run(name: str, *arguments: object) -> str:
+    program = [sys.executable] if name.endswith(".py") else []
+    done = subprocess.run(
+        [*program, str(EXAMPLES / name), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture
+def text(server: Any, speech_wav: Path) -> str:
+    with Client(f"grpc://{server.grpc_url}") as client:
+        return client.transcribe(speech_wav).text
+
+
+def test_http_transcribe(server: Any, speech_wav: Path, text: str) -> None:
+    first, *words = run("http_transcribe.py", speech_wav, "--url", server.http_url).splitlines()
+    assert first == text
+    assert [word.split()[-1] for word in words] == text.split()
+
+
+def test_grpc_async_many_files(server: Any, speech_wav: Path, text: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.wav"
+    bad.write_text("this is a text file")
+    url = f"grpc://{server.grpc_url}"
+    lines = run("grpc_async_many_files.py", speech_wav, bad, speech_wav, "--url", url).splitlines()
+    assert lines[0] == lines[2] == f"{speech_wav}\t{text}"
+    assert lines[1].startswith(f"{bad}\tfailed: AUDIO cannot be decoded")
+
+
+def test_rescoring(server: Any, speech_wav: Path, text: str) -> None:
+    off, on = run("rescoring.py", speech_wav, "--url", server.http_url).split("\n\n")
+    assert off.splitlines()[0] == "off: vad -> attention_encoder -> attention_decoder"
+    assert off.splitlines()[1].endswith(text)
+    assert on.splitlines()[0].endswith("-> rescorer")
+    for line in on.splitlines()[2:]:
+        score, am, lm, words = (float(item) for item in line.replace("=", " ").split()[:4])
+        assert score == pytest.approx(am + 0.1 * lm + 0.5 * words, abs=2e-3)
+
+
+def test_long_file_to_srt(server: Any, speech_wav: Path, text: str, tmp_path: Path) -> None:
+    copy = tmp_path / "lecture.wav"
+    shutil.copy(speech_wav, copy)
+    printed = run("long_file_to_srt.py", copy, "--url", f"grpc://{server.grpc_url}")
+    assert printed.startswith(f"{copy.with_suffix('.srt')}: 10 s of audio in ")
+    lines = copy.with_suffix(".srt").read_text().splitlines()
+    spoken = [line for line in lines if line and not line.isdigit() and "-->" not in line]
+    assert " ".join(spoken).split() == text.split()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl(server: Any, speech_wav: Path, text: str) -> None:
+    assert run("curl.sh", speech_wav, "--url", f"http://{server.http_url}") == f"{text}\n"
+    failed = subprocess.run(
+        [EXAMPLES / "curl.sh", __file__, "--url", f"http://{server.http_url}"],
+        capture_output=True,
+        text=True,
+    )
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "AUDIO cannot be decoded" in failed.stderr
+
+
+def test_every_example_is_short_and_tested() -> None:
+    tests = Path(__file__).read_text()
+    for path in EXAMPLES.iterdir():
+        if path.suffix in (".py", ".sh"):
+            assert len(path.read_text().splitlines()) <= MAX_LINES, path
+            assert f'"{path.name}"' in tests, path

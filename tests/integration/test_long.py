@@ -1,0 +1,45 @@
+"""An hour in one request: in order, on its clock, in memory that does not grow with it."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recordings import wer
+
+from conch.client import Client
+from conch.server.stubs import model_processes
+
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+RATE = 16_000
+
+
+def anonymous_mb(process: int) -> float:
+    """Memory of a process that no file and no shared segment backs, in MB."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) / 1024
+
+
+def test_an_hour_of_audio_in_one_request(server, recordings):
+    (orchestrator,) = [
+        process for process, model in model_processes(server.pid).items() if model == "speech"
+    ]
+    pause = np.zeros(RATE, np.float32)
+    once = np.concatenate([part for item in recordings for part in (pause, item.waveform())])
+    repeats = -(-3600 * RATE // len(once))
+    reference = " ".join(item.text for item in recordings)
+
+    with Client(f"grpc://{server.grpc_url}") as client:
+        # Twenty minutes fill every place for a segment in flight; an hour must not need more.
+        client.transcribe(np.tile(once, repeats // 3))
+        before = anonymous_mb(orchestrator)
+        transcript = client.transcribe(np.tile(once, repeats))
+    grown = anonymous_mb(orchestrator) - before
+
+    assert transcript.duration >= 3600
+    bounds = [edge for segment in transcript.segments for edge in (segment.start, segment.end)]
+    assert bounds == sorted(bounds)
+    assert bounds[-1] <= transcript.duration
+    assert wer(" ".join([reference] * repeats), transcript.text) < 0.08
+    assert grown < 50, f"{before:.0f} MB before, {grown:.0f} MB more after"
