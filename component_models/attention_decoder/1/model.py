@@ -1,0 +1,12 @@
+from conch.acoustic.whisper_decoder import WhisperDecoder, WhisperDecoderConfig
+from conch.triton import read_parameters, respond
+
+
+class TritonPythonModel:
+    """Hidden states to n-best texts, or to the times of a text's words."""
+
+    def initialize(self, args):
+        self.component = WhisperDecoder(read_parameters(WhisperDecoderConfig, args))
+
+    def execute(self, requests):
+        return respond(requests, self.component)

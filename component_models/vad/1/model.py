@@ -1,0 +1,12 @@
+from conch.acoustic.silero import SileroConfig, SileroVad
+from conch.triton import read_parameters, respond
+
+
+class TritonPythonModel:
+    """Where is speech?"""
+
+    def initialize(self, args):
+        self.component = SileroVad(read_parameters(SileroConfig, args))
+
+    def execute(self, requests):
+        return respond(requests, self.component)

@@ -1,0 +1,1 @@
+"""From waveforms to speech probabilities, hidden states and texts."""

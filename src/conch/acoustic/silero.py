@@ -1,0 +1,122 @@
+"""Silero VAD (https://github.com/snakers4/silero-vad): the probability of speech, every 32 ms."""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from conch.component import Outputs, Row
+from conch.errors import ConfigError, InvalidRequestError, TranscriptionError
+
+FloatArray = NDArray[np.float32]
+
+FRAME = 512
+"""Samples of one speech probability: 32 ms."""
+CONTEXT = 64
+"""Samples before a frame that the network also sees."""
+HIDDEN = 128
+STATE_SIZE = 2 * HIDDEN + CONTEXT
+"""The LSTM's h and c, then the last samples heard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SileroConfig:
+    """Parameters of the `vad` component."""
+
+    model: str = ""
+    """A `silero_vad_16k_sequence.onnx` file; empty is the one in the silero-vad package."""
+    intra_threads: int = 1
+    """Threads of one call; the network is too small to gain from more."""
+    block_frames: int = 512
+    """Frames computed at a time (16 s), so that an hour of audio needs no more memory."""
+
+
+class SileroVad:
+    """The `vad` component: a function of the samples and of the state that the caller carries."""
+
+    def __init__(self, config: SileroConfig) -> None:
+        """Load the network.
+
+        Raises:
+            ConfigError: the model file is missing or is not this network.
+        """
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = config.intra_threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # errors only: it warns of each initializer it drops
+        path = model_path(config.model)
+        try:
+            self._session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's own exceptions share no public base
+            raise ConfigError(f"cannot load the VAD model {path}: {error}") from error
+        names = {item.name for item in self._session.get_inputs()}
+        if names != {"input", "h", "c"}:
+            raise ConfigError(
+                f"{path} is not silero_vad_16k_sequence.onnx: "
+                f"it takes {sorted(names)} in place of input, h and c"
+            )
+        self._block = config.block_frames
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+        """Answer rows with `waveform` and, after the first call on an audio, `state`."""
+        return [self._answer(row) for row in rows]
+
+    def _answer(self, row: Row) -> Outputs | TranscriptionError:
+        state = row.inputs.get("state", np.zeros(STATE_SIZE, dtype=np.float32))
+        if state.size != STATE_SIZE:
+            return InvalidRequestError(
+                f"input 'state' must be what the last call returned, {STATE_SIZE} values; "
+                f"sent: {state.size}"
+            )
+        probs, state = self.speech_probs(row.inputs["waveform"].ravel(), state.ravel())
+        return {"speech_probs": probs, "state": state}
+
+    def speech_probs(
+        self, waveform: FloatArray, state: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the speech probability of each frame, and the state after the last.
+
+        Args:
+            waveform: float32 `[samples]`, 16 kHz; zeros fill its last frame.
+            state: float32 `[320]`, zeros at the start of an audio.
+
+        Returns:
+            float32 `[ceil(samples / 512)]` in [0, 1], and float32 `[320]`.
+        """
+        h, c = state[: 2 * HIDDEN].reshape(2, 1, 1, HIDDEN)
+        context = state[2 * HIDDEN :]
+        probs = [np.zeros(0, dtype=np.float32)]
+        for start in range(0, len(waveform), self._block * FRAME):
+            block = waveform[start : start + self._block * FRAME]
+            padded = np.concatenate([context, block, np.zeros(-len(block) % FRAME, np.float32)])
+            frames = np.lib.stride_tricks.sliding_window_view(padded, CONTEXT + FRAME)[::FRAME]
+            feed = {"input": np.ascontiguousarray(frames), "h": h, "c": c}
+            block_probs, h, c = self._session.run(["speech_probs", "hn", "cn"], feed)
+            probs.append(block_probs)
+            context = padded[-CONTEXT:]
+        return np.concatenate(probs), np.concatenate([h.ravel(), c.ravel(), context])
+
+
+def model_path(model: str) -> Path:
+    """Return the model file.
+
+    Raises:
+        ConfigError: it does not exist.
+    """
+    if model:
+        path = Path(model)
+    else:
+        # Not imported: the package's __init__ imports torch.
+        spec = importlib.util.find_spec("silero_vad")
+        if spec is None or not spec.submodule_search_locations:
+            raise ConfigError("no VAD model: set 'model', or pip install silero-vad")
+        path = Path(spec.submodule_search_locations[0], "data", "silero_vad_16k_sequence.onnx")
+    if not path.is_file():
+        raise ConfigError(f"the VAD model {path} does not exist")
+    return path

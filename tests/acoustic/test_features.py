@@ -1,0 +1,76 @@
+"""Features held against two independent implementations."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from conch.acoustic.features import log_mel_spectrogram, mel_filters
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    """Ten seconds of a man reading."""
+    folder = importlib.util.find_spec("moonshine_onnx").submodule_search_locations[0]
+    return soundfile.read(Path(folder, "assets", "beckett.wav"), dtype="float32")[0]
+
+
+LENGTHS = [
+    # samples, frames of the window: longer than the audio, just as long, shorter
+    (159_414, 3000),
+    (159_414, 1500),
+    (159_414, 996),
+    (80_000, 200),
+    # too short to fill one FFT
+    (1, 1500),
+    (250, 1500),
+    (401, 3),
+]
+
+
+def padded(waveform: np.ndarray, num_frames: int) -> np.ndarray:
+    """The part that `num_frames` frames see, then silence."""
+    heard = waveform[: (num_frames - 1) * 160 + 200]
+    return np.pad(heard, (0, num_frames * 160 + 400 - len(heard)))
+
+
+@pytest.mark.parametrize(("samples", "num_frames"), LENGTHS)
+def test_equals_faster_whisper(speech, samples, num_frames):
+    reference = pytest.importorskip("faster_whisper.feature_extractor").FeatureExtractor()
+    waveform = speech[:samples]
+    expected = reference(padded(waveform, num_frames), padding=0)[:, :num_frames]
+    found = log_mel_spectrogram(waveform, num_frames)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("samples", "num_frames"), LENGTHS)
+def test_equals_librosa(speech, samples, num_frames):
+    librosa = pytest.importorskip("librosa")
+    waveform = speech[:samples]
+    power = librosa.feature.melspectrogram(
+        y=padded(waveform, num_frames).astype(np.float64),
+        sr=16_000,
+        n_fft=400,
+        hop_length=160,
+        n_mels=80,
+        pad_mode="reflect",
+    )[:, :num_frames]
+    expected = np.log10(np.maximum(power, 1e-10))
+    expected = (np.maximum(expected, expected.max() - 8) + 4) / 4
+    found = log_mel_spectrogram(waveform, num_frames)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_mels", [80, 128])
+def test_filters_equal_librosa(n_mels):
+    librosa = pytest.importorskip("librosa")
+    expected = librosa.filters.mel(sr=16_000, n_fft=400, n_mels=n_mels)
+    np.testing.assert_allclose(mel_filters(n_mels), expected, rtol=0, atol=1e-7)
+
+
+def test_silence_is_flat():
+    found = log_mel_spectrogram(np.zeros(16_000, np.float32), 300)
+    np.testing.assert_allclose(found, np.full((80, 300), (-10 + 4) / 4), atol=1e-6)

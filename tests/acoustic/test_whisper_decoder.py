@@ -1,0 +1,238 @@
+"""The decoder on real weights and real speech."""
+
+import csv
+import importlib.util
+from itertools import pairwise
+from pathlib import Path
+
+import ctranslate2
+import jiwer
+import numpy as np
+import pytest
+import soundfile
+from whisper_normalizer.english import EnglishTextNormalizer
+
+from conch.acoustic.whisper import model_folder
+from conch.acoustic.whisper_decoder import WhisperDecoder, WhisperDecoderConfig
+from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.component import Row, bytes_array
+from conch.errors import ConfigError, InvalidRequestError, OptionError
+
+DATA = Path(__file__).parents[1] / "data"
+END_OF_TEXT = 50256
+BECKETT = "Ever tried. Ever failed. No matter. Try again. Fail again. Fail better."
+
+
+@pytest.fixture(scope="module")
+def beckett() -> np.ndarray:
+    folder = importlib.util.find_spec("moonshine_onnx").submodule_search_locations[0]
+    return soundfile.read(Path(folder, "assets", "beckett.wav"), dtype="float32")[0]
+
+
+@pytest.fixture(scope="module")
+def recordings() -> list[tuple[np.ndarray, str]]:
+    with (DATA / "manifest.tsv").open() as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    return [(soundfile.read(DATA / row["path"], dtype="float32")[0], row["text"]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> WhisperEncoder:
+    return WhisperEncoder(WhisperEncoderConfig())
+
+
+@pytest.fixture(scope="module")
+def decoder() -> WhisperDecoder:
+    return WhisperDecoder(WhisperDecoderConfig())
+
+
+@pytest.fixture(scope="module")
+def encoded(encoder, beckett) -> dict[str, np.ndarray]:
+    (answer,) = encoder([Row({"waveform": beckett})])
+    return answer
+
+
+def aligned(decoder, encoded, text: str) -> dict[str, np.ndarray]:
+    (answer,) = decoder([Row({**encoded, "text": bytes_array([text])})])
+    return answer
+
+
+def test_reads_speech(encoder, decoder, recordings):
+    rows = encoder([Row({"waveform": waveform}) for waveform, _ in recordings])
+    answers = decoder([Row(row) for row in rows])
+    normalized = EnglishTextNormalizer()
+    references = [normalized(text) for _, text in recordings]
+    texts = [answer["hypotheses"][0].decode() for answer in answers]
+    assert jiwer.wer(references, [normalized(text) for text in texts]) < 0.06
+    assert texts[4] == "As President, I recognize that I cannot do this job alone."
+
+
+def test_nbest_is_distinct_and_best_first(decoder, encoded):
+    (answer,) = decoder([Row(encoded, {"beam_size": 5, "nbest": 4, "language": "en"})])
+    texts = [text.decode() for text in answer["hypotheses"]]
+    assert texts[0] == BECKETT
+    assert len(set(texts)) == len(texts) == 4
+    assert answer["scores"].dtype == np.float32
+    assert (np.diff(answer["scores"]) <= 0).all() and answer["scores"][0] < 0
+
+
+def test_one_hypothesis_unless_asked_for_more(decoder, encoded):
+    (answer,) = decoder([Row(encoded)])
+    assert [text.decode() for text in answer["hypotheses"]] == [BECKETT]
+
+
+def test_a_score_is_the_sum_of_log_probabilities_with_the_end_of_text(decoder, encoded):
+    """Held against the decoder's own logits, one softmax a step."""
+    (answer,) = decoder([Row(encoded, {"beam_size": 1})])
+    model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="int8_float32")
+    (greedy,) = model.generate(
+        ctranslate2.StorageView.from_array(encoded["encoder_out"][None]),
+        [decoder.tokens.prompt("en")],
+        beam_size=1,
+        return_logits_vocab=True,
+    )
+    total = 0.0
+    tokens = [*greedy.sequences_ids[0], END_OF_TEXT]
+    for step, token in zip(greedy.logits[0], tokens, strict=True):
+        logits = np.array(step).ravel().astype(np.float64)
+        total += logits[token] - np.logaddexp.reduce(logits)
+    assert (
+        answer["hypotheses"][0].decode() == decoder.tokens.decode(greedy.sequences_ids[0]).strip()
+    )
+    assert answer["scores"][0] == pytest.approx(total, abs=0.02)
+
+
+def test_a_score_agrees_with_the_alignments_probabilities(decoder, encoded):
+    """The alignment feeds the text as a whole; it knows neither suppression nor the end."""
+    (answer,) = decoder([Row(encoded)])
+    (alignment,) = decoder._model.align(
+        ctranslate2.StorageView.from_array(encoded["encoder_out"][None]),
+        decoder.tokens.start_sequence("en"),
+        [decoder.tokens.encode(BECKETT, "en")],
+        [996],
+    )
+    total = np.log(alignment.text_token_probs).sum()
+    assert answer["scores"][0] == pytest.approx(total, abs=0.5)
+
+
+def test_a_batch_answers_each_row_as_if_alone(encoder, decoder, recordings, beckett):
+    waveforms = [beckett, *(waveform for waveform, _ in recordings), np.tile(beckett, 2)]
+    rows = encoder([Row({"waveform": waveform}) for waveform in waveforms])
+    parameters = [{"beam_size": size, "nbest": 2} for size in (5, 5, 2, 5, 1, 5, 5, 5)]
+    together = decoder([Row(*item) for item in zip(rows, parameters, strict=True)])
+    for row, sent, answer in zip(rows, parameters, together, strict=True):
+        (alone,) = decoder([Row(row, sent)])
+        assert alone["hypotheses"][0] == answer["hypotheses"][0]
+        np.testing.assert_allclose(alone["scores"][0], answer["scores"][0], atol=0.1)
+
+
+def test_decoding_and_alignment_share_a_batch(decoder, encoded):
+    align, decode = decoder([Row({**encoded, "text": bytes_array([BECKETT])}), Row(encoded)])
+    assert b" ".join(align["words"]).decode() == BECKETT
+    assert decode["hypotheses"][0].decode() == BECKETT
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        np.zeros(5 * 16_000, np.float32),
+        np.random.default_rng(0).normal(0, 0.05, 5 * 16_000).astype(np.float32),
+    ],
+    ids=["silence", "noise"],
+)
+def test_where_nobody_speaks_there_is_no_text(encoder, sound):
+    # By default the text must be improbable too: 'you', tiny.en's guess at silence, is not.
+    strict = WhisperDecoder(WhisperDecoderConfig(no_speech_threshold=0.3, log_prob_threshold=0))
+    (row,) = encoder([Row({"waveform": sound})])
+    (answer,) = strict([Row(row, {"nbest": 3})])
+    assert answer["hypotheses"].tolist() == [b""]
+    assert np.log(0.3) < answer["scores"][0] <= 0
+
+
+def test_a_text_that_repeats_itself_is_decoded_anew(encoded):
+    keeping = WhisperDecoder(
+        WhisperDecoderConfig(compression_ratio_threshold=0.5, no_repeat_ngram_size=0)
+    )
+    forbidding = WhisperDecoder(
+        WhisperDecoderConfig(compression_ratio_threshold=0.5, no_repeat_ngram_size=1)
+    )
+    (kept,) = keeping([Row(encoded)])
+    (anew,) = forbidding([Row(encoded)])
+    assert kept["hypotheses"][0].decode() == BECKETT
+    tokens = forbidding.tokens.encode(anew["hypotheses"][0].decode(), "en")
+    assert len(set(tokens)) == len(tokens)
+
+
+def test_words_have_the_times_of_faster_whisper(encoder, decoder, recordings):
+    faster_whisper = pytest.importorskip("faster_whisper")
+    reference = faster_whisper.WhisperModel(str(model_folder("")), compute_type="int8")
+    differences = []
+    for waveform, _ in recordings:
+        segments, _ = reference.transcribe(waveform, language="en", word_timestamps=True)
+        pieces = [word for segment in segments for word in segment.words]
+        # It parts words at hyphens, and leaves a dash on its own.
+        heads = [piece for piece in pieces if piece.word[0] == " " and piece.word != " --"]
+        tails = [piece for piece in pieces if piece.word != " --"]
+        tails = [a for a, b in pairwise([*tails, heads[0]]) if b.word[0] == " "]
+        (row,) = encoder([Row({"waveform": waveform})])
+        found = aligned(decoder, row, "".join(piece.word for piece in pieces))
+        assert len(found["words"]) == len(heads) == len(tails)
+        differences += list(found["word_starts"] - [piece.start for piece in heads])
+        differences += list(found["word_ends"] - [piece.end for piece in tails])
+    assert np.mean(np.abs(differences) <= 0.1) > 0.9
+
+
+def test_words_are_in_order_and_within_the_segment(encoder, decoder, recordings):
+    for waveform, text in recordings:
+        (row,) = encoder([Row({"waveform": waveform})])
+        found = aligned(decoder, row, text)
+        assert " ".join(word.decode() for word in found["words"]) == text
+        starts, ends = found["word_starts"], found["word_ends"]
+        assert starts[0] >= 0 and ends[-1] <= len(waveform) / 16_000 + 1e-6
+        assert (np.diff(starts) >= 0).all() and (np.diff(ends) >= 0).all()
+        assert (starts <= ends).all()
+
+
+def test_confidence_tells_what_was_said_from_what_was_not(decoder, encoded):
+    said = aligned(decoder, encoded, BECKETT)["word_confidences"]
+    changed = aligned(decoder, encoded, BECKETT.replace("Fail better", "Fail banana"))
+    assert (said > 0.3).all() and (said <= 1).all()
+    assert changed["word_confidences"][-1] < 0.01
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_no_text_has_no_words(decoder, encoded, text):
+    answer = aligned(decoder, encoded, text)
+    assert [len(answer[name]) for name in sorted(answer)] == [0, 0, 0, 0]
+
+
+def test_a_bad_row_fails_alone(decoder, encoded):
+    out, lens = encoded["encoder_out"], encoded["encoder_out_lens"]
+    rows = [
+        Row(encoded, {"language": "de"}),
+        Row(encoded, {"beam_size": 0}),
+        Row(encoded, {"nbest": True}),
+        Row({"encoder_out": out[:, :100], "encoder_out_lens": lens}),
+        Row({"encoder_out": out, "encoder_out_lens": np.array([751], np.int32)}),
+        Row({**encoded, "text": bytes_array(["word " * 500])}),
+        Row(encoded),
+    ]
+    *errors, good = decoder(rows)
+    assert [type(error) for error in errors] == [OptionError] * 3 + [InvalidRequestError] * 3
+    assert [str(error) for error in errors] == [
+        "option 'language' takes auto or en: this model knows English only; sent: 'de'",
+        "option 'beam_size' takes an integer from 1; sent: 0",
+        "option 'nbest' takes an integer from 1; sent: True",
+        "input 'encoder_out' must have the shape [frames, 384]: encoder and decoder must come "
+        "from one model; sent: [750, 100]",
+        "input 'encoder_out_lens' must be from 1 to the 750 frames of encoder_out; sent: 751",
+        "input 'text' must have at most 445 tokens; sent: 500",
+    ]
+    assert good["hypotheses"][0].decode() == BECKETT
+
+
+def test_a_missing_tokenizer_is_named(tmp_path):
+    for name in ("model.bin", "config.json", "vocabulary.txt"):
+        (tmp_path / name).symlink_to(model_folder("") / name)
+    with pytest.raises(ConfigError, match=f"'{tmp_path}' has no tokenizer.json"):
+        WhisperDecoder(WhisperDecoderConfig(model=str(tmp_path)))

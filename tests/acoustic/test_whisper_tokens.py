@@ -1,0 +1,57 @@
+"""Prompts and languages; the tokenizer of tiny.en holds the multilingual tokens too."""
+
+import pytest
+
+from conch.acoustic.whisper import model_folder
+from conch.acoustic.whisper_tokens import WhisperTokens
+from conch.errors import ConfigError, OptionError
+
+
+@pytest.fixture(scope="module")
+def english() -> WhisperTokens:
+    return WhisperTokens(model_folder(""), multilingual=False)
+
+
+@pytest.fixture(scope="module")
+def multilingual() -> WhisperTokens:
+    return WhisperTokens(model_folder(""), multilingual=True)
+
+
+def test_prompts(english, multilingual):
+    # <|startoftranscript|> (<|de|> <|transcribe|>) <|notimestamps|>
+    assert english.prompt("en") == [50257, 50362]
+    assert multilingual.prompt("de") == [50257, 50260, 50358, 50362]
+    assert multilingual.start_sequence("de") == [50257, 50260, 50358]
+
+
+def test_texts_survive(english):
+    text = "Naïve café, isn't it? 東京 🎉"
+    assert english.decode(english.encode(text, "en")).strip() == text
+    assert english.decode([50257, *english.encode("hello", "en"), 50256, 50900]) == " hello"
+
+
+def test_languages_without_spaces_begin_without_one(english):
+    assert english.decode(english.encode("東京", "ja")) == "東京"
+    assert not english.is_spaced("zh") and english.is_spaced("de")
+
+
+def test_languages(english, multilingual):
+    for language in ("auto", "de", "zh", "haw"):
+        multilingual.check_language(language)
+    with pytest.raises(OptionError) as error:
+        multilingual.check_language("xx")
+    assert str(error.value) == (
+        "option 'language' takes auto or one of this model's 99 codes "
+        "(en, zh, de, es, ru, ko, fr, ja, …); sent: 'xx'"
+    )
+    english.check_language("en")
+    with pytest.raises(OptionError, match="this model knows English only; sent: 'de'"):
+        english.check_language("de")
+
+
+def test_another_tokenizer_is_refused(tmp_path):
+    (tmp_path / "tokenizer.json").write_text(
+        '{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}'
+    )
+    with pytest.raises(ConfigError, match=r"is not Whisper's: it has no <\|startoftranscript\|>"):
+        WhisperTokens(tmp_path, multilingual=False)
