@@ -1,0 +1,12 @@
+from conch.language.rescorer import Rescorer, RescorerConfig
+from conch.triton import read_parameters, respond
+
+
+class TritonPythonModel:
+    """How probable texts are as language."""
+
+    def initialize(self, args):
+        self.component = Rescorer(read_parameters(RescorerConfig, args))
+
+    def execute(self, requests):
+        return respond(requests, self.component)

@@ -1,0 +1,1 @@
+"""How probable a text is as language."""

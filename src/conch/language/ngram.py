@@ -1,0 +1,130 @@
+"""N-gram language models, by pocketsphinx or by KenLM."""
+
+import importlib.util
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from conch.errors import ConfigError
+
+
+class LanguageModel(Protocol):
+    """Tells how probable a sequence of words is as a sentence."""
+
+    def score(self, words: Sequence[str]) -> float:
+        """Return the natural log probability of the words and of the sentence's end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageModelConfig:
+    """Which language model to load."""
+
+    model: str = ""
+    """ARPA or binary file; empty is the en-us trigram in the pocketsphinx package."""
+    engine: str = "pocketsphinx"
+    """pocketsphinx, for ARPA and its own .lm.bin; or kenlm, for ARPA and KenLM's binaries."""
+    oov_log_prob: float = -12.0
+    """Natural log probability of a word that the model does not know."""
+
+
+class PocketsphinxModel:
+    """An n-gram read by pocketsphinx: ARPA, DMP or its `.lm.bin`."""
+
+    # pocketsphinx counts in integer powers of this.
+    _LOG_BASE = math.log(1.0001)
+    _IMPOSSIBLE = -(2**29)
+    """What it answers for a word that it does not know."""
+
+    def __init__(self, path: Path, oov_log_prob: float) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: pocketsphinx is not installed or refuses the file.
+        """
+        try:
+            import pocketsphinx
+        except ImportError as error:
+            raise ConfigError("engine 'pocketsphinx' needs: pip install pocketsphinx") from error
+        pocketsphinx.set_loglevel("FATAL")  # else it writes hundreds of lines to the server's log
+        try:
+            self._model = pocketsphinx.NGramModel.readfile(str(path))
+        except (RuntimeError, ValueError) as error:
+            raise ConfigError(f"pocketsphinx cannot read the language model {path}") from error
+        self._order: int = self._model.size()
+        self._oov_log_prob = oov_log_prob
+
+    def score(self, words: Sequence[str]) -> float:
+        total = 0.0
+        newest_first = ["<s>"]  # the history
+        for word in (*words, "</s>"):
+            log_prob = self._model.prob([word, *newest_first[: self._order - 1]])
+            if log_prob <= self._IMPOSSIBLE:
+                total += self._oov_log_prob
+            else:
+                total += log_prob * self._LOG_BASE
+            newest_first.insert(0, word)
+        return total
+
+
+class KenlmModel:
+    """An n-gram read by KenLM (Heafield, 2011): ARPA or its binaries."""
+
+    def __init__(self, path: Path, oov_log_prob: float) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: kenlm is not installed or refuses the file.
+        """
+        try:
+            import kenlm
+        except ImportError as error:
+            raise ConfigError("engine 'kenlm' needs: pip install 'conch[kenlm]'") from error
+        config = kenlm.Config()
+        config.show_progress = False
+        try:
+            self._model = kenlm.Model(str(path), config)
+        except (OSError, RuntimeError) as error:
+            raise ConfigError(f"KenLM cannot read the language model {path}: {error}") from error
+        self._oov_log_prob = oov_log_prob
+
+    def score(self, words: Sequence[str]) -> float:
+        scores = self._model.full_scores(" ".join(words), bos=True, eos=True)
+        return sum(
+            self._oov_log_prob if is_unknown else log10_prob * math.log(10)
+            for log10_prob, _, is_unknown in scores
+        )
+
+
+def load_language_model(config: LanguageModelConfig) -> LanguageModel:
+    """Load a language model.
+
+    Raises:
+        ConfigError: the file is missing, broken or unreadable by that engine.
+    """
+    path = model_path(config.model)
+    if config.engine == "pocketsphinx":
+        return PocketsphinxModel(path, config.oov_log_prob)
+    if config.engine == "kenlm":
+        return KenlmModel(path, config.oov_log_prob)
+    raise ConfigError(f"engine must be pocketsphinx or kenlm; is: {config.engine!r}")
+
+
+def model_path(model: str) -> Path:
+    """Return the model's file.
+
+    Raises:
+        ConfigError: it does not exist.
+    """
+    if model:
+        path = Path(model)
+    else:
+        spec = importlib.util.find_spec("pocketsphinx")
+        if spec is None or not spec.submodule_search_locations:
+            raise ConfigError("no language model: set 'model', or pip install pocketsphinx")
+        path = Path(spec.submodule_search_locations[0], "model", "en-us", "en-us.lm.bin")
+    if not path.is_file():
+        raise ConfigError(f"the language model {path} does not exist")
+    return path

@@ -1,0 +1,46 @@
+"""The rescorer as a component."""
+
+import numpy as np
+import pytest
+
+from conch.component import Row, bytes_array
+from conch.errors import ConfigError
+from conch.language.ngram import LanguageModelConfig, load_language_model
+from conch.language.rescorer import Rescorer, RescorerConfig
+
+
+@pytest.fixture(scope="module")
+def rescorer() -> Rescorer:
+    return Rescorer(RescorerConfig())
+
+
+def test_scores_each_text_of_each_row(rescorer):
+    texts = ["Why did we lose the battle?", "Why did we lose the battery?", ""]
+    first, second = rescorer(
+        [Row({"hypotheses": bytes_array(texts)}), Row({"hypotheses": bytes_array(["In 1912."])})]
+    )
+    assert first["num_words"].tolist() == [6, 6, 0] and second["num_words"].tolist() == [3]
+    assert first["num_words"].dtype == np.int32 and first["lm_scores"].dtype == np.float32
+    battle, battery, nothing = first["lm_scores"]
+    assert battery < battle < nothing < 0
+    model = load_language_model(LanguageModelConfig())
+    assert battle == pytest.approx(
+        model.score(["why", "did", "we", "lose", "the", "battle"]), rel=1e-5
+    )
+    assert second["lm_scores"][0] == pytest.approx(model.score(["in", "nineteen", "twelve"]))
+
+
+def test_punctuation_and_case_do_not_count(rescorer):
+    texts = ["Fail again, fail better", "fail AGAIN; fail better."]
+    (answer,) = rescorer([Row({"hypotheses": bytes_array(texts)})])
+    assert answer["lm_scores"][0] == answer["lm_scores"][1]
+
+
+def test_no_texts(rescorer):
+    (answer,) = rescorer([Row({"hypotheses": bytes_array([])})])
+    assert answer["lm_scores"].shape == answer["num_words"].shape == (0,)
+
+
+def test_a_missing_model_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"no\.lm\.bin does not exist"):
+        Rescorer(RescorerConfig(model=str(tmp_path / "no.lm.bin")))
