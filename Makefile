@@ -9,7 +9,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check unit integration clean
+.PHONY: help demo serve bench test check unit integration slow clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | \
@@ -22,7 +22,7 @@ serve: $(SERVER) ## Run the server on 127.0.0.1:8000 until Ctrl-C
 	@$(BIN)/conch serve $(ARGS)
 
 bench: $(TOOLS) ## Measure speed and accuracy (ARGS="offline --help" tells how)
-	@$(BIN)/conch bench $(or $(ARGS),offline)
+	@$(BIN)/conch bench $(or $(ARGS),offline --manifest tests/data/manifest.tsv)
 
 test: check unit integration ## Lint, types, unit tests and server tests
 
@@ -35,11 +35,14 @@ check: $(TOOLS) ## Lint, format and types
 
 unit: $(TOOLS) ## Tests that need no server
 	@echo "conch: unit tests"
-	@$(BIN)/python -m pytest -q -m "not server" $(ARGS)
+	@$(BIN)/python -m pytest -q -m "not server and not slow" $(ARGS)
 
 integration: $(TOOLS) ## Tests against a real tritonserver
 	@echo "conch: server tests"
-	@$(BIN)/python -m pytest -q -m server $(ARGS)
+	@$(BIN)/python -m pytest -q -m "server and not slow" $(ARGS)
+
+slow: $(TOOLS) ## An hour of audio in one request (not part of test)
+	@$(BIN)/python -m pytest -q -m slow $(ARGS)
 
 clean: ## Remove .venv, caches and build outputs
 	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache build dist

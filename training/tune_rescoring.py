@@ -174,6 +174,9 @@ def report(utterances: Sequence[Utterance]) -> None:
             f"{source:28} {wer(some, 0, 0):6.2f} {only_bonus:6.2f} "
             f"{wer(some, weight, bonus):6.2f} {oracle:6.2f}"
         )
+    change = [item.best(weight, bonus) - item.best(0, 0) for item in utterances]
+    fewer, more = sum(value < 0 for value in change), sum(value > 0 for value in change)
+    print(f"fewer errors in {fewer} of {len(utterances)} utterances, more in {more}")
     halves = (utterances[::2], utterances[1::2])
     for chosen_on, tested_on in (halves, halves[::-1]):
         weight, bonus = tuned(chosen_on)

@@ -29,11 +29,12 @@ class RecognitionOptions:
     beam_size: int = option(5, "live hypotheses of the beam search", low=1, high=32)
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=32)
     rescore: bool = option(False, "rescore the n-best with the language model")
+    # Both chosen by training/tune_rescoring.py on the dev split of docs/benchmarks.md.
     lm_weight: float = option(
-        0.1, "weight of the language model's score, with rescore", low=0, high=10
+        0.02, "weight of the language model's score, with rescore", low=0, high=10
     )
     word_bonus: float = option(
-        0.5, "added to a hypothesis' score for each word, with rescore", low=-20, high=20
+        0.3, "added to a hypothesis' score for each word, with rescore", low=-20, high=20
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(True, "find the speech first; without, all of the audio is decoded")

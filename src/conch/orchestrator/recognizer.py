@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, 
 from contextlib import aclosing, asynccontextmanager, contextmanager
 
 from conch.audio import AudioBlocks
-from conch.decoding.nbest import joined
 from conch.errors import InvalidRequestError, OverloadedError
 from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls, Components, deadline_error
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.offline import recognize
 from conch.orchestrator.request import SpeechRequest, naming_row
+from conch.parts import transcript_of
 from conch.result import Segment, Transcript
 from conch.segmentation import SAMPLE_RATE
 
@@ -47,6 +47,9 @@ class Recognizer:
     ) -> AsyncGenerator[Transcript, None]:
         """Yield a transcript per segment of a request's only row, as soon as it is known.
 
+        The last one has no segment: it closes the stream with the duration of the whole audio, the
+        road and the stages, which the last segment is too early for where silence follows it.
+
         Raises:
             TranscriptionError: as `recognize`, at the point where the stream breaks off.
         """
@@ -61,6 +64,7 @@ class Recognizer:
                 async for segment in segments:
                     if segment.text:
                         yield _transcript([segment], blocks, calls, options)
+                yield _transcript([], blocks, calls, options)
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -112,10 +116,9 @@ async def _all_of(roads: Sequence[Coroutine[None, None, Transcript]]) -> list[Tr
 def _transcript(
     found: Sequence[Segment], blocks: AudioBlocks, calls: Calls, options: RecognitionOptions
 ) -> Transcript:
-    segments = tuple(segment for segment in found if segment.text)
-    return Transcript(
-        nbest=joined([segment.nbest for segment in segments], options.nbest),
-        segments=segments,
+    return transcript_of(
+        found,
+        options.nbest,
         duration=round(blocks.num_samples / SAMPLE_RATE, 3),
         road=calls.road,
         stages=calls.stages,
