@@ -1,38 +1,37 @@
 """Choose lm_weight and word_bonus: decode a manifest once, then try many weights on the n-best.
 
-    python training/tune_rescoring.py path/to/manifest.tsv --split dev --beam-size 5
+    python training/tune_rescoring.py path/to/manifest.tsv --split dev
 
-The manifest has a header line and the columns path (relative to it), split, source and text.
+The server's own road decodes, so that the weights are chosen for what requests meet: its segments,
+its n-best and its language model. The manifest is one of `conch bench offline`.
 Prints the word error rate without and with rescoring, for each source, the oracle's (the best text
 of each n-best list), and what weights chosen on one half of the utterances give on the other.
 """
 
 import argparse
-import csv
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jiwer
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
-from whisper_normalizer.english import EnglishTextNormalizer
+from tqdm import tqdm
 
-from conch.acoustic.features import SAMPLE_RATE
-from conch.acoustic.whisper_decoder import WhisperDecoder, WhisperDecoderConfig
-from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
-from conch.component import Row, bytes_array
-from conch.language.rescorer import Rescorer, RescorerConfig
+from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.measures import normalized
+from conch.cli.own_server import server_url
+from conch.client import AsyncClient
+from conch.result import Transcript
 
-BATCH = 8
+IN_FLIGHT = 8
 
 
 @dataclass(frozen=True)
-class Utterance:
-    """One n-best list, with what each of its texts costs."""
+class NBest:
+    """The n-best list of one utterance, with what each of its texts costs."""
 
     source: str
     words: int
@@ -54,105 +53,76 @@ def main() -> None:
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--split", default="dev")
     parser.add_argument("--beam-size", type=int, default=5)
-    parser.add_argument("--cache", type=Path, help="keep the n-best lists in this JSON file")
-    parser.add_argument("--model", default="", help="Whisper folder; the default model if empty")
-    parser.add_argument("--language-model", default="", help="ARPA or binary; en-us if empty")
-    parser.add_argument("--oov-log-prob", type=float, default=RescorerConfig().oov_log_prob)
+    parser.add_argument("--url", help="of a running server; one is started without")
+    parser.add_argument("--cache", type=Path, help="keep the transcripts in this JSON file")
     args = parser.parse_args()
 
+    utterances = [
+        item for item in select(read_manifest(args.manifest), split=args.split) if item.text
+    ]
     if args.cache and args.cache.exists():
-        lists = json.loads(args.cache.read_text())
+        transcripts = [Transcript.from_json(text) for text in json.loads(args.cache.read_text())]
     else:
-        with args.manifest.open() as file:
-            rows = [
-                row for row in csv.DictReader(file, delimiter="\t") if row["split"] == args.split
-            ]
-        lists = decode(rows, args.manifest.parent, args.model, args.beam_size)
+        with server_url(args.url) as url:
+            transcripts = asyncio.run(transcribe(url, utterances, args.beam_size))
         if args.cache:
-            args.cache.write_text(json.dumps(lists))
-    config = RescorerConfig(model=args.language_model, oov_log_prob=args.oov_log_prob)
-    report(scored(lists, Rescorer(config)))
+            args.cache.write_text(json.dumps([item.to_json() for item in transcripts]))
+    report([nbest_of(*pair) for pair in zip(utterances, transcripts, strict=True)])
 
 
-def decode(
-    rows: Sequence[dict[str, str]], folder: Path, model: str, beam_size: int
-) -> list[dict[str, Any]]:
-    """Return the n-best texts and scores of every utterance of at most 30 s."""
-    encoder = WhisperEncoder(WhisperEncoderConfig(model=model))
-    decoder = WhisperDecoder(WhisperDecoderConfig(model=model))
-    waveforms = [soundfile.read(folder / row["path"], dtype="float32")[0] for row in rows]
-    short = [index for index, item in enumerate(waveforms) if len(item) <= 30 * SAMPLE_RATE]
-    print(f"{len(rows) - len(short)} utterances over 30 s left out")
-    # Utterances of one length share a window, and hence a search.
-    order = sorted(short, key=lambda index: len(waveforms[index]))
-    lists = []
-    for start in range(0, len(order), BATCH):
-        batch = order[start : start + BATCH]
-        encoded = encoder([Row({"waveform": waveforms[index]}) for index in batch])
-        parameters = {"beam_size": beam_size, "nbest": beam_size}
-        found = decoder([Row(unwrap(item), parameters) for item in encoded])
-        for index, item in zip(batch, found, strict=True):
-            outputs = unwrap(item)
-            lists.append(
-                {
-                    "path": rows[index]["path"],
-                    "source": rows[index]["source"],
-                    "text": rows[index]["text"],
-                    "hypotheses": [text.decode() for text in outputs["hypotheses"]],
-                    "scores": outputs["scores"].tolist(),
-                }
+async def transcribe(url: str, utterances: Sequence[Utterance], beam_size: int) -> list[Transcript]:
+    """Return the transcripts with their whole n-best lists, scored but in the decoder's order."""
+    slots = asyncio.Semaphore(IN_FLIGHT)
+    progress = tqdm(total=len(utterances), unit="file", disable=None)
+
+    async def one(client: AsyncClient, utterance: Utterance) -> Transcript:
+        async with slots:
+            transcript = await client.transcribe(
+                utterance.path,
+                beam_size=beam_size,
+                nbest=beam_size,
+                rescore=True,
+                lm_weight=0.0,
+                word_bonus=0.0,
             )
-        print(f"\rdecoded {len(lists)} of {len(order)}", end="", flush=True)
-    print()
-    return sorted(lists, key=lambda item: str(item["path"]))
+        progress.update()
+        return transcript
+
+    async with AsyncClient(url) as client:
+        with progress:
+            return await asyncio.gather(*(one(client, item) for item in utterances))
 
 
-def unwrap(answer: Any) -> Any:
-    """Return a component's outputs, or raise its error."""
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+def nbest_of(utterance: Utterance, transcript: Transcript) -> NBest:
+    """Return the n-best list with the word errors of each text."""
+    reference = normalized(utterance.text)
+    counts = [jiwer.process_words(reference, normalized(item.text)) for item in transcript.nbest]
+    return NBest(
+        source=utterance.source,
+        words=len(reference.split()),
+        errors=np.array(
+            [count.substitutions + count.deletions + count.insertions for count in counts]
+        ),
+        am=np.array([item.am_score for item in transcript.nbest]),
+        lm=np.array([item.lm_score or 0.0 for item in transcript.nbest]),
+        num_words=np.array([item.num_words or 0 for item in transcript.nbest]),
+    )
 
 
-def scored(lists: Sequence[dict[str, Any]], rescorer: Rescorer) -> list[Utterance]:
-    """Return the n-best lists with the word errors and the language scores of each text."""
-    normalize = EnglishTextNormalizer()
-    utterances = []
-    for item in lists:
-        reference = normalize(item["text"])
-        if not reference:
-            continue
-        outputs = unwrap(rescorer([Row({"hypotheses": bytes_array(item["hypotheses"])})])[0])
-        counts = [jiwer.process_words(reference, normalize(text)) for text in item["hypotheses"]]
-        utterances.append(
-            Utterance(
-                source=item["source"],
-                words=len(reference.split()),
-                errors=np.array(
-                    [count.substitutions + count.deletions + count.insertions for count in counts]
-                ),
-                am=np.array(item["scores"]),
-                lm=outputs["lm_scores"].astype(np.float64),
-                num_words=outputs["num_words"].astype(np.int64),
-            )
-        )
-    return utterances
-
-
-def wer(utterances: Sequence[Utterance], lm_weight: float, word_bonus: float) -> float:
+def wer(utterances: Sequence[NBest], lm_weight: float, word_bonus: float) -> float:
     """Return the word error rate in per cent."""
     errors = sum(item.best(lm_weight, word_bonus) for item in utterances)
     return 100 * errors / sum(item.words for item in utterances)
 
 
-def tuned(utterances: Sequence[Utterance]) -> tuple[float, float]:
+def tuned(utterances: Sequence[NBest]) -> tuple[float, float]:
     """Return the lm_weight and word_bonus of the lowest word error rate.
 
     Of weights that are equally good, those in the middle of their plateau: the median.
     """
     grid = [
         (float(weight), float(bonus))
-        for weight in np.arange(0.0, 0.62, 0.02)
+        for weight in np.arange(0.0, 0.61, 0.01)
         for bonus in np.arange(-1.0, 3.01, 0.1)
     ]
     rates = np.array([wer(utterances, *point) for point in grid])
@@ -161,7 +131,7 @@ def tuned(utterances: Sequence[Utterance]) -> tuple[float, float]:
     return float(middle[0]), float(middle[1])
 
 
-def report(utterances: Sequence[Utterance]) -> None:
+def report(utterances: Sequence[NBest]) -> None:
     """Print the tables."""
     weight, bonus = tuned(utterances)
     print(f"chosen on all: lm_weight {weight:.2f} word_bonus {bonus:.2f}")

@@ -31,10 +31,10 @@ class RecognitionOptions:
     rescore: bool = option(False, "rescore the n-best with the language model")
     # Both chosen by training/tune_rescoring.py on the dev split of docs/benchmarks.md.
     lm_weight: float = option(
-        0.02, "weight of the language model's score, with rescore", low=0, high=10
+        0.01, "weight of the language model's score, with rescore", low=0, high=10
     )
     word_bonus: float = option(
-        0.3, "added to a hypothesis' score for each word, with rescore", low=-20, high=20
+        0.0, "added to a hypothesis' score for each word, with rescore", low=-20, high=20
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(True, "find the speech first; without, all of the audio is decoded")

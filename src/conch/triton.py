@@ -35,19 +35,30 @@ logger = logging.getLogger(__name__)
 
 def _error(error: Exception) -> Any:
     """Return an exception as the `TritonError` that a client sees."""
+    code, message = _status(error)
+    return pb_utils.TritonError(message, getattr(pb_utils.TritonError, code))
+
+
+def _stream_error(error: Exception) -> Any:
+    """Return an exception as the `TritonError` of a stream, which carries a text but no code."""
+    code, message = _status(error)
+    return pb_utils.TritonError(f"{code}: {message}", getattr(pb_utils.TritonError, code))
+
+
+def _status(error: Exception) -> tuple[str, str]:
+    """Return Triton's name for the kind of an error, and what to say about it."""
     codes = {
-        InvalidRequestError: pb_utils.TritonError.INVALID_ARG,
-        OverloadedError: pb_utils.TritonError.UNAVAILABLE,
-        DeadlineError: pb_utils.TritonError.UNAVAILABLE,
-        RequestCancelledError: pb_utils.TritonError.CANCELLED,
+        InvalidRequestError: "INVALID_ARG",
+        OverloadedError: "UNAVAILABLE",
+        DeadlineError: "UNAVAILABLE",
+        RequestCancelledError: "CANCELLED",
+        TranscriptionError: "INTERNAL",
     }
     for kind, code in codes.items():
         if isinstance(error, kind):
-            return pb_utils.TritonError(str(error), code)
-    if isinstance(error, TranscriptionError):
-        return pb_utils.TritonError(str(error), pb_utils.TritonError.INTERNAL)
+            return code, str(error)
     logger.error("a request failed unexpectedly", exc_info=error)
-    return pb_utils.TritonError(f"internal error: {error!r}", pb_utils.TritonError.INTERNAL)
+    return "INTERNAL", f"internal error: {error!r}"
 
 
 def _to_numpy(tensor: Any) -> Array:
@@ -146,22 +157,24 @@ class EntryPoint:
         asyncio.run_coroutine_threadsafe(answer, self._loop)
 
     async def _answer(self, request: Any, sender: Any) -> None:
+        components = TritonComponents(request, sender)
         try:
-            components = TritonComponents(request, sender)
             transcripts = await self._recognizer.recognize(_speech_request(request), components)
             response = _speech_response(transcripts, request.requested_output_names())
         except Exception as error:
             response = pb_utils.InferenceResponse(error=_error(error))
+        components.close()
         sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     async def _stream(self, request: Any, sender: Any) -> None:
+        components = TritonComponents(request, sender)
         try:
-            components = TritonComponents(request, sender)
             wanted = request.requested_output_names()
             async for item in self._recognizer.stream(_speech_request(request), components):
                 sender.send(_speech_response([item], wanted))
         except Exception as error:
-            sender.send(pb_utils.InferenceResponse(error=_error(error)))
+            sender.send(pb_utils.InferenceResponse(error=_stream_error(error)))
+        components.close()
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
@@ -205,6 +218,17 @@ class TritonComponents:
     def __init__(self, request: Any, sender: Any) -> None:
         self._request = request
         self._sender = sender
+        self._is_open = True
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Make no further call: to be called before the request's last response is sent.
+
+        A call whose road is over may still wait for its thread, and a sender that is asked
+        something behind its last response crashes the server.
+        """
+        with self._lock:
+            self._is_open = False
 
     async def call(
         self,
@@ -228,8 +252,9 @@ class TritonComponents:
         parameters: Mapping[str, Parameter],
         timeout_s: float | None,
     ) -> Mapping[str, Tensor]:
-        if self._sender.is_cancelled():
-            raise RequestCancelledError(f"the client cancelled before {model} was called")
+        with self._lock:
+            if not self._is_open or self._sender.is_cancelled():
+                raise RequestCancelledError(f"the client cancelled before {model} was called")
         request = pb_utils.InferenceRequest(
             model_name=model,
             inputs=[_bls_input(name, value) for name, value in inputs.items()],

@@ -144,6 +144,26 @@ def test_errors(http: str, grpc: str, message: str, expected: type[ConchError]) 
         assert message in str(error)
 
 
+@pytest.mark.parametrize(
+    ("message", "text", "expected"),
+    [
+        ("INVALID_ARG: option 'nbest' takes ...", "option 'nbest' takes ...", OptionError),
+        ("INVALID_ARG: AUDIO: two\nlines", "AUDIO: two\nlines", InvalidRequestError),
+        ("UNAVAILABLE: deadline_ms of 10 ran out", "deadline_ms of 10 ran out", DeadlineError),
+        ("UNAVAILABLE: 256 requests are in flight", "256 requests", OverloadedError),
+        ("CANCELLED: the client cancelled", "the client cancelled", RequestCancelledError),
+        ("INTERNAL: vad: out of memory", "vad: out of memory", ComponentError),
+        ("Request for unknown model: 'x' is not found", "unknown model: 'x'", ServerError),
+        ("unexpected inference output 'RESULT'", "'RESULT'", ServerError),
+    ],
+)
+def test_errors_inside_a_stream(message: str, text: str, expected: type[ConchError]) -> None:
+    error = wire.stream_error(message, URL)
+    assert type(error) is expected
+    assert text in str(error)
+    assert "INTERNAL" not in str(error)
+
+
 def test_transcripts_are_read_from_result() -> None:
     one = Transcript((Hypothesis("a", -1.0, -1.0),), (), 1.0, ("vad",), {})
     tensor = np.array([[one.to_json().encode()]] * 2, dtype=np.object_)
@@ -190,4 +210,4 @@ def test_every_type_of_option_survives_both_protocols() -> None:
 def test_more_than_a_grpc_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transports, "GRPC_LIMIT", 10)
     with pytest.raises(AudioError, match="do not fit into one gRPC message"):
-        transports._grpc_arguments(tritongrpc, build(b"12345678901"))
+        transports.grpc_arguments(tritongrpc, build(b"12345678901"))

@@ -3,9 +3,13 @@
 import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from recordings import Recording
 
 from conch.result import Transcript
 
@@ -113,6 +118,76 @@ def test_several_files_in_order_and_one_that_fails(
     assert errors[0] == f"conch: {missing}: no such file"
     assert errors[1].startswith(f"conch: {tmp_path}: a folder")
     assert errors[2].startswith(f"conch: {bad}: AUDIO cannot be decoded")
+
+
+def conch_on_a_terminal(*arguments: object) -> tuple[str, str]:
+    """Run a command that succeeds with stderr on a terminal; return stdout and stderr."""
+    ours, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 100))
+    shown: list[bytes] = []
+
+    def read() -> None:
+        # Reading what no process holds open any more is an error on Linux, not an end.
+        with contextlib.suppress(OSError):
+            while data := os.read(ours, 65536):
+                shown.append(data)
+
+    with subprocess.Popen(
+        [*CONCH, *map(str, arguments)], stdout=subprocess.PIPE, stderr=terminal
+    ) as process:
+        os.close(terminal)
+        reader = threading.Thread(target=read)
+        reader.start()
+        stdout, _ = process.communicate(timeout=150)
+        reader.join()
+    os.close(ours)
+    assert process.returncode == 0
+    return stdout.decode(), b"".join(shown).decode()
+
+
+@pytest.fixture
+def talk(recordings: list[Recording], tmp_path: Path) -> Path:
+    """More than a minute of several segments."""
+    pause = np.zeros(5 * 16000, np.float32)
+    path = tmp_path / "talk.wav"
+    parts = [part for item in recordings for part in (item.waveform(), pause)]
+    soundfile.write(path, np.concatenate(parts), 16000)
+    assert soundfile.info(path).duration > 60
+    return path
+
+
+def test_a_long_file_on_a_terminal_has_a_bar_and_the_same_output(url: str, talk: Path) -> None:
+    arguments = ("transcribe", talk, "--url", url, "--nbest", 3, "--word-timestamps")
+    stdout, stderr = conch_on_a_terminal(*arguments)
+    assert stdout == conch(*arguments).stdout
+    assert re.search(r"talk\.wav: +\d+%\|.*\| 00:\d\d/01:\d\d \[00:\d\d<", stderr)
+    bars = [int(share) for share in re.findall(r"(\d+)%\|", stderr)]
+    assert bars == sorted(bars)
+    assert any(0 < share < 100 for share in bars)
+
+    streamed, _ = conch_on_a_terminal(*arguments, "--format", "json")
+    found = [json.loads(text) for text in (streamed, conch(*arguments, "--format", "json").stdout)]
+    for transcript in found:
+        for stage in transcript["stages"].values():
+            del stage["ms"]
+    assert found[0] == found[1]
+
+
+def test_long_and_short_files_on_a_terminal_share_a_bar(
+    url: str, talk: Path, speech_wav: Path
+) -> None:
+    arguments = ("transcribe", speech_wav, talk, speech_wav, "--url", url)
+    stdout, stderr = conch_on_a_terminal(*arguments)
+    assert stdout == conch(*arguments).stdout
+    assert re.search(r"[012]/3 files: +\d+%\|.*\| 00:\d\d/01:\d\d \[", stderr)
+
+
+def test_a_terminal_and_http_is_a_clock(server: Any, talk: Path) -> None:
+    arguments = ("transcribe", talk, "--url", server.http_url)
+    stdout, stderr = conch_on_a_terminal(*arguments)
+    assert stdout == conch(*arguments).stdout
+    assert re.search(r"talk\.wav \(01:\d\d of audio\): 00:0", stderr)
+    assert "%|" not in stderr
 
 
 def test_an_output_folder_is_made(url: str, speech_wav: Path, text: str, tmp_path: Path) -> None:

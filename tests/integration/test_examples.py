@@ -69,6 +69,14 @@ def test_long_file_to_srt(server: Any, speech_wav: Path, text: str, tmp_path: Pa
     assert " ".join(spoken).split() == text.split()
 
 
+def test_stream_long_file(server: Any, speech_wav: Path, text: str) -> None:
+    url = f"grpc://{server.grpc_url}"
+    *segments, figures = run("stream_long_file.py", speech_wav, "--url", url).splitlines()
+    assert " ".join(line.split("  ")[-1] for line in segments) == text
+    assert all(line.startswith("  0:0") for line in segments)
+    assert figures.startswith(f"{len(segments)} segments, 10 s of audio in ")
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl(server: Any, speech_wav: Path, text: str) -> None:
     assert run("curl.sh", speech_wav, "--url", f"http://{server.http_url}") == f"{text}\n"

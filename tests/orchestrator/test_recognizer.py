@@ -98,7 +98,8 @@ def test_long_audio_carries_the_vads_state_from_block_to_block():
 def test_the_rescorer_is_called_only_where_the_request_asks():
     plain, scored = PlainComponents(), PlainComponents()
     (without,) = recognize(plain, one(speech(0.1), nbest=3))
-    (with_lm,) = recognize(scored, one(speech(0.1), nbest=3, rescore=True, lm_weight=1.0))
+    rescore = {"rescore": True, "lm_weight": 1.0, "word_bonus": 0.5}
+    (with_lm,) = recognize(scored, one(speech(0.1), nbest=3, **rescore))
     assert "rescorer" not in plain.calls
     assert scored.calls.count("rescorer") == 1
     assert [item.text[-1] for item in without.nbest] == ["0", "1", "2"]
@@ -241,7 +242,7 @@ def test_a_stream_yields_each_segment_before_the_next_is_known():
             first_is_out.set()
         return found
 
-    assert asyncio.run(texts()) == ["spoken 0.10 0", "spoken 0.20 0"]
+    assert asyncio.run(texts()) == ["spoken 0.10 0", "spoken 0.20 0", ""]
 
 
 def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():

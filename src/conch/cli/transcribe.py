@@ -4,14 +4,15 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
-from conch.cli.progress import Progress
-from conch.client import AsyncClient
+from conch.cli.progress import FileProgress, Progress
+from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
 from conch.errors import ConchError, OptionError, ServerError
 from conch.formats import to_json, to_srt, to_text, to_webvtt
@@ -185,11 +186,13 @@ def _is_refused(job: Job, name: str) -> bool:
 
 async def _transcribe_all(job: Job, names: Sequence[str], stdin: bytes, url: str) -> None:
     slots = asyncio.Semaphore(job.jobs)
-    with Progress(names) as progress:
+    with Progress(names, can_stream=Address.parse(url).is_grpc) as progress:
         async with AsyncClient(url, timeout_s=PATIENCE_S) as client:
             ticking = asyncio.create_task(progress.tick())
             tasks = [
-                asyncio.create_task(_transcribe(job, name, stdin, client, slots, progress))
+                asyncio.create_task(
+                    _transcribe(job, name, stdin, client, slots, progress.file(name))
+                )
                 for name in names
             ]
             try:
@@ -209,13 +212,13 @@ async def _transcribe(
     stdin: bytes,
     client: AsyncClient,
     slots: asyncio.Semaphore,
-    progress: Progress,
+    progress: FileProgress,
 ) -> str | None:
     """Do one file; return what is for stdout."""
     try:
         async with slots:
             audio = stdin if name == STDIN else name
-            transcript = await client.transcribe(audio, **job.options)
+            transcript = await _transcript(job, audio, client, progress)
         text = job.render(name, transcript)
         path = job.destination(name)
         if path is None:
@@ -228,6 +231,20 @@ async def _transcribe(
     finally:
         progress.done()
     return None
+
+
+async def _transcript(
+    job: Job, audio: bytes | str, client: AsyncClient, progress: FileProgress
+) -> Transcript:
+    if not progress.is_streamed:
+        return await client.transcribe(audio, **job.options)
+    parts: list[Transcript] = []
+    async with aclosing(client.stream(audio, **job.options)) as stream:
+        async for part in stream:
+            parts.append(part)
+            if part.segments:
+                progress.reached(part.segments[-1].end)
+    return joined_parts(parts, RecognitionOptions.parse(job.options).nbest)
 
 
 def _fail(job: Job, name: str, reason: str) -> None:

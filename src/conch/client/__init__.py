@@ -4,10 +4,15 @@ In short:
 
     with Client("127.0.0.1:8000") as client:
         print(client.transcribe("speech.wav", nbest=3).text)
+
+    with Client("grpc://127.0.0.1:8001") as client:
+        for part in client.stream("lecture.mp3"):
+            print(part.text)
 """
 
 from conch.client.asynchronous import AsyncClient
 from conch.client.synchronous import Client
 from conch.client.wire import Audio, OptionValue
+from conch.parts import joined_parts
 
-__all__ = ["AsyncClient", "Audio", "Client", "OptionValue"]
+__all__ = ["AsyncClient", "Audio", "Client", "OptionValue", "joined_parts"]

@@ -1,12 +1,13 @@
 """The client for asyncio."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.client import transports, wire
+from conch.client import streams, transports, wire
 from conch.client.address import DEFAULT_URL, Address
 from conch.result import Transcript
 
@@ -70,6 +71,25 @@ class AsyncClient:
         """Transcribe several audios in one request; see `Client.transcribe_batch`."""
         return await self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
 
+    async def stream(
+        self,
+        audio: wire.Audio,
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech_stream",
+        **options: wire.OptionValue,
+    ) -> AsyncGenerator[Transcript, None]:
+        """Transcribe one audio; yield a transcript of each segment as soon as it is final.
+
+        See `Client.stream`. An `async for` that is left early leaves the closing to the event
+        loop; `contextlib.aclosing` does it at once.
+        """
+        request = await self._request([audio], sample_rate, timeout_s, model, options)
+        async with aclosing(streams.stream_async(self._address, request)) as results:
+            async for result in results:
+                yield wire.transcripts(result, 1)[0]
+
     async def _infer(
         self,
         audios: Sequence[wire.Audio],
@@ -81,8 +101,19 @@ class AsyncClient:
         if self._transport is None:
             # Here and not in __init__, as connections belong to the running event loop.
             self._transport = transports.connect_async(self._address, self._connections)
+        request = await self._request(audios, sample_rate, timeout_s, model, options)
+        return wire.transcripts(await self._transport.infer(request), len(audios))
+
+    async def _request(
+        self,
+        audios: Sequence[wire.Audio],
+        sample_rate: int,
+        timeout_s: float | None,
+        model: str,
+        options: dict[str, wire.OptionValue],
+    ) -> wire.Request:
         # In a thread: this reads files.
-        request = await asyncio.to_thread(
+        return await asyncio.to_thread(
             wire.build,
             audios,
             sample_rate=sample_rate,
@@ -91,4 +122,3 @@ class AsyncClient:
             default_timeout_s=self._timeout_s,
             options=options,
         )
-        return wire.transcripts(await self._transport.infer(request), len(audios))

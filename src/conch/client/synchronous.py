@@ -1,11 +1,12 @@
 """The client for plain, blocking code."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.client import transports, wire
+from conch.client import streams, transports, wire
 from conch.client.address import DEFAULT_URL, Address
 from conch.result import Transcript
 
@@ -28,7 +29,8 @@ class Client:
     def __init__(
         self, url: str = DEFAULT_URL, *, timeout_s: float = wire.DEFAULT_TIMEOUT_S
     ) -> None:
-        self._transport = transports.connect(Address.parse(url))
+        self._address = Address.parse(url)
+        self._transport = transports.connect(self._address)
         self._timeout_s = timeout_s
 
     def __enter__(self) -> "Client":
@@ -87,6 +89,34 @@ class Client:
         """
         return self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
 
+    def stream(
+        self,
+        audio: wire.Audio,
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech_stream",
+        **options: wire.OptionValue,
+    ) -> Generator[Transcript, None, None]:
+        """Transcribe one audio; yield a transcript of each segment as soon as it is final.
+
+        The arguments and errors are those of `transcribe`; an error is raised at the step at which
+        it is known. The last transcript has no segment, but the figures of the whole: `duration`,
+        `road` and `stages`; it is the only one where nobody speaks. `joined_parts` makes of all of
+        them what `transcribe` returns.
+
+        Closing the iterator before its end cancels the request, on the server too. CPython closes
+        it when a `for` is left that holds the only reference; `contextlib.closing` does it for
+        sure.
+
+        Raises:
+            ServerError: also where the client's URL is not gRPC.
+        """
+        request = self._request([audio], sample_rate, timeout_s, model, options)
+        with closing(streams.stream(self._address, request)) as results:
+            for result in results:
+                yield wire.transcripts(result, 1)[0]
+
     def _infer(
         self,
         audios: Sequence[wire.Audio],
@@ -95,7 +125,18 @@ class Client:
         model: str,
         options: dict[str, wire.OptionValue],
     ) -> list[Transcript]:
-        request = wire.build(
+        request = self._request(audios, sample_rate, timeout_s, model, options)
+        return wire.transcripts(self._transport.infer(request), len(audios))
+
+    def _request(
+        self,
+        audios: Sequence[wire.Audio],
+        sample_rate: int,
+        timeout_s: float | None,
+        model: str,
+        options: dict[str, wire.OptionValue],
+    ) -> wire.Request:
+        return wire.build(
             audios,
             sample_rate=sample_rate,
             model=model,
@@ -103,4 +144,3 @@ class Client:
             default_timeout_s=self._timeout_s,
             options=options,
         )
-        return wire.transcripts(self._transport.infer(request), len(audios))

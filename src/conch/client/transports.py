@@ -39,6 +39,11 @@ GRPC_LOST = (
 """What gRPC itself says with the code UNAVAILABLE, which is also that of a server that refuses;
 nothing but the words tells the two apart."""
 
+DEADLINE_MARGIN_S = 1.0
+"""How much longer than the deadline in the request a gRPC client waits, so that the server says
+first that it has passed: Triton 2.51 may crash, or never let go of the request, where a
+cancellation meets the end of an answer."""
+
 CONNECT_TIMEOUT_S = 10.0
 """For a TCP connection alone, so that a host that swallows packets is an error soon."""
 
@@ -88,7 +93,7 @@ class HttpTransport:
         client = self._connected(tritonhttp)
         try:
             with gevent.Timeout(request.timeout_s):
-                return _result(client.infer(**_arguments(tritonhttp, request)))
+                return result_of(client.infer(**_arguments(tritonhttp, request)))
         except InferenceServerException as failure:
             raise wire.error(failure.status(), failure.message(), str(self._address)) from None
         except BaseException as failure:
@@ -132,11 +137,11 @@ class GrpcTransport:
         import tritonclient.grpc as tritongrpc
         from tritonclient.utils import InferenceServerException
 
-        arguments = _grpc_arguments(tritongrpc, request)
+        arguments = grpc_arguments(tritongrpc, request)
         try:
-            return _result(self._client.infer(**arguments))
+            return result_of(self._client.infer(**arguments))
         except InferenceServerException as failure:
-            raise _grpc_error(failure, request, self._address) from None
+            raise grpc_error(failure.status(), failure.message(), request, self._address) from None
 
     def close(self) -> None:
         self._client.close()
@@ -165,7 +170,7 @@ class AsyncHttpTransport:
         try:
             async with asyncio.timeout(request.timeout_s):
                 result = await self._client.infer(**_arguments(tritonhttp, request))
-            return _result(result)
+            return result_of(result)
         except InferenceServerException as failure:
             raise wire.error(failure.status(), failure.message(), str(self._address)) from None
         except TimeoutError:
@@ -190,17 +195,18 @@ class AsyncGrpcTransport:
         import tritonclient.grpc.aio as tritongrpc
         from tritonclient.utils import InferenceServerException
 
-        arguments = _grpc_arguments(tritongrpc, request)
+        arguments = grpc_arguments(tritongrpc, request)
         try:
-            return _result(await self._client.infer(**arguments))
+            return result_of(await self._client.infer(**arguments))
         except InferenceServerException as failure:
-            raise _grpc_error(failure, request, self._address) from None
+            raise grpc_error(failure.status(), failure.message(), request, self._address) from None
 
     async def close(self) -> None:
         await self._client.close()
 
 
-def _result(answer: Any) -> Result:
+def result_of(answer: Any) -> Result:
+    """Return the tensor RESULT of what any tritonclient answers."""
     result: Result = answer.as_numpy("RESULT")
     return result
 
@@ -221,14 +227,20 @@ def _arguments(module: Any, request: wire.Request) -> dict[str, Any]:
     }
 
 
-def _grpc_arguments(module: Any, request: wire.Request) -> dict[str, Any]:
+def grpc_arguments(module: Any, request: wire.Request) -> dict[str, Any]:
+    """Return what a gRPC tritonclient's `infer` takes.
+
+    Raises:
+        AudioError: more audio than one gRPC message holds.
+    """
     size = sum(_size(tensor) for tensor in request.inputs.values())
     if size > GRPC_LIMIT:
         raise AudioError(
             f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
             "send a compressed file, or use HTTP"
         )
-    return {**_arguments(module, request), "client_timeout": request.timeout_s}
+    client_timeout = request.timeout_s + DEADLINE_MARGIN_S
+    return {**_arguments(module, request), "client_timeout": client_timeout}
 
 
 def _size(tensor: NDArray[Any]) -> int:
@@ -237,8 +249,10 @@ def _size(tensor: NDArray[Any]) -> int:
     return tensor.nbytes
 
 
-def _grpc_error(failure: Any, request: wire.Request, address: Address) -> ConchError:
-    code, message = failure.status(), failure.message()
+def grpc_error(
+    code: str | None, message: str, request: wire.Request, address: Address
+) -> ConchError:
+    """Return the exception for a gRPC status; see `wire.error`."""
     if code == "StatusCode.DEADLINE_EXCEEDED" and not message.startswith("deadline"):
         return wire.no_answer(request.timeout_s, str(address))
     if code == "StatusCode.UNAVAILABLE" and any(words in message for words in GRPC_LOST):

@@ -4,6 +4,7 @@ Everything here is pure, and every transport uses it; nothing here knows HTTP, g
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     """Return the exception that an error answer stands for.
 
     Args:
-        code: an HTTP status ("400") or a gRPC one ("StatusCode.INVALID_ARGUMENT").
+        code: an HTTP status ("400"), a gRPC one ("StatusCode.INVALID_ARGUMENT") or one of Triton's
+            ("INVALID_ARG").
         message: the server's.
         url: the server's, for the errors that are about the server itself.
     """
@@ -130,12 +132,22 @@ def error(code: str | None, message: str, url: str) -> ConchError:
         return kind(message)
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)
-    if name in {"400", "413", "INVALID_ARGUMENT"}:
+    if name in {"400", "413", "INVALID_ARGUMENT", "INVALID_ARG"}:
         is_option = message.startswith(("option '", "unknown option"))
         return OptionError(message) if is_option else InvalidRequestError(message)
     if name in {"500", "INTERNAL"}:
         return ComponentError(message)
     return ServerError(f"unexpected answer from {url}: {message} (status {code})")
+
+
+def stream_error(message: str, url: str) -> ConchError:
+    """Return the exception for an error inside a stream, which has a text but no code.
+
+    Conch's own models begin the text with the code; what Triton itself says has none.
+    """
+    found = re.fullmatch("(INVALID_ARG|UNAVAILABLE|CANCELLED|INTERNAL): (.*)", message, re.DOTALL)
+    code, text = found.groups() if found else (None, message)
+    return error(code, text, url)
 
 
 def no_answer(timeout_s: float, url: str) -> DeadlineError:

@@ -1,0 +1,53 @@
+"""A transcript and its parts: what a stream brings piece by piece is what one answer holds."""
+
+from collections.abc import Mapping, Sequence
+
+from conch.decoding.nbest import joined
+from conch.result import Segment, Stage, Transcript
+
+
+def transcript_of(
+    segments: Sequence[Segment],
+    nbest: int,
+    *,
+    duration: float,
+    road: tuple[str, ...],
+    stages: Mapping[str, Stage],
+) -> Transcript:
+    """Return the transcript of the segments that have a text.
+
+    Args:
+        segments: in order of time.
+        nbest: how many hypotheses it has at most.
+        duration, road, stages: fields of `Transcript`.
+    """
+    spoken = tuple(segment for segment in segments if segment.text)
+    return Transcript(
+        nbest=joined([segment.nbest for segment in spoken], nbest),
+        segments=spoken,
+        duration=duration,
+        road=road,
+        stages=stages,
+    )
+
+
+def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
+    """Return the transcript of the whole audio from the parts of its stream.
+
+    It is what one answer to the same request would hold. Of a stream that broke off it is what was
+    known by then.
+
+    Args:
+        parts: all of them, in the order in which they came; at least one.
+        nbest: the option of the request. The parts do not tell it: a segment may keep more
+            hypotheses, or have found fewer.
+    """
+    last = parts[-1]
+    return transcript_of(
+        [segment for part in parts for segment in part.segments],
+        nbest,
+        # Each part counts from the start of the audio, so that nothing is to be added up.
+        duration=last.duration,
+        road=last.road,
+        stages=last.stages,
+    )

@@ -1,0 +1,47 @@
+"""Streams that never reach a server; the others are in tests/integration/test_stream.py."""
+
+import asyncio
+import threading
+
+import pytest
+from servers import wait_until
+
+from conch.client import AsyncClient, Client
+from conch.errors import AudioError, OptionError, ServerError
+
+# Port 1 of this machine is never a server.
+NOBODY = "grpc://127.0.0.1:1"
+
+
+async def first_of(url: str, audio: bytes | str = b"RIFF", **options: int) -> object:
+    async with AsyncClient(url) as client:
+        return await anext(client.stream(audio, **options))
+
+
+def test_a_stream_is_not_for_http() -> None:
+    for url in ("127.0.0.1:8000", "https://host"):
+        with Client(url) as client, pytest.raises(ServerError, match="give the client a grpc://"):
+            next(client.stream(b"RIFF"))
+        with pytest.raises(ServerError, match="give the client a grpc://"):
+            asyncio.run(first_of(url))
+
+
+def test_nobody_listens() -> None:
+    threads = set(threading.enumerate())
+    with Client(NOBODY) as client, pytest.raises(ServerError, match=f"{NOBODY}: .*`conch serve`"):
+        next(client.stream(b"RIFF"))
+    wait_until(lambda: set(threading.enumerate()) <= threads)
+    with pytest.raises(ServerError, match=f"{NOBODY}: .*`conch serve`"):
+        asyncio.run(first_of(NOBODY))
+
+
+def test_options_and_files_are_checked_before_anything_is_sent() -> None:
+    with Client(NOBODY) as client:
+        with pytest.raises(OptionError, match="nbest"):
+            next(client.stream(b"RIFF", nbest=0))
+        with pytest.raises(AudioError, match="no such file"):
+            next(client.stream("no-such-file.wav"))
+    with pytest.raises(OptionError, match="nbest"):
+        asyncio.run(first_of(NOBODY, nbest=0))
+    with pytest.raises(AudioError, match="no such file"):
+        asyncio.run(first_of(NOBODY, "no-such-file.wav"))
