@@ -85,3 +85,36 @@ def test_a_bad_file_says_what_is_wrong(data, message):
     with pytest.raises(AudioError) as error:
         list(file_blocks(data, 10.0))
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("rate", [1, 100, 400_000, 2**31 - 1])
+def test_a_file_of_an_absurd_rate_is_refused(rate):
+    message = f"the sample rate of AUDIO takes 4000 to 192000 Hz; sent: {rate}"
+    with pytest.raises(AudioError, match=message):
+        file_blocks(encoded(tone(1, 16_000), rate), HOUR)
+
+
+@pytest.fixture(scope="module")
+def mp3_without_header() -> bytes:
+    """Twelve seconds that do not tell their length; guessed by the silent start it is longer."""
+    noise = np.random.default_rng(1).normal(0, 0.2, 10 * 44_100).astype(np.float32)
+    waveform = np.concatenate([np.zeros(2 * 44_100, np.float32), noise])
+    buffer = io.BytesIO()
+    options = {"bitrate_mode": "VARIABLE", "compression_level": 0.1}
+    soundfile.write(buffer, waveform, 44_100, format="MP3", **options)
+    data = buffer.getvalue()
+    assert b"Xing" in data[:200]
+    data = data[data.index(b"\xff\xfb", 4) :]
+    guess = soundfile.info(io.BytesIO(data)).duration
+    assert guess > 20
+    return data
+
+
+def test_an_mp3_whose_length_is_a_guess_is_read_to_its_end(mp3_without_header):
+    blocks = file_blocks(mp3_without_header, 15)
+    assert abs(len(whole(blocks)) / 16_000 - 12) < 0.2
+
+
+def test_an_mp3_whose_length_is_a_guess_is_refused_where_it_is_too_long(mp3_without_header):
+    with pytest.raises(AudioError, match="this server takes at most 5 s"):
+        whole(file_blocks(mp3_without_header, 5))

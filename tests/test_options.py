@@ -45,3 +45,9 @@ def test_a_long_value_is_not_echoed_whole():
     with pytest.raises(OptionError) as error:
         RecognitionOptions.parse({"mode": "x" * 10_000})
     assert len(str(error.value)) < 200
+
+
+def test_a_segment_may_be_shorter_than_the_padding_where_there_is_none():
+    with pytest.raises(OptionError, match="'max_segment_s' takes at least four times vad_pad_ms"):
+        RecognitionOptions.parse({"max_segment_s": 1})
+    assert RecognitionOptions.parse({"max_segment_s": 1, "vad": False}).max_segment_s == 1.0

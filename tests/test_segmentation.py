@@ -121,3 +121,12 @@ def test_loudness_orders_frames_and_covers_a_last_part():
     level = loudness(wave.astype(np.float32))
     assert level.shape == (3,)
     assert level[0] > level[1] > level[2] == 0
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.1, 0.15])
+def test_a_low_threshold_still_hears_the_end_of_speech(threshold):
+    rules = SegmentRules(
+        threshold=threshold, min_speech_ms=96, min_silence_ms=320, pad_ms=64, max_segment_s=10
+    )
+    probs = probabilities((0.001, 50), (0.9, 20), (0.001, 2000))
+    assert segments(probs, rules) == [frames(48, 72)]

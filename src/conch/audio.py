@@ -47,10 +47,7 @@ def waveform_blocks(waveform: Array, sample_rate: int, max_audio_s: float) -> Au
         AudioError: empty, too long, or a sample rate that no recording has; while the blocks
             are read, also samples that are not finite or not in [-1, 1].
     """
-    if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
-        raise AudioError(
-            f"SAMPLE_RATE takes {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz; sent: {sample_rate}"
-        )
+    _check_rate(sample_rate, "SAMPLE_RATE")
     if len(waveform) == 0:
         raise AudioError("WAV is empty: send at least one sample")
     _check_duration(len(waveform) / sample_rate, max_audio_s)
@@ -65,8 +62,10 @@ def file_blocks(data: bytes, max_audio_s: float) -> AudioBlocks:
     Channels are averaged.
 
     Raises:
-        AudioError: not decodable, empty or too long; while the blocks are read, also a file
-            that is damaged or truncated, and what `waveform_blocks` raises there.
+        AudioError: not decodable, empty, too long, or a sample rate that no recording has; while
+            the blocks are read, also a file that is damaged, or shorter than its header says where
+            the format tells (wav, ogg and opus are read as far as they go), and what
+            `waveform_blocks` raises there.
     """
     try:
         file = soundfile.SoundFile(io.BytesIO(data))
@@ -77,10 +76,18 @@ def file_blocks(data: bytes, max_audio_s: float) -> AudioBlocks:
         ) from None
     if file.frames == 0:
         raise AudioError("AUDIO holds no samples")
-    _check_duration(file.frames / file.samplerate, max_audio_s)
-    return AudioBlocks(
-        _cut_to_blocks(_resampled(_checked(_decoded(file), "AUDIO"), file.samplerate))
-    )
+    _check_rate(file.samplerate, "the sample rate of AUDIO")
+    if _knows_its_length(file):
+        _check_duration(file.frames / file.samplerate, max_audio_s)
+    decoded = _decoded(file, max_audio_s)
+    return AudioBlocks(_cut_to_blocks(_resampled(_checked(decoded, "AUDIO"), file.samplerate)))
+
+
+def _check_rate(sample_rate: int, name: str) -> None:
+    if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
+        raise AudioError(
+            f"{name} takes {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz; sent: {sample_rate}"
+        )
 
 
 def _check_duration(seconds: float, max_audio_s: float) -> None:
@@ -91,17 +98,23 @@ def _check_duration(seconds: float, max_audio_s: float) -> None:
         )
 
 
-def _decoded(file: soundfile.SoundFile) -> Iterator[Array]:
+def _knows_its_length(file: soundfile.SoundFile) -> bool:
+    # Of an MP3 without a Xing header libsndfile guesses the length from the first frames.
+    return bool(file.format != "MP3")
+
+
+def _decoded(file: soundfile.SoundFile, max_audio_s: float) -> Iterator[Array]:
     decoded = 0
     try:
         while len(block := file.read(BLOCK_SAMPLES, dtype="float32", always_2d=True)):
             decoded += len(block)
+            _check_duration(decoded / file.samplerate, max_audio_s)
             yield block.mean(axis=1)
     except soundfile.LibsndfileError as error:
         raise AudioError(
             f"AUDIO is damaged after {decoded / file.samplerate:.1f} s: {error.error_string}"
         ) from None
-    if decoded < file.frames:
+    if _knows_its_length(file) and decoded < file.frames:
         raise AudioError(
             f"AUDIO is truncated: {decoded / file.samplerate:.1f} of "
             f"{file.frames / file.samplerate:.1f} s could be decoded"

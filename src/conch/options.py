@@ -44,7 +44,12 @@ class RecognitionOptions:
     vad_min_speech_ms: int = option(100, "shorter regions are dropped", low=0, high=10_000)
     vad_min_silence_ms: int = option(500, "silence that closes a region", low=32, high=10_000)
     vad_pad_ms: int = option(300, "audio kept on each side of a region", low=0, high=2_000)
-    max_segment_s: float = option(25.0, "longest segment sent to the encoder", low=1, high=30)
+    max_segment_s: float = option(
+        25.0,
+        "longest segment sent to the encoder; with vad at least 4 times vad_pad_ms",
+        low=1,
+        high=30,
+    )
     deadline_ms: int = option(
         0, "time budget of the whole request; 0 is none", low=0, high=86_400_000
     )
@@ -67,7 +72,7 @@ class RecognitionOptions:
                 f"option 'nbest' takes at most beam_size ({options.beam_size}); "
                 f"sent: {options.nbest}; raise beam_size to get more hypotheses"
             )
-        if options.max_segment_s < 4 * options.vad_pad_ms / 1000:
+        if options.vad and options.max_segment_s < 4 * options.vad_pad_ms / 1000:
             raise OptionError(
                 "option 'max_segment_s' takes at least four times vad_pad_ms "
                 f"({options.vad_pad_ms} ms); sent: {options.max_segment_s:g}"

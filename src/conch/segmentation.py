@@ -14,6 +14,9 @@ FRAME_SAMPLES = 512
 HYSTERESIS = 0.15
 """A region closes this far below the threshold that opened it, as in Silero's own utilities."""
 
+LEAST_CLOSE = 0.01
+"""A region closes below this at the latest, as there."""
+
 MERGE_GAP_S = 2.0
 """Regions closer than this share a segment where they fit: context helps the decoder."""
 
@@ -40,8 +43,9 @@ class SegmentRules:
 class Segmenter:
     """Turns a stream of speech probabilities into padded, merged and split segments.
 
-    A region opens at a frame whose probability reaches the threshold and closes before
-    `min_silence_ms` of frames under `threshold - HYSTERESIS`. Neighbouring regions merge into
+    A region opens at a frame whose probability reaches the threshold. Silence begins at a frame
+    under `threshold - HYSTERESIS` and goes on until a frame reaches the threshold again; the
+    region closes before `min_silence_ms` of it. Neighbouring regions merge into
     one segment of at most `max_segment_s`; a region longer than that is split at its least
     probable frame in the second half. Padding never reaches past the middle of a pause, so
     segments do not overlap.
@@ -49,7 +53,8 @@ class Segmenter:
 
     def __init__(self, rules: SegmentRules) -> None:
         self._open_at = rules.threshold
-        self._close_at = rules.threshold - HYSTERESIS
+        # No probability is below 0; with a threshold of 0 every frame is speech.
+        self._close_at = max(rules.threshold - HYSTERESIS, min(rules.threshold, LEAST_CLOSE))
         self._min_speech = _frames(rules.min_speech_ms)
         self._min_silence = max(1, _frames(rules.min_silence_ms))
         self._pad = _frames(rules.pad_ms)

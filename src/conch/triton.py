@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from conch.errors import (
     ComponentError,
     DeadlineError,
     InvalidRequestError,
+    OptionError,
     OverloadedError,
     RequestCancelledError,
     TranscriptionError,
@@ -28,7 +29,7 @@ from conch.orchestrator.calls import Parameter
 from conch.parameters import read_parameters
 from conch.result import Transcript
 
-__all__ = ["EntryPoint", "TritonComponents", "read_parameters", "respond"]
+__all__ = ["EntryPoint", "read_parameters", "respond"]
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ class EntryPoint:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, answer: Coroutine[None, None, None]) -> None:
-        asyncio.run_coroutine_threadsafe(answer, self._loop)
+        asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
 
     async def _answer(self, request: Any, sender: Any) -> None:
         components = TritonComponents(request, sender)
@@ -174,8 +175,14 @@ class EntryPoint:
                 sender.send(_speech_response([item], wanted))
         except Exception as error:
             sender.send(pb_utils.InferenceResponse(error=_stream_error(error)))
-        components.close()
-        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        finally:
+            components.close()
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+def _log_failure(answer: "Future[None]") -> None:
+    if error := answer.exception():
+        logger.error("an answer could not be sent", exc_info=error)
 
 
 def _speech_request(request: Any) -> SpeechRequest:
@@ -198,7 +205,8 @@ def _speech_response(transcripts: Sequence[Transcript], wanted: Sequence[str]) -
     """Return the answer's tensors; rows with fewer hypotheses than others are filled up."""
     width = max(len(transcript.nbest) for transcript in transcripts)
     texts = np.full((len(transcripts), width), b"", dtype=np.object_)
-    scores = np.full((len(transcripts), width), -np.inf, dtype=np.float32)
+    # The least number and not -inf, which JSON cannot hold.
+    scores = np.full((len(transcripts), width), np.finfo(np.float32).min, dtype=np.float32)
     for row, transcript in enumerate(transcripts):
         for rank, hypothesis in enumerate(transcript.nbest):
             texts[row, rank] = hypothesis.text.encode()
@@ -265,7 +273,10 @@ class TritonComponents:
         )
         response = request.exec()
         if response.has_error():
-            raise ComponentError(f"{model}: {response.error().message()}")
+            message = response.error().message()
+            # What only the model can judge, as the languages it knows, is still the client's word.
+            is_option = message.startswith("option '")
+            raise OptionError(message) if is_option else ComponentError(f"{model}: {message}")
         return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
 
 

@@ -6,12 +6,12 @@ import pytest
 from conch.component import Row, bytes_array
 from conch.errors import ConfigError
 from conch.language.ngram import LanguageModelConfig, load_language_model
-from conch.language.rescorer import Rescorer, RescorerConfig
+from conch.language.rescorer import Rescorer
 
 
 @pytest.fixture(scope="module")
 def rescorer() -> Rescorer:
-    return Rescorer(RescorerConfig())
+    return Rescorer(LanguageModelConfig())
 
 
 def test_scores_each_text_of_each_row(rescorer):
@@ -43,4 +43,4 @@ def test_no_texts(rescorer):
 
 def test_a_missing_model_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"no\.lm\.bin does not exist"):
-        Rescorer(RescorerConfig(model=str(tmp_path / "no.lm.bin")))
+        Rescorer(LanguageModelConfig(model=str(tmp_path / "no.lm.bin")))

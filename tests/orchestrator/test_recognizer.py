@@ -263,3 +263,27 @@ def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
         return found
 
     assert asyncio.run(texts()) == ["spoken 0.10 0"]
+
+
+def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
+    components = PlainComponents()
+    first_is_out = asyncio.Event()
+
+    async def hold_the_silence(model):
+        if components.calls.count("vad") > 2:
+            await asyncio.wait_for(first_is_out.wait(), 10)
+
+    components.before = hold_the_silence
+
+    async def texts() -> list[str]:
+        recognizer = Recognizer(OrchestratorConfig())
+        found = []
+        async for transcript in recognizer.stream(
+            one(speech(0.1, pause=100)[97 * RATE :]), components
+        ):
+            found.append(transcript.text)
+            first_is_out.set()
+        return found
+
+    assert asyncio.run(texts()) == ["spoken 0.10 0", ""]
+    assert components.calls.count("vad") == 4

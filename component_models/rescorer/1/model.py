@@ -1,4 +1,5 @@
-from conch.language.rescorer import Rescorer, RescorerConfig
+from conch.language.ngram import LanguageModelConfig
+from conch.language.rescorer import Rescorer
 from conch.triton import read_parameters, respond
 
 
@@ -6,7 +7,7 @@ class TritonPythonModel:
     """How probable texts are as language."""
 
     def initialize(self, args):
-        self.component = Rescorer(read_parameters(RescorerConfig, args))
+        self.component = Rescorer(read_parameters(LanguageModelConfig, args))
 
     def execute(self, requests):
         return respond(requests, self.component)

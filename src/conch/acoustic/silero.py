@@ -1,6 +1,5 @@
 """Silero VAD (https://github.com/snakers4/silero-vad): the probability of speech, every 32 ms."""
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from conch.component import Outputs, Row
 from conch.errors import ConfigError, InvalidRequestError, TranscriptionError
+from conch.packaged import packaged
 
 FloatArray = NDArray[np.float32]
 
@@ -112,11 +112,8 @@ def model_path(model: str) -> Path:
     if model:
         path = Path(model)
     else:
-        # Not imported: the package's __init__ imports torch.
-        spec = importlib.util.find_spec("silero_vad")
-        if spec is None or not spec.submodule_search_locations:
-            raise ConfigError("no VAD model: set 'model', or pip install silero-vad")
-        path = Path(spec.submodule_search_locations[0], "data", "silero_vad_16k_sequence.onnx")
+        file = ("data", "silero_vad_16k_sequence.onnx")
+        path = packaged("VAD model", "silero_vad", "silero-vad", *file)
     if not path.is_file():
         raise ConfigError(f"the VAD model {path} does not exist")
     return path

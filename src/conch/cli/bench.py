@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from conch.cli.arguments import positive
 from conch.errors import OptionError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -84,7 +85,7 @@ def _add_offline(benchmarks: Subparsers) -> None:
     what.add_argument("--source", help="only utterances of this source")
     what.add_argument(
         "--limit",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="at most N utterances, spread evenly over the manifest, the same ones each time",
     )
@@ -138,13 +139,7 @@ def _in_order(groups: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _counts(text: str) -> list[int]:
-    return [_positive(part) for part in text.split(",")]
-
-
-def _positive(text: str) -> int:
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on; got {text!r}")
-    return int(text)
+    return [positive(part) for part in text.split(",")]
 
 
 def _count(text: str) -> int:

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     print("server  starting", flush=True)
 
     begun = perf_counter()
-    with TritonServer(ServerConfig(), on_log=None) as server:
+    with TritonServer(ServerConfig()) as server:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
             # The first request finds everything cold; its times are not the ones to show.

@@ -20,7 +20,7 @@ def server_url(url: str | None) -> Iterator[str]:
 
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
-    with TritonServer(ServerConfig(), on_log=None) as server:
+    with TritonServer(ServerConfig()) as server:
         print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
         # gRPC notices when this command is interrupted; HTTP does not.
         try:

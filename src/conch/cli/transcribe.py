@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from conch.cli.arguments import positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import FileProgress, Progress
@@ -105,7 +106,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="write a file for each input, talk.mp3 to DIR/talk.txt; DIR is made where missing",
     )
     parser.add_argument(
-        "--jobs", type=_positive, default=4, metavar="N", help="files in flight (default: 4)"
+        "--jobs", type=positive, default=4, metavar="N", help="files in flight (default: 4)"
     )
     add_option_flags(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
@@ -223,7 +224,8 @@ async def _transcribe(
         path = job.destination(name)
         if path is None:
             return text
-        path.write_text(text, encoding="utf-8")
+        # Names of files, which JSON holds, need not be UTF-8.
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
     except ConchError as error:
         _fail(job, name, str(error).removeprefix(f"{name}: "))
     except OSError as error:
@@ -254,10 +256,3 @@ def _fail(job: Job, name: str, reason: str) -> None:
 
 def _report(message: str) -> None:
     Progress.write(f"conch: {message}\n", sys.stderr)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return value

@@ -65,7 +65,9 @@ class Client:
                 defaults.
 
         Raises:
-            AudioError, OptionError: found before anything is sent, or by the server.
+            AudioError: found before anything is sent.
+            OptionError: found before anything is sent, or by the server.
+            InvalidRequestError: by the server, what is wrong with the audio among it.
             DeadlineError: `timeout_s` or the option `deadline_ms` is spent.
             OverloadedError, ComponentError, RequestCancelledError: the server's answer.
             ServerError: no server there, or not one of Conch.

@@ -44,31 +44,39 @@ def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypoth
         segments: N-best list of each segment, best first, in order of time.
         nbest: How many to return at most.
     """
-    best = [_Joined(())]
+    best = [_Joined()]
     for segment in segments:
-        pairs = (prefix.extended(item) for prefix, item in product(best, segment[:nbest]))
-        best = heapq.nsmallest(nbest, pairs, key=lambda candidate: -candidate.score)
+        pairs = product(best, segment[:nbest])
+        chosen = heapq.nsmallest(nbest, pairs, key=lambda pair: -(pair[0].score + pair[1].score))
+        best = [_Joined(prefix, item) for prefix, item in chosen]
     return tuple(candidate.hypothesis() for candidate in best)
 
 
 class _Joined:
-    """One hypothesis per segment so far, and their total score."""
+    """One hypothesis per segment so far, as a chain that prefixes share, and their total score."""
 
-    __slots__ = ("parts", "score")
+    __slots__ = ("last", "prefix", "score")
 
-    def __init__(self, parts: tuple[Hypothesis, ...], score: float = 0.0) -> None:
-        self.parts = parts
-        self.score = score
+    def __init__(self, prefix: "_Joined | None" = None, last: Hypothesis | None = None) -> None:
+        self.prefix = prefix
+        self.last = last
+        self.score: float = prefix.score + last.score if prefix and last else 0.0
 
-    def extended(self, item: Hypothesis) -> "_Joined":
-        return _Joined((*self.parts, item), self.score + item.score)
+    def parts(self) -> list[Hypothesis]:
+        found = []
+        step: _Joined | None = self
+        while step and step.last:
+            found.append(step.last)
+            step = step.prefix
+        return found[::-1]
 
     def hypothesis(self) -> Hypothesis:
-        rescored = bool(self.parts) and all(part.lm_score is not None for part in self.parts)
+        parts = self.parts()
+        rescored = bool(parts) and all(part.lm_score is not None for part in parts)
         return Hypothesis(
-            text=" ".join(part.text for part in self.parts if part.text),
+            text=" ".join(part.text for part in parts if part.text),
             score=self.score,
-            am_score=sum(part.am_score for part in self.parts),
-            lm_score=sum(part.lm_score or 0.0 for part in self.parts) if rescored else None,
-            num_words=sum(part.num_words or 0 for part in self.parts) if rescored else None,
+            am_score=sum(part.am_score for part in parts),
+            lm_score=sum(part.lm_score or 0.0 for part in parts) if rescored else None,
+            num_words=sum(part.num_words or 0 for part in parts) if rescored else None,
         )

@@ -1,6 +1,5 @@
 """N-gram language models, by pocketsphinx or by KenLM."""
 
-import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from conch.errors import ConfigError
+from conch.packaged import packaged
 
 
 class LanguageModel(Protocol):
@@ -121,10 +121,8 @@ def model_path(model: str) -> Path:
     if model:
         path = Path(model)
     else:
-        spec = importlib.util.find_spec("pocketsphinx")
-        if spec is None or not spec.submodule_search_locations:
-            raise ConfigError("no language model: set 'model', or pip install pocketsphinx")
-        path = Path(spec.submodule_search_locations[0], "model", "en-us", "en-us.lm.bin")
+        file = ("model", "en-us", "en-us.lm.bin")
+        path = packaged("language model", "pocketsphinx", "pocketsphinx", *file)
     if not path.is_file():
         raise ConfigError(f"the language model {path} does not exist")
     return path

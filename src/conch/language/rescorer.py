@@ -1,7 +1,6 @@
 """The `rescorer` component: how probable texts are as language."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,15 +10,10 @@ from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.language.normalize import language_model_words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RescorerConfig(LanguageModelConfig):
-    """Parameters of the `rescorer` component."""
-
-
 class Rescorer:
     """Scores each text of each row by a language model."""
 
-    def __init__(self, config: RescorerConfig) -> None:
+    def __init__(self, config: LanguageModelConfig) -> None:
         """Load the language model.
 
         Raises:

@@ -1,8 +1,8 @@
 """The roads that a request can take through the components."""
 
-from conch.orchestrator.calls import Calls, Components, Tensor
+from conch.orchestrator.calls import Components, Tensor
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.recognizer import Recognizer
 from conch.orchestrator.request import SpeechRequest
 
-__all__ = ["Calls", "Components", "OrchestratorConfig", "Recognizer", "SpeechRequest", "Tensor"]
+__all__ = ["Components", "OrchestratorConfig", "Recognizer", "SpeechRequest", "Tensor"]

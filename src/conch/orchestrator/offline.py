@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,17 +44,30 @@ async def recognize(
     `max_segments_in_flight` are under way does reading the audio pause.
     """
     under_way: deque[asyncio.Task[Segment]] = deque()
-    try:
-        async for speech in speech_segments(blocks, options, calls):
-            under_way.append(asyncio.create_task(recognize_segment(speech, options, calls)))
-            while under_way and (under_way[0].done() or len(under_way) >= max_segments_in_flight):
+    async with aclosing(speech_segments(blocks, options, calls)) as found:
+        reading = asyncio.create_task(anext(found, None))
+        try:
+            while True:
+                # A segment that is known does not wait for the end of the silence behind it.
+                if under_way:
+                    is_full = len(under_way) >= max_segments_in_flight
+                    awaited = under_way[0], *(() if is_full else (reading,))
+                    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                    if under_way[0].done() or is_full:
+                        yield await under_way.popleft()
+                        continue
+                speech = await reading
+                if speech is None:
+                    break
+                under_way.append(asyncio.create_task(recognize_segment(speech, options, calls)))
+                reading = asyncio.create_task(anext(found, None))
+            while under_way:
                 yield await under_way.popleft()
-        while under_way:
-            yield await under_way.popleft()
-    finally:
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        finally:
+            tasks = (reading, *under_way)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def recognize_segment(

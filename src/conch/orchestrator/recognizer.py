@@ -31,12 +31,13 @@ class Recognizer:
         """
         with self._admitted():
             options = _options(request)
+            calls = [Calls(components, options.deadline_ms) for _ in range(request.num_rows)]
             rows = request.rows(self._config.max_audio_s)
-            calls = [Calls(components, options.deadline_ms) for _ in rows]
 
             async def transcribe(row: int) -> Transcript:
                 with naming_row(row, len(rows)):
-                    found = [item async for item in self._segments(rows[row], calls[row], options)]
+                    async with aclosing(self._segments(rows[row], calls[row], options)) as segments:
+                        found = [item async for item in segments]
                 return _transcript(found, rows[row], calls[row], options)
 
             async with _within_deadline(options.deadline_ms, calls[0]):
@@ -55,8 +56,8 @@ class Recognizer:
         """
         with self._admitted():
             options = _options(request)
-            (blocks,) = request.rows(self._config.max_audio_s)
             calls = Calls(components, options.deadline_ms)
+            (blocks,) = request.rows(self._config.max_audio_s)
             async with (
                 _within_deadline(options.deadline_ms, calls),
                 aclosing(self._segments(blocks, calls, options)) as segments,

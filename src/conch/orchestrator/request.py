@@ -7,7 +7,7 @@ from typing import Any
 
 from conch.audio import AudioBlocks, file_blocks, waveform_blocks
 from conch.component import Array
-from conch.errors import AudioError, InvalidRequestError, TranscriptionError
+from conch.errors import AudioError, DeadlineError, InvalidRequestError, TranscriptionError
 from conch.segmentation import SAMPLE_RATE
 
 
@@ -77,7 +77,7 @@ def naming_row(row: int, num_rows: int) -> Iterator[None]:
     try:
         yield
     except TranscriptionError as error:
-        if num_rows == 1:
+        if num_rows == 1 or isinstance(error, DeadlineError):  # which is about the whole request
             raise
         raise type(error)(f"row {row} of {num_rows}: {error}") from None
 

@@ -15,6 +15,7 @@ Only the standard library: the program runs without site-packages, for a start i
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -24,6 +25,9 @@ from pathlib import Path
 POLL_S = 0.02
 KILL_TIMEOUT_S = 5.0
 SHARED_MEMORY = Path("/dev/shm")
+STACK_BYTES = 256 * 2**20
+"""Of each thread of the server. Triton parses JSON on the stack, twice its size: with the usual
+8 MB, a body of 4 MB ends the server."""
 
 
 def group_members(group: int) -> list[int]:
@@ -90,6 +94,14 @@ def watch(lifeline: int, group: int, prefix: str, directory: Path, grace_s: floa
         remove_leftovers(prefix, directory)
 
 
+def raise_stack_limit() -> None:
+    """Gives this process, and what it becomes, a stack of STACK_BYTES where that is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
+
+
 def main(arguments: list[str]) -> None:
     """Never returns: becomes the command, or exits with 127 when it cannot be run."""
     descriptor, prefix, directory, grace_s, *command = arguments
@@ -103,6 +115,7 @@ def main(arguments: list[str]) -> None:
         os._exit(0)
     os.wait()
     os.close(lifeline)
+    raise_stack_limit()
     try:
         os.execv(command[0], command)
     except OSError as error:

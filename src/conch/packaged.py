@@ -1,0 +1,24 @@
+"""Weights that come inside installed packages."""
+
+import importlib.util
+from pathlib import Path
+
+from conch.errors import ConfigError
+
+
+def packaged(what: str, package: str, distribution: str, *parts: str) -> Path:
+    """Return the path of a file or folder inside a package, which is not imported for it.
+
+    Args:
+        what: names it in the error.
+        package: to look in.
+        distribution: what pip calls the package.
+        parts: path inside the package.
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"no {what}: set 'model', or pip install {distribution}")
+    return Path(spec.submodule_search_locations[0], *parts)
