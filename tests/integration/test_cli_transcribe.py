@@ -24,7 +24,13 @@ from conch.result import Transcript
 
 pytestmark = pytest.mark.server
 
-CONCH = [sys.executable, "-c", "import sys; from conch.cli import main; sys.exit(main())"]
+# A shell without job control has its background jobs ignore Ctrl-C, and so would the command.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+CONCH = [
+    sys.executable,
+    "-c",
+    f"import sys; from conch.cli import main; {LISTEN}; sys.exit(main())",
+]
 
 
 def conch(
