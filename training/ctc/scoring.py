@@ -1,0 +1,78 @@
+"""Greedy texts and word error rates."""
+
+from collections.abc import Sequence
+
+import jiwer
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from whisper_normalizer.english import EnglishTextNormalizer
+
+from conch.acoustic.ctc_model import CtcModel
+from conch.acoustic.ctc_units import Units, greedy_text
+from training.ctc.data import collated, features_of
+
+FloatArray = NDArray[np.float32]
+
+_NO_TARGET = np.zeros(0, np.int64)
+_normalized = EnglishTextNormalizer()
+
+
+@torch.inference_mode()
+def log_probs_of(
+    model: CtcModel,
+    waveforms: Sequence[FloatArray],
+    *,
+    chunk_frames: int = 0,
+    left_frames: int = 0,
+    batch_s: float = 60.0,
+) -> list[FloatArray]:
+    """Return float32 `[T, vocab_size]` of each waveform.
+
+    Args:
+        model: on any device.
+        waveforms: float32 `[samples]`, 16 kHz.
+        chunk_frames: encoder frames of a chunk, as if streamed; 0 is full context.
+        left_frames: with chunks, the encoder frames before a chunk that it sees.
+        batch_s: seconds of a batch, or one utterance.
+    """
+    multiple = 2 * (chunk_frames or model.config.stack)
+    device = model.positions.device
+    order = sorted(range(len(waveforms)), key=lambda index: len(waveforms[index]))
+    found: dict[int, FloatArray] = {}
+    while order:
+        longest = len(waveforms[order[-1]]) / 16_000
+        batch = [order.pop() for _ in range(min(len(order), max(1, int(batch_s / longest))))]
+        items = [
+            (features_of(waveforms[index], model.config.n_mels, multiple), _NO_TARGET)
+            for index in batch
+        ]
+        inputs = collated(items, multiple)
+        log_probs, lens = model(
+            inputs.features.to(device), inputs.lens.to(device), chunk_frames, left_frames
+        )
+        for row, index in enumerate(batch):
+            found[index] = log_probs[row, : int(lens[row])].cpu().numpy()
+    return [found[index] for index in range(len(waveforms))]
+
+
+def greedy_texts(log_probs: Sequence[FloatArray], units: Units) -> list[str]:
+    """Return the text of the best unit of each frame."""
+    return [greedy_text(item.argmax(1).tolist(), units.vocab) for item in log_probs]
+
+
+def word_errors(references: Sequence[str], texts: Sequence[str]) -> tuple[int, int]:
+    """Return the word errors and the words of the references, after the Whisper normaliser."""
+    pairs = [
+        (_normalized(reference), _normalized(text))
+        for reference, text in zip(references, texts, strict=True)
+    ]
+    counts = jiwer.process_words([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    errors = counts.substitutions + counts.deletions + counts.insertions
+    return errors, counts.hits + counts.substitutions + counts.deletions
+
+
+def wer(references: Sequence[str], texts: Sequence[str]) -> float:
+    """Return the word error rate in per cent."""
+    errors, words = word_errors(references, texts)
+    return 100 * errors / words
