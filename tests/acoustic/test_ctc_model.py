@@ -66,7 +66,9 @@ def test_steps_equal_the_masked_pass(model, features, chunk, left):
     expected, _ = model(features, lens, chunk, left)
     cache, found = model.empty_cache(2, left), []
     for start in range(0, 384, 2 * chunk):
-        log_probs, cache = model.step(features[:, start : start + 2 * chunk], cache)
+        log_probs, cache = model.step(
+            features[:, start : start + 2 * chunk], torch.tensor([2 * chunk] * 2), cache
+        )
         found.append(log_probs)
     torch.testing.assert_close(torch.cat(found, 1), expected, rtol=0, atol=1e-3)
     assert cache.position.tolist() == [192, 192]
@@ -78,14 +80,18 @@ def test_streams_of_one_step_may_have_begun_at_different_times(model, features):
     for row, first in enumerate((0, 128)):  # the second stream begins later
         cache = model.empty_cache(1, left)
         for start in range(first, 256, 2 * chunk):
-            log_probs, cache = model.step(features[row : row + 1, start : start + 32], cache)
+            log_probs, cache = model.step(
+                features[row : row + 1, start : start + 32], torch.tensor([32]), cache
+            )
         alone.append((log_probs, cache))
     started = [model.empty_cache(1, left), model.empty_cache(1, left)]
     for start in range(0, 256, 2 * chunk):
         rows = [0, 1] if start >= 128 else [0]
         parts = zip(*(started[row] for row in rows), strict=True)
         merged = Cache(*map(torch.cat, parts))
-        log_probs, merged = model.step(features[rows, start : start + 32], merged)
+        log_probs, merged = model.step(
+            features[rows, start : start + 32], torch.tensor([32] * len(rows)), merged
+        )
         for index, row in enumerate(rows):
             started[row] = Cache(*(item[index : index + 1] for item in merged))
     for row, (expected, cache) in enumerate(alone):
@@ -95,13 +101,13 @@ def test_streams_of_one_step_may_have_begun_at_different_times(model, features):
 
 def test_streams_do_not_end(model, features):
     """A step across the end of the positions equals one at their start, moved there."""
-    chunk, left = features[:1, :64], 32
+    chunk, lens, left = features[:1, :64], torch.tensor([64]), 32
     far = model.empty_cache(1, left)
     far = far._replace(position=torch.tensor([3 * POSITIONS]))
     near = far._replace(position=torch.tensor([POSITIONS]))
     for _ in range(2):
-        found, far = model.step(chunk, far)
-        expected, near = model.step(chunk, near)
+        found, far = model.step(chunk, lens, far)
+        expected, near = model.step(chunk, lens, near)
         torch.testing.assert_close(found, expected)
     assert far.position.item() == 3 * POSITIONS + 64
 
@@ -114,6 +120,14 @@ def test_padding_changes_nothing(model, features, chunk, left):
     alone, _ = model(features[1:, :200], lens[1:], chunk, left)
     torch.testing.assert_close(together[1:, :100], alone, rtol=0, atol=1e-4)
     assert together.isfinite().all()
+
+
+def test_a_step_of_whole_utterances_is_full_context(model, features):
+    lens = torch.tensor([384, 200])
+    expected, _ = model(features, lens)
+    found, _ = model.step(features, lens, model.empty_cache(2, 0))
+    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-4)
+    torch.testing.assert_close(found[1, :100], expected[1, :100], rtol=0, atol=1e-4)
 
 
 def test_stacked_frames():

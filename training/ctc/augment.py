@@ -22,19 +22,19 @@ class AugmentConfig:
 
     speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
     """Drawn with equal chance; pitch follows."""
-    reverb_chance: float = 0.2
-    noise_chance: float = 0.25
+    reverb_chance: float = 0.1
+    noise_chance: float = 0.2
     """Of coloured noise."""
-    babble_chance: float = 0.1
+    babble_chance: float = 0.05
     """Of other utterances mixed in."""
     snr_db: tuple[float, float] = (8.0, 30.0)
     """Speech to noise, drawn evenly."""
     gain_db: tuple[float, float] = (-12.0, 6.0)
     freq_masks: int = 2
-    max_freq_mask: int = 18
+    max_freq_mask: int = 14
     """Mel bands of the widest mask."""
-    time_masks_per_s: float = 0.25
-    max_time_mask: int = 25
+    time_masks_per_s: float = 0.2
+    max_time_mask: int = 20
     """Frames (10 ms) of the longest mask."""
 
 

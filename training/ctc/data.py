@@ -218,13 +218,13 @@ def collated(items: Sequence[tuple[FloatArray, NDArray[np.int64]]], multiple: in
     )
 
 
-def loaded(batches: Batches, first: int, workers: int) -> Iterator[Batch]:
-    """Yield the batches from number `first` on for ever, made in worker processes."""
+def loaded(batches: Batches, numbers: Sequence[int], workers: int) -> Iterator[Batch]:
+    """Return an iterator over the batches of these numbers, made in worker processes."""
     return iter(
         torch.utils.data.DataLoader(
             batches,
             batch_size=None,
-            sampler=range(first, 2**31),
+            sampler=numbers,
             num_workers=workers,
             prefetch_factor=6 if workers else None,
         )

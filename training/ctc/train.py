@@ -7,11 +7,15 @@ checkpoints are averaged into final.pt.
 """
 
 import argparse
+import os
 import random
+import socket
 from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
+import torch.multiprocessing
 
 from conch.acoustic.ctc_units import Characters, Subwords, Units
 from conch.acoustic.whisper import model_folder
@@ -25,15 +29,46 @@ from training.ctc.whisper_weights import initial_model
 def main(arguments: list[str] | None = None) -> None:
     """Train as the command line says."""
     args = parsed(arguments)
-    random.seed(args.seed)
-    np.random.seed(args.seed)
-    torch.manual_seed(args.seed)
+    if args.processes > 1:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        fill_cache(args)  # once, not once a process
+        torch.multiprocessing.spawn(train_one, (args, address), args.processes)
+    else:
+        train(args)
+
+
+def train_one(rank: int, args: argparse.Namespace, address: str) -> None:
+    """Train as one of several processes, each on one CPU thread or its own GPU."""
+    if args.device == "cuda":
+        torch.cuda.set_device(rank)
+    else:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // args.processes))
+    backend = "nccl" if args.device == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method=address, world_size=args.processes, rank=rank)
+    try:
+        train(args)
+    finally:
+        dist.destroy_process_group()
+
+
+def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
+    """Return what to train on."""
     utterances = [
         item for path in args.manifest for item in read_manifest(path, args.split or ["train"])
     ]
     if not utterances:
         raise SystemExit(f"no utterance of split {args.split} in {args.manifest}")
-    waveforms = Waveforms(utterances, args.cache or args.out / "cache")
+    return utterances, Waveforms(utterances, args.cache or args.out / "cache")
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train in this process."""
+    random.seed(args.seed)
+    np.random.seed(args.seed)
+    torch.manual_seed(args.seed)
+    utterances, waveforms = fill_cache(args)
     existing = checkpoint.checkpoints(args.out)
     start = existing[-1] if existing else args.init
     if start:
@@ -89,6 +124,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     add("--bf16", action=argparse.BooleanOptionalAction, default=True, help="bfloat16 products")
     add("--no-augment", action="store_true")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    add("--processes", type=int, default=1, help="that share each step; on CPUs one a core")
     add("--workers", type=int, default=1, help="processes that make batches")
     add("--evaluate-minutes", type=float, default=10.0)
     add("--checkpoint-minutes", type=float, default=3.0)

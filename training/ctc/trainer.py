@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
@@ -94,7 +95,9 @@ class Trainer:
             groups, lr=0.0, betas=(0.9, 0.98), weight_decay=config.weight_decay, fused=True
         )
         self.number = 0
-        """Of the next batch."""
+        """Of the next step; in each, every process has a batch of its own."""
+        self.processes = dist.get_world_size() if dist.is_initialized() else 1
+        self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.elapsed_s = 0.0
         self.losses: list[float] = []
         """Negative log likelihood per unit, of every batch."""
@@ -113,16 +116,16 @@ class Trainer:
         """Train to the end and write the averaged model."""
         config = self.config
         self._log(f"{self.batches.per_epoch} batches, {self.batches.epoch_s / 3600:.2f} h an epoch")
-        started = time.monotonic() - self.elapsed_s
+        self._elapsed_before_s, self._started = self.elapsed_s, time.monotonic()
         reported = saved = evaluated = self.elapsed_s
         heard_s = 0.0
-        source = loaded(self.batches, self.number, config.workers)
+        first, step = self.number * self.processes + self.rank, self.processes
+        source = loaded(self.batches, range(first, 2**31, step), config.workers)
         while self.progress < 1.0:
-            batch = next(source)
-            self.losses.append(self._train(batch))
+            loss, seconds = self._train(next(source))
+            self.losses.append(loss)
             self.number += 1
-            heard_s += batch.seconds
-            self.elapsed_s = time.monotonic() - started
+            heard_s += seconds
             if self.elapsed_s - reported > _REPORT_S:
                 self._report(heard_s / (self.elapsed_s - reported))
                 reported, heard_s = self.elapsed_s, 0.0
@@ -133,6 +136,8 @@ class Trainer:
                 saved = self.elapsed_s
                 self._save()
         self._save()
+        if self.rank:
+            return
         kept = checkpoint.checkpoints(config.out)[-config.average :]
         self.model.load_state_dict(checkpoint.averaged(kept))
         self.evaluate()
@@ -142,13 +147,14 @@ class Trainer:
     def progress(self) -> float:
         """From 0 to 1, how much of the training is done."""
         if self.config.epochs is not None:
-            return self.number / max(1, round(self.config.epochs * self.batches.per_epoch))
+            batches = round(self.config.epochs * self.batches.per_epoch)
+            return self.number * self.processes / max(1, batches)
         assert self.config.minutes is not None
         return self.elapsed_s / (60 * self.config.minutes)
 
     def evaluate(self) -> None:
         """Report the greedy WER on the part of dev."""
-        if not self.dev.texts:
+        if self.rank or not self.dev.texts:
             return
         self.model.eval()
         rates = []
@@ -159,15 +165,15 @@ class Trainer:
             rates.append(wer(self.dev.texts, greedy_texts(found, self.units)))
         self._log(f"dev WER, greedy: full context {rates[0]:.2f} %, 640 ms {rates[1]:.2f} %")
 
-    def _train(self, batch: Batch) -> float:
-        """Take one step and return the loss."""
+    def _train(self, batch: Batch) -> tuple[float, float]:
+        """Take one step and return its loss and its seconds of audio, of all processes."""
         config = self.config
         self.model.train()
         scale = rate_scale(self.progress, config.warm_up)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * scale
         # Of the batch's number, not of a running state: a resumed training draws the same.
-        rng = np.random.default_rng((config.seed, self.number, 1))
+        rng = np.random.default_rng((config.seed, self.number, self.rank))
         chunk, left = drawn_context(config, rng)
         moved = rng.random(len(batch.lens)) < config.moved_chance
         offsets = torch.from_numpy(moved * rng.integers(2**16, size=len(batch.lens)))
@@ -188,13 +194,33 @@ class Trainer:
         loss = loss / int(batch.target_lens.sum())
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        mean_loss, seconds = self._shared(float(loss.detach()), batch.seconds)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm)
         if torch.isfinite(norm):
             self.optimizer.step()
-        return float(loss.detach())
+        return mean_loss, seconds
+
+    def _shared(self, loss: float, seconds: float) -> tuple[float, float]:
+        """Make the gradients, and the time, those of all processes; return loss and seconds."""
+        self.elapsed_s = self._elapsed_before_s + time.monotonic() - self._started
+        if self.processes == 1:
+            return loss, seconds
+        grads = [item.grad for item in self.model.parameters() if item.grad is not None]
+        figures = torch.tensor([loss, seconds, self.elapsed_s], device=self.device)
+        together = torch.cat([*(grad.flatten() for grad in grads), figures])
+        dist.all_reduce(together)
+        together /= self.processes
+        start = 0
+        for grad in grads:
+            grad.copy_(together[start : start + grad.numel()].view_as(grad))
+            start += grad.numel()
+        loss, seconds, self.elapsed_s = together[start:].tolist()
+        return loss, seconds * self.processes
 
     def _save(self) -> None:
         config = self.config
+        if self.rank:
+            return
         checkpoint.save(
             config.out / f"checkpoint-{self.number:08d}.pt",
             self.model,
@@ -208,17 +234,19 @@ class Trainer:
             old.unlink()
 
     def _report(self, rtfx: float) -> None:
+        epoch = self.number * self.processes / self.batches.per_epoch
         done = max(self.progress, 1e-6)
         left_min = self.elapsed_s / 60 * (1 - done) / done
         recent = self.losses[-50:]
         self._log(
-            f"{100 * done:5.1f} % batch {self.number} "
-            f"epoch {self.number / self.batches.per_epoch:.2f} "
+            f"{100 * done:5.1f} % step {self.number} epoch {epoch:.2f} "
             f"loss {sum(recent) / len(recent):.4f} RTFx {rtfx:.0f} "
             f"rate {self.optimizer.param_groups[0]['lr']:.1e} ETA {left_min:.0f} min"
         )
 
     def _log(self, line: str) -> None:
+        if self.rank:
+            return
         print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
 
 

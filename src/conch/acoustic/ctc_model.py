@@ -93,10 +93,9 @@ class CtcModel(nn.Module):
         )
         num_frames = hidden.shape[1]
         steps = torch.arange(num_frames, device=features.device)
-        if offsets is None:
-            hidden = hidden + self.positions[steps % POSITIONS]
-        else:
-            hidden = hidden + self.positions[(steps + offsets[:, None]) % POSITIONS]
+        places = steps if offsets is None else steps + offsets[:, None]
+        # In the type of the convolutions' output, so that under autocast no layer has to convert.
+        hidden = hidden + self.positions[places % POSITIONS].to(hidden.dtype)
         frame_lens = (lens + 1) // 2
         mask = (steps < frame_lens[:, None])[:, None, None, :]  # [B, 1, 1, T]
         if chunk_frames:
@@ -111,13 +110,15 @@ class CtcModel(nn.Module):
         stack = self.config.stack
         return self._log_probs(hidden), (frame_lens + stack - 1) // stack
 
-    def step(self, features: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+    def step(self, features: Tensor, lens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return log probabilities of the next chunk of each stream, and what it leaves.
 
-        Equals `forward` with chunks of this length and `left_frames` of the cache's.
+        Equals `forward` with chunks of this length and `left_frames` of the cache's. With a whole
+        utterance for a chunk and an empty cache of no left frames, it is full context.
 
         Args:
             features: float32 `[B, F, n_mels]`, F a multiple of 2 `stack`.
+            lens: int64 `[B]`: of F, how many frames are the stream's; less than F ends it.
             cache: of the last step, or `empty_cache`.
 
         Returns:
@@ -130,7 +131,8 @@ class CtcModel(nn.Module):
         hidden = hidden + self.positions[(cache.position[:, None] + steps) % POSITIONS]
         left = cache.keys.shape[3]
         slots = torch.arange(-left, num_frames, device=features.device)
-        mask = (slots >= -cache.position[:, None])[:, None, None, :]
+        mask = (slots >= -cache.position[:, None]) & (slots < (lens[:, None] + 1) // 2)
+        mask = mask[:, None, None, :]
         keys, values = [], []
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, EncoderLayer)
