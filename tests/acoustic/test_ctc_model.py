@@ -7,12 +7,12 @@ import pytest
 import soundfile
 import torch
 import torch.nn.functional as F
-from training.ctc.whisper_weights import initial_model, read_weights
 
 from conch.acoustic.ctc_model import POSITIONS, Cache, CtcModel, CtcModelConfig, periodic_positions
 from conch.acoustic.ctc_units import Characters
 from conch.acoustic.features import HISTORY, log_mel_spectrogram, streaming_log_mel
 from conch.acoustic.whisper import WhisperConfig, load_whisper, model_folder
+from training.ctc.whisper_weights import initial_model, read_weights
 
 RECORDING = Path(__file__).parents[1] / "data" / "kokoro_0_00788.ogg"
 

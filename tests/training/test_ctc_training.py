@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+
+from conch.acoustic.ctc_units import Characters
 from training.ctc import checkpoint
 from training.ctc.augment import AugmentConfig, augmented, masked
 from training.ctc.data import Batches, Waveforms, read_manifest
 from training.ctc.train import main
-from training.ctc.trainer import TrainerConfig, drawn_context, rate_scale
-
-from conch.acoustic.ctc_units import Characters
+from training.ctc.trainer import TrainerConfig, drawn_context, learning_rates
 
 MANIFEST = Path(__file__).parents[1] / "data" / "manifest.tsv"
 
@@ -22,7 +22,7 @@ def options(tmp_path) -> list[str]:
     """Of a training on the recordings of the tests, without augmentation."""
     return [
         *("--manifest", str(MANIFEST), "--out", str(tmp_path / "run")),
-        *("--batch-s", "15", "--rate", "1e-3", "--output-rate", "1e-2"),
+        *("--batch-s", "15", "--output-only-steps", "10", "--output-rate", "5e-3"),
         *("--no-augment", "--workers", "0", "--no-bf16", "--device", "cpu"),
         *("--checkpoint-minutes", "0.02", "--evaluate-minutes", "100"),
     ]
@@ -115,8 +115,13 @@ def test_contexts_are_drawn_from_their_ranges():
     assert config.chunk_frames[1] * 0.9 < max(chunks) <= config.chunk_frames[1]
 
 
-def test_rate_rises_and_falls():
-    assert 0 < rate_scale(0.0, 0.1) < 0.02
-    assert rate_scale(0.1, 0.1) == 1.0
-    assert rate_scale(0.55, 0.1) == pytest.approx(0.5)
-    assert rate_scale(1.0, 0.1) == pytest.approx(0.0)
+def test_rates():
+    config = TrainerConfig(out=Path("unused"), epochs=1)
+    assert learning_rates(config, 0, 0.0) == (0.0, config.first_rate)
+    first = config.output_only_steps
+    encoder, output = learning_rates(config, first, 0.0)
+    assert 0 < encoder < config.peak_rate / 100
+    assert output == config.output_rate
+    risen = learning_rates(config, first + config.warm_up_steps, 0.5)
+    assert risen == pytest.approx((config.peak_rate / 2, config.output_rate / 2))
+    assert learning_rates(config, 10**6, 1.0) == pytest.approx((0.0, 0.0))

@@ -2,7 +2,7 @@
 
     python -m training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
 
-The n-gram is an ARPA file, searched with by pyctcdecode (pip install pyctcdecode kenlm).
+With --ngram also by a beam search with an n-gram, the en-us trigram unless another is named.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from conch.acoustic.ctc_units import Units
+from conch.language.ngram import LanguageModelConfig
 from training.ctc import checkpoint
 from training.ctc.data import read_manifest, read_waveform
 from training.ctc.scoring import greedy_texts, log_probs_of, word_errors
@@ -27,8 +28,8 @@ from training.ctc.trainer import STREAMING_LEFT
 FloatArray = NDArray[np.float32]
 
 _FRAME_MS = 20
-_decoder: Any = None
-"""pyctcdecode's, in each process that searches."""
+_search: Any = None
+"""An NgramSearch, in each process that searches."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -40,7 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
     add("--split", default="dev")
     add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")
     add("--left-ms", type=int, default=STREAMING_LEFT * _FRAME_MS, help="seen before a chunk")
-    add("--language-model", type=Path, help="ARPA; greedy only if left out")
+    add("--ngram", action="store_true", help="search with an n-gram too; needs pyctcdecode")
+    add("--language-model", default="", help="ARPA or .lm.bin; en-us if left out")
     add("--lm-weight", type=float, default=0.5)
     add("--word-bonus", type=float, default=1.0)
     add("--beam-size", type=int, default=50)
@@ -69,7 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
         context = f"{chunk_ms} ms" if chunk_ms else "full"
         print(table.row(f"{context}, greedy", greedy_texts(log_probs, units)), flush=True)
         print(f"{context}: RTFx {rtfx:.0f}", file=sys.stderr)
-        if args.language_model:
+        if args.ngram:
             texts = searched(log_probs, units, args)
             print(table.row(f"{context}, n-gram", texts), flush=True)
 
@@ -102,61 +104,34 @@ class Table:
 
 def searched(log_probs: Sequence[FloatArray], units: Units, args: argparse.Namespace) -> list[str]:
     """Return the texts that a beam search with the n-gram finds."""
-    options = (
-        units.vocab,
-        args.language_model,
-        args.lm_weight,
-        args.word_bonus,
-        args.beam_size,
-    )
     progress = tqdm(total=len(log_probs), desc="searching", mininterval=10)
     # Not forked: torch's threads do not survive it.
-    with get_context("spawn").Pool(args.processes, open_decoder, options) as pool, progress:
+    with get_context("spawn").Pool(args.processes, open_search, (units.vocab, args)) as pool:
         texts = []
         for text in pool.imap(search_one, log_probs, chunksize=8):
             texts.append(text)
             progress.update()
+    progress.close()
     return texts
 
 
-def open_decoder(
-    vocab: Sequence[str], arpa: Path, lm_weight: float, word_bonus: float, beam_size: int
-) -> None:
+def open_search(vocab: Sequence[str], args: argparse.Namespace) -> None:
     """Load the n-gram in this process."""
-    global _decoder
-    from pyctcdecode import build_ctcdecoder
+    from training.ctc.ngram_search import NgramSearch
 
-    decoder = build_ctcdecoder(
-        # A lone space stands for itself; a space that opens a longer unit is written ▁.
-        [item if item == " " else item.replace(" ", "▁") for item in vocab],
-        kenlm_model_path=str(arpa),
-        unigrams=words_of(arpa),
-        alpha=lm_weight,
-        beta=word_bonus,
+    global _search
+    _search = NgramSearch(
+        vocab,
+        LanguageModelConfig(model=args.language_model),
+        lm_weight=args.lm_weight,
+        word_bonus=args.word_bonus,
+        beam_size=args.beam_size,
     )
-    _decoder = decoder, beam_size
 
 
 def search_one(log_probs: FloatArray) -> str:
     """Return the best text of one utterance."""
-    decoder, beam_size = _decoder
-    return str(decoder.decode(log_probs, beam_width=beam_size))
-
-
-def words_of(arpa: Path) -> list[str]:
-    """Return the words that an ARPA file knows."""
-    words = []
-    with arpa.open(encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("\\1-grams:"):
-                break
-        for line in file:
-            fields = line.split()
-            if line.startswith("\\"):
-                break
-            if len(fields) >= 2:
-                words.append(fields[1])
-    return words
+    return str(_search(log_probs))
 
 
 if __name__ == "__main__":

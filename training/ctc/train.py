@@ -93,6 +93,7 @@ def train(args: argparse.Namespace) -> None:
         minutes=args.minutes,
         peak_rate=args.rate,
         output_rate=args.output_rate,
+        output_only_steps=0 if args.init else args.output_only_steps,
         bf16=args.bf16,
         workers=args.workers,
         evaluate_minutes=args.evaluate_minutes,
@@ -119,8 +120,9 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     length.add_argument("--epochs", type=float)
     length.add_argument("--minutes", type=float, help="of training, evaluation included")
     add("--batch-s", type=float, default=80.0, help="seconds of audio in a batch")
-    add("--rate", type=float, default=4e-4, help="highest learning rate of the encoder")
+    add("--rate", type=float, default=3e-4, help="highest learning rate of the encoder")
     add("--output-rate", type=float, default=2e-3, help="and of the output layer")
+    add("--output-only-steps", type=int, default=150, help="first steps, with the encoder as it is")
     add("--bf16", action=argparse.BooleanOptionalAction, default=True, help="bfloat16 products")
     add("--no-augment", action="store_true")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -44,12 +44,17 @@ class TrainerConfig:
     """Either these …"""
     minutes: float | None = None
     """… or these end the training."""
-    peak_rate: float = 4e-4
-    """Learning rate of the encoder after the warm-up."""
+    output_only_steps: int = 150
+    """First the output layer learns alone. Otherwise it writes nothing but blanks for hundreds of
+    steps, and its gradients meanwhile wreck what the encoder knew."""
+    first_rate: float = 1e-2
+    """Learning rate of the output layer in those steps."""
     output_rate: float = 2e-3
-    """And of the output layer, which starts from nothing."""
-    warm_up: float = 0.04
-    """Part of the training in which the rates rise; then they fall as a half cosine."""
+    """And after them."""
+    peak_rate: float = 3e-4
+    """Highest learning rate of the encoder."""
+    warm_up_steps: int = 150
+    """In which the encoder's rate rises; then both fall as a half cosine."""
     weight_decay: float = 0.01
     max_grad_norm: float = 1.0
     full_context_chance: float = 0.5
@@ -87,12 +92,13 @@ class Trainer:
         output = list(model.output.parameters())
         known = {id(item) for item in output}
         encoder = [item for item in model.parameters() if id(item) not in known]
-        groups = [
-            {"params": encoder, "peak": config.peak_rate},
-            {"params": output, "peak": config.output_rate},
-        ]
+        self._encoder = encoder
         self.optimizer = torch.optim.AdamW(
-            groups, lr=0.0, betas=(0.9, 0.98), weight_decay=config.weight_decay, fused=True
+            [{"params": encoder}, {"params": output}],
+            lr=0.0,
+            betas=(0.9, 0.98),
+            weight_decay=config.weight_decay,
+            fused=True,
         )
         self.number = 0
         """Of the next step; in each, every process has a batch of its own."""
@@ -169,9 +175,11 @@ class Trainer:
         """Take one step and return its loss and its seconds of audio, of all processes."""
         config = self.config
         self.model.train()
-        scale = rate_scale(self.progress, config.warm_up)
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["peak"] * scale
+        rates = learning_rates(config, self.number, self.progress)
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        for parameter in self._encoder:
+            parameter.requires_grad_(rates[0] > 0)
         # Of the batch's number, not of a running state: a resumed training draws the same.
         rng = np.random.default_rng((config.seed, self.number, self.rank))
         chunk, left = drawn_context(config, rng)
@@ -250,11 +258,14 @@ class Trainer:
         print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
 
 
-def rate_scale(progress: float, warm_up: float) -> float:
-    """Return the learning rate as a part of its peak: a linear rise, then a half cosine."""
-    if progress < warm_up:
-        return (progress + 1e-3) / (warm_up + 1e-3)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - warm_up) / (1 - warm_up))))
+def learning_rates(config: TrainerConfig, step: int, progress: float) -> tuple[float, float]:
+    """Return the learning rates of the encoder and of the output layer."""
+    since = step - config.output_only_steps
+    if since < 0:
+        return 0.0, config.first_rate
+    fall = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    rise = min(1.0, (since + 1) / config.warm_up_steps)
+    return config.peak_rate * rise * fall, config.output_rate * fall
 
 
 def drawn_context(config: TrainerConfig, rng: np.random.Generator) -> tuple[int, int]:
