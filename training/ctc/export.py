@@ -99,10 +99,8 @@ def with_half_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
     onnxruntime multiplies the casts out when it loads the graph.
     """
     casts = []
-    for tensor in proto.graph.initializer:
+    for tensor in large_tensors(proto):
         value = numpy_helper.to_array(tensor)
-        if value.dtype != np.float32 or value.size < _SMALL:
-            continue
         name = tensor.name
         tensor.CopyFrom(numpy_helper.from_array(value.astype(np.float16), f"{name}_fp16"))
         casts.append(helper.make_node("Cast", [f"{name}_fp16"], [name], to=TensorProto.FLOAT))
@@ -110,6 +108,21 @@ def with_half_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
     del proto.graph.node[:]
     proto.graph.node.extend(nodes)
     return proto
+
+
+def large_tensors(proto: onnx.ModelProto) -> list[TensorProto]:
+    """Return the graph's large float32 weights, all of them as initializers."""
+    for node in list(proto.graph.node):  # the positions are a constant
+        if node.op_type == "Constant" and node.ByteSize() > 4 * _SMALL:
+            tensor = node.attribute[0].t
+            tensor.name = node.output[0]
+            proto.graph.initializer.append(tensor)
+            proto.graph.node.remove(node)
+    return [
+        tensor
+        for tensor in proto.graph.initializer
+        if tensor.data_type == TensorProto.FLOAT and np.prod(tensor.dims) >= _SMALL
+    ]
 
 
 def quantize(path: Path) -> None:
