@@ -23,7 +23,7 @@ def options(tmp_path) -> list[str]:
     return [
         *("--manifest", str(MANIFEST), "--out", str(tmp_path / "run")),
         *("--batch-s", "15", "--output-only-steps", "10", "--output-rate", "5e-3"),
-        *("--no-augment", "--workers", "0", "--no-bf16", "--device", "cpu"),
+        *("--augment", "none", "--workers", "0", "--no-bf16", "--device", "cpu"),
         *("--checkpoint-minutes", "0.02", "--evaluate-minutes", "100"),
     ]
 

@@ -38,6 +38,21 @@ class AugmentConfig:
     """Frames (10 ms) of the longest mask."""
 
 
+LIGHT = AugmentConfig()
+"""For trainings of a few epochs."""
+STRONG = AugmentConfig(
+    reverb_chance=0.25,
+    noise_chance=0.3,
+    babble_chance=0.1,
+    snr_db=(4.0, 30.0),
+    gain_db=(-18.0, 6.0),
+    max_freq_mask=27,
+    time_masks_per_s=0.5,
+    max_time_mask=30,
+)
+"""For trainings of ten epochs and more."""
+
+
 def augmented(
     waveform: FloatArray,
     other: Callable[[], FloatArray],

@@ -20,10 +20,12 @@ import torch.multiprocessing
 from conch.acoustic.ctc_units import Characters, Subwords, Units
 from conch.acoustic.whisper import model_folder
 from training.ctc import checkpoint
-from training.ctc.augment import AugmentConfig
+from training.ctc.augment import LIGHT, STRONG
 from training.ctc.data import Batches, Utterance, Waveforms, read_manifest, read_waveform
 from training.ctc.trainer import Dev, Trainer, TrainerConfig
 from training.ctc.whisper_weights import initial_model
+
+AUGMENTATIONS = {"none": None, "light": LIGHT, "strong": STRONG}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -75,14 +77,14 @@ def train(args: argparse.Namespace) -> None:
         model, units = checkpoint.load_model(start)
     else:
         units = chosen_units(args.units, utterances)
-        model = initial_model(model_folder(args.whisper), units)
+        model = initial_model(model_folder(args.whisper), units, args.dropout)
     batches = Batches(
         utterances,
         waveforms,
         units,
         batch_s=args.batch_s,
         seed=args.seed,
-        augment=None if args.no_augment else AugmentConfig(),
+        augment=AUGMENTATIONS[args.augment],
         n_mels=model.config.n_mels,
     )
     dev = [item for path in args.manifest for item in read_manifest(path, ["dev"])]
@@ -124,7 +126,8 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     add("--output-rate", type=float, default=2e-3, help="and of the output layer")
     add("--output-only-steps", type=int, default=150, help="first steps, with the encoder as it is")
     add("--bf16", action=argparse.BooleanOptionalAction, default=True, help="bfloat16 products")
-    add("--no-augment", action="store_true")
+    add("--augment", choices=AUGMENTATIONS, default="light", help="strong from ten epochs on")
+    add("--dropout", type=float, default=0.0, help="0.1 from ten epochs on")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     add("--processes", type=int, default=1, help="that share each step; on CPUs one a core")
     add("--workers", type=int, default=1, help="processes that make batches")

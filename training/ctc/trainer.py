@@ -182,6 +182,7 @@ class Trainer:
             parameter.requires_grad_(rates[0] > 0)
         # Of the batch's number, not of a running state: a resumed training draws the same.
         rng = np.random.default_rng((config.seed, self.number, self.rank))
+        torch.manual_seed(int(rng.integers(2**62)))  # of dropout
         chunk, left = drawn_context(config, rng)
         moved = rng.random(len(batch.lens)) < config.moved_chance
         offsets = torch.from_numpy(moved * rng.integers(2**16, size=len(batch.lens)))

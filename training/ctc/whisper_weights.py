@@ -68,7 +68,7 @@ def _number(file: BinaryIO, kind: str) -> int:
     return int(layout.unpack(file.read(layout.size))[0])
 
 
-def initial_model(folder: Path, units: Units) -> CtcModel:
+def initial_model(folder: Path, units: Units, dropout: float = 0.0) -> CtcModel:
     """Return a model with the encoder of a CTranslate2 Whisper folder and a new output layer."""
     weights = read_weights(folder / "model.bin", "encoder/")
     size, n_mels, _ = weights["conv1/weight"].shape
@@ -79,6 +79,7 @@ def initial_model(folder: Path, units: Units) -> CtcModel:
         model_size=size,
         num_heads=int(weights["num_heads"]),
         num_layers=sum(name.endswith("ffn/linear_0/weight") for name in weights),
+        dropout=dropout,
     )
     model = CtcModel(config)
     state = {

@@ -31,6 +31,8 @@ class CtcModelConfig:
     model_size: int = 384
     num_heads: int = 6
     num_layers: int = 4
+    dropout: float = 0.0
+    """In training, of what each half of a layer adds."""
 
 
 class Cache(NamedTuple):
@@ -59,7 +61,7 @@ class CtcModel(nn.Module):
         self.conv1 = nn.Conv1d(config.n_mels, size, 3)
         self.conv2 = nn.Conv1d(size, size, 3, stride=2)
         self.layers = nn.ModuleList(
-            EncoderLayer(size, config.num_heads) for _ in range(config.num_layers)
+            EncoderLayer(size, config.num_heads, config.dropout) for _ in range(config.num_layers)
         )
         self.norm = nn.LayerNorm(size)
         self.output = nn.Linear(size * config.stack, config.vocab_size)
@@ -187,10 +189,11 @@ class CtcModel(nn.Module):
 class EncoderLayer(nn.Module):
     """One of Whisper's encoder layers: self-attention, then a feed-forward network."""
 
-    def __init__(self, size: int, num_heads: int) -> None:
+    def __init__(self, size: int, num_heads: int, dropout: float = 0.0) -> None:
         """Make a layer with random weights."""
         super().__init__()
         self.num_heads = num_heads
+        self.dropout = nn.Dropout(dropout)
         self.attention_norm = nn.LayerNorm(size)
         self.attention_in = nn.Linear(size, 3 * size)
         self.attention_out = nn.Linear(size, size)
@@ -222,9 +225,9 @@ class EncoderLayer(nn.Module):
         return query, key, value
 
     def _attended(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        hidden = hidden + self.attention_out(attended.transpose(1, 2).flatten(2))
+        hidden = hidden + self.dropout(self.attention_out(attended.transpose(1, 2).flatten(2)))
         inner = F.gelu(self.feed_forward_in(self.feed_forward_norm(hidden)))
-        output: Tensor = hidden + self.feed_forward_out(inner)
+        output: Tensor = hidden + self.dropout(self.feed_forward_out(inner))
         return output
 
 
