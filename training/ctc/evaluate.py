@@ -1,4 +1,4 @@
-"""Print the word error rate of a checkpoint: by source, by chunk, greedy and with an n-gram.
+"""Print word error rates of a checkpoint or exported graph: by source and chunk, greedy and n-gram.
 
     python -m training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
 
@@ -18,11 +18,12 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from conch.acoustic.ctc_model import CtcModel
 from conch.acoustic.ctc_units import Units
 from conch.language.ngram import LanguageModelConfig
 from training.ctc import checkpoint
 from training.ctc.data import read_manifest, read_waveform
-from training.ctc.scoring import greedy_texts, log_probs_of, word_errors
+from training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
 from training.ctc.trainer import STREAMING_LEFT
 
 FloatArray = NDArray[np.float32]
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Evaluate as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add = parser.add_argument
-    add("checkpoint", type=Path)
+    add("model", type=Path, help="a checkpoint, or an exported .onnx")
     add("--manifest", type=Path, required=True)
     add("--split", default="dev")
     add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")
@@ -50,9 +51,13 @@ def main(arguments: list[str] | None = None) -> None:
     add("--limit", type=int, help="utterances, evenly taken; all if left out")
     args = parser.parse_args(arguments)
 
-    model, units = checkpoint.load_model(args.checkpoint)
-    if torch.cuda.is_available():
-        model.cuda()
+    model: CtcModel | ExportedModel
+    if args.model.suffix == ".onnx":
+        model = ExportedModel(args.model)
+        units = model.units
+    else:
+        model, units = checkpoint.load_model(args.model)
+        model.to("cuda" if torch.cuda.is_available() else "cpu")
     utterances = read_manifest(args.manifest, [args.split])
     utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
     waveforms = [read_waveform(item.path) for item in utterances]

@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
     export(model, args.out)
     if args.weights == "int8":
         quantize(args.out)
-    elif args.weights == "fp16":
+    if args.weights != "fp32":
         onnx.save(with_half_weights(onnx.load(args.out)), args.out)
     proto = onnx.load(args.out)
     describe = {"units": json.dumps(units.to_dict()), "vocab": json.dumps(units.vocab)}

@@ -1,15 +1,20 @@
 """Greedy texts and word error rates."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import jiwer
 import numpy as np
+import onnxruntime
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from whisper_normalizer.english import EnglishTextNormalizer
 
-from conch.acoustic.ctc_model import CtcModel
-from conch.acoustic.ctc_units import Units, greedy_text
+from conch.acoustic.ctc_model import Cache, CtcModel, CtcModelConfig, empty_cache
+from conch.acoustic.ctc_units import Units, greedy_text, units_from_dict
+from conch.acoustic.features import SAMPLE_RATE
 from training.ctc.data import collated, features_of
 
 FloatArray = NDArray[np.float32]
@@ -18,9 +23,50 @@ _NO_TARGET = np.zeros(0, np.int64)
 _normalized = EnglishTextNormalizer()
 
 
+class ExportedModel:
+    """A graph that `training.ctc.export` wrote, with the arguments of `CtcModel`.
+
+    Chunks are steps with caches, as in serving.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Load a graph."""
+        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        described = self._session.get_modelmeta().custom_metadata_map
+        self.units = units_from_dict(json.loads(described["units"]))
+        shapes = {item.name: item.shape for item in self._session.get_inputs()}
+        _, layers, heads, _, head_size = shapes["keys"]
+        self.config = CtcModelConfig(
+            vocab_size=len(self.units.vocab),
+            stack=self.units.stack,
+            n_mels=shapes["mel"][2],
+            model_size=heads * head_size,
+            num_heads=heads,
+            num_layers=layers,
+        )
+        self.positions = torch.zeros(1)
+
+    def __call__(
+        self, features: Tensor, lens: Tensor, chunk_frames: int = 0, left_frames: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Return log probabilities and their lengths, as `CtcModel.forward`."""
+        size = 2 * chunk_frames or features.shape[1]
+        caches = empty_cache(self.config, len(lens), left_frames if chunk_frames else 0)
+        found = []
+        for start in range(0, features.shape[1], size):
+            chunk = features[:, start : start + size]
+            inputs = ("features", chunk), ("lens", (lens - start).clamp(0, chunk.shape[1]))
+            feed = {name: item.numpy() for name, item in (*inputs, *caches._asdict().items())}
+            log_probs, *rest = self._session.run(None, feed)
+            caches = Cache(*map(torch.from_numpy, rest))
+            found.append(torch.from_numpy(log_probs))
+        stack = 2 * self.config.stack
+        return torch.cat(found, 1), (lens + stack - 1) // stack
+
+
 @torch.inference_mode()
 def log_probs_of(
-    model: CtcModel,
+    model: CtcModel | ExportedModel,
     waveforms: Sequence[FloatArray],
     *,
     chunk_frames: int = 0,
@@ -41,7 +87,7 @@ def log_probs_of(
     order = sorted(range(len(waveforms)), key=lambda index: len(waveforms[index]))
     found: dict[int, FloatArray] = {}
     while order:
-        longest = len(waveforms[order[-1]]) / 16_000
+        longest = len(waveforms[order[-1]]) / SAMPLE_RATE
         batch = [order.pop() for _ in range(min(len(order), max(1, int(batch_s / longest))))]
         items = [
             (features_of(waveforms[index], model.config.n_mels, multiple), _NO_TARGET)
