@@ -37,8 +37,9 @@ class NgramSearch:
         beam_size: int,
     ) -> None:
         """Load the n-gram for units of this vocabulary."""
-        # A lone space stands for itself; a space that opens a longer unit is written ▁.
-        labels = [item if item == " " else item.replace(" ", "▁") for item in vocab]
+        longer = any(len(item) > 1 for item in vocab)
+        # pyctcdecode takes a space for a character's, ▁ for the opening of subwords.
+        labels = [item.replace(" ", "▁") if longer else item for item in vocab]
         scorer = _Scorer(config, lm_weight, word_bonus)
         self._decoder = BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), scorer)
         self._beam_size = beam_size
