@@ -44,16 +44,16 @@ class TrainerConfig:
     """Either these …"""
     minutes: float | None = None
     """… or these end the training."""
-    output_only_steps: int = 150
+    output_only_steps: int = 100
     """First the output layer learns alone. Otherwise it writes nothing but blanks for hundreds of
     steps, and its gradients meanwhile wreck what the encoder knew."""
     first_rate: float = 1e-2
     """Learning rate of the output layer in those steps."""
-    output_rate: float = 2e-3
+    output_rate: float = 1e-3
     """And after them."""
-    peak_rate: float = 3e-4
+    peak_rate: float = 8e-5
     """Highest learning rate of the encoder."""
-    warm_up_steps: int = 150
+    warm_up_steps: int = 60
     """In which the encoder's rate rises; then both fall as a half cosine."""
     weight_decay: float = 0.01
     max_grad_norm: float = 1.0
@@ -63,7 +63,7 @@ class TrainerConfig:
     """Shortest and longest chunk, drawn evenly on a logarithmic scale."""
     left_frames: tuple[int, int] = (48, 320)
     """What a chunk sees before it, drawn evenly."""
-    moved_chance: float = 0.5
+    moved_chance: float = 0.25
     """Of an utterance at positions of a long stream, not at its start."""
     bf16: bool = True
     workers: int = 1
