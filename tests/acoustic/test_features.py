@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.acoustic.features import log_mel_spectrogram, mel_filters
+from conch.acoustic.features import (
+    HISTORY,
+    log_mel_spectrogram,
+    mel_filters,
+    streaming_log_mel,
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +79,42 @@ def test_filters_equal_librosa(n_mels):
 def test_silence_is_flat():
     found = log_mel_spectrogram(np.zeros(16_000, np.float32), 300)
     np.testing.assert_allclose(found, np.full((80, 300), (-10 + 4) / 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [[1] * 50, [2, 5, 1, 32, 10], [8, 8, 8, 8, 8, 8, 2]])
+def test_streaming_chunks_equal_the_whole(speech, sizes):
+    padded = np.pad(speech, (HISTORY, 0))
+    whole = streaming_log_mel(padded)
+    assert len(whole) == len(speech) // 160
+    start = 0
+    for size in sizes:
+        chunk = padded[160 * start : 160 * (start + size) + HISTORY]
+        np.testing.assert_allclose(
+            streaming_log_mel(chunk), whole[start : start + size], rtol=0, atol=1e-5
+        )
+        start += size
+
+
+def test_streaming_equals_librosa(speech):
+    librosa = pytest.importorskip("librosa")
+    power = librosa.feature.melspectrogram(
+        y=np.pad(speech, (240, 0)).astype(np.float64),
+        sr=16_000,
+        n_fft=400,
+        hop_length=160,
+        n_mels=80,
+        center=False,
+    )
+    expected = (np.log10(np.maximum(power, 1e-7)) + 4) / 4
+    found = streaming_log_mel(np.pad(speech, (HISTORY, 0)))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected.T, rtol=0, atol=1e-4)
+
+
+def test_streaming_needs_no_more_than_its_own_samples(speech):
+    assert streaming_log_mel(np.zeros(HISTORY + 159, np.float32)).shape == (0, 80)
+    assert streaming_log_mel(np.zeros(HISTORY + 160, np.float32)).shape == (1, 80)
+    changed = np.pad(speech, (HISTORY, 0))
+    changed[HISTORY + 1600 :] = 0  # after the tenth frame
+    whole = streaming_log_mel(np.pad(speech, (HISTORY, 0)))
+    np.testing.assert_array_equal(streaming_log_mel(changed)[:10], whole[:10])

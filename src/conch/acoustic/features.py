@@ -15,6 +15,11 @@ N_FFT = 400
 
 _SILENCE = 1e-10
 """Whisper's floor of a mel power; digital silence sits on it."""
+_STREAMING_FLOOR = 1e-7
+"""The mel power below which `streaming_log_mel` hears nothing. Whisper clips to 8 below the maximum
+of the utterance; that of speech is at 10 to 50 in most recordings, on log10 1 to 1.6."""
+HISTORY = N_FFT - FRAME_SHIFT
+"""Samples before a frame's own 160 that `streaming_log_mel` also sees: 15 ms."""
 
 
 def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80) -> FloatArray:
@@ -43,6 +48,28 @@ def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80)
     return (log_mel + 4.0) / 4.0
 
 
+def streaming_log_mel(waveform: FloatArray, n_mels: int = 80) -> FloatArray:
+    """Return log-mel features of which each depends on nothing after its own 10 ms.
+
+    Frame t is complete with sample 160 (t + 1): it sees those 160 samples and the `HISTORY` before
+    them. So a stream that keeps its last `HISTORY` samples (zeros at its start) hears in chunks of
+    any number of frames just what it hears as a whole.
+
+    Args:
+        waveform: float32 `[HISTORY + 160 frames]`, 16 kHz; up to 159 samples more are not heard.
+        n_mels: 80, or 128 for weights of Whisper large-v3.
+
+    Returns:
+        float32 `[frames, n_mels]`, scaled as Whisper's, with a fixed floor of -0.75.
+    """
+    if len(waveform) < N_FFT:
+        return np.zeros((0, n_mels), dtype=np.float32)
+    frames = np.lib.stride_tricks.sliding_window_view(waveform, N_FFT)[::FRAME_SHIFT]
+    mel = _power(frames.astype(np.float32, copy=False)) @ mel_filters(n_mels).T
+    log_mel: FloatArray = (np.log10(np.maximum(mel, _STREAMING_FLOOR)) + 4.0) / 4.0
+    return log_mel.astype(np.float32, copy=False)
+
+
 def _power_spectrum(waveform: FloatArray, num_frames: int) -> FloatArray:
     """Return `[num_frames, 201]`: frame t is centred on sample 160 t, the start is mirrored."""
     half = N_FFT // 2
@@ -51,6 +78,10 @@ def _power_spectrum(waveform: FloatArray, num_frames: int) -> FloatArray:
     padded[half : half + len(waveform)] = waveform
     padded[:half] = padded[half + 1 : N_FFT + 1][::-1]
     frames = np.lib.stride_tricks.sliding_window_view(padded, N_FFT)[::FRAME_SHIFT][:num_frames]
+    return _power(frames)
+
+
+def _power(frames: FloatArray) -> FloatArray:
     spectrum = scipy.fft.rfft(frames * _window(), axis=1)
     power: FloatArray = spectrum.real**2 + spectrum.imag**2
     return power

@@ -60,13 +60,16 @@ class PocketsphinxModel:
         total = 0.0
         newest_first = ["<s>"]  # the history
         for word in (*words, "</s>"):
-            log_prob = self._model.prob([word, *newest_first[: self._order - 1]])
-            if log_prob <= self._IMPOSSIBLE:
-                total += self._oov_log_prob
-            else:
-                total += log_prob * self._LOG_BASE
+            total += self.word_score(word, newest_first)
             newest_first.insert(0, word)
         return total
+
+    def word_score(self, word: str, newest_first: Sequence[str]) -> float:
+        """Return the natural log probability of a word after others, the newest first."""
+        log_prob = self._model.prob([word, *newest_first[: self._order - 1]])
+        if log_prob <= self._IMPOSSIBLE:
+            return self._oov_log_prob
+        return float(log_prob * self._LOG_BASE)
 
 
 class KenlmModel:

@@ -1,0 +1,64 @@
+"""The exported graph against the model, in chunks and as a whole."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from conch.acoustic.ctc_model import Cache, CtcModel, CtcModelConfig
+from conch.acoustic.ctc_units import Characters
+from training.ctc import checkpoint
+
+pytest.importorskip("onnx")
+# torch's exporter in Python announces its successor.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+TOLERANCE = {"fp32": 1e-4, "fp16": 1e-2, "int8": 0.5}
+
+
+@pytest.fixture(scope="module")
+def model() -> CtcModel:
+    torch.manual_seed(0)
+    config = CtcModelConfig(vocab_size=29, model_size=64, num_heads=2, num_layers=2)
+    return CtcModel(config).eval()
+
+
+@pytest.mark.parametrize("weights", ["fp32", "fp16", "int8"])
+def test_graph_equals_the_model(model, tmp_path, weights):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from training.ctc.export import main
+
+    saved, path = tmp_path / "model.pt", tmp_path / "model.onnx"
+    checkpoint.save(saved, model, Characters())
+    main([str(saved), "--out", str(path), "--weights", weights])
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    described = session.get_modelmeta().custom_metadata_map
+    assert tuple(json.loads(described["vocab"])) == Characters.vocab
+
+    def run(features: torch.Tensor, lens: torch.Tensor, cache: Cache) -> list[np.ndarray]:
+        names = ("features", "lens", *Cache._fields)
+        values = (features, lens, *cache)
+        feed = {name: item.numpy() for name, item in zip(names, values, strict=True)}
+        return session.run(None, feed)
+
+    features = torch.randn(3, 96, 80)
+    with torch.inference_mode():
+        # Full context, of utterances of several lengths.
+        lens = torch.tensor([96, 50, 7])
+        expected, out_lens = model(features, lens)
+        found, *_ = run(features, lens, model.empty_cache(3, 0))
+        for row, length in enumerate(out_lens.tolist()):
+            np.testing.assert_allclose(
+                found[row, :length], expected[row, :length], rtol=0, atol=TOLERANCE[weights]
+            )
+        # Chunks.
+        expected, _ = model(features, torch.tensor([96] * 3), 8, 20)
+        cache, chunks = model.empty_cache(3, 20), []
+        for start in range(0, 96, 16):
+            chunk = features[:, start : start + 16]
+            log_probs, *caches = run(chunk, torch.tensor([16] * 3), cache)
+            cache = Cache(*map(torch.from_numpy, caches))
+            chunks.append(log_probs)
+        found = np.concatenate(chunks, 1)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[weights])

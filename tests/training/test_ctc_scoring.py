@@ -1,0 +1,43 @@
+"""What evaluation hears: a checkpoint and its exported graph alike."""
+
+import numpy as np
+import pytest
+import torch
+
+from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
+from conch.acoustic.ctc_units import Characters
+from training.ctc import checkpoint
+from training.ctc.evaluate import Table
+from training.ctc.scoring import ExportedModel, log_probs_of, word_errors
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("chunk", "left"), [(0, 0), (16, 40)])
+def test_exported_graph_gives_the_same(tmp_path, chunk, left):
+    pytest.importorskip("onnx")
+    from training.ctc.export import main
+
+    torch.manual_seed(0)
+    model = CtcModel(CtcModelConfig(vocab_size=29, model_size=64, num_heads=2)).eval()
+    saved, path = tmp_path / "model.pt", tmp_path / "model.onnx"
+    checkpoint.save(saved, model, Characters())
+    main([str(saved), "--out", str(path), "--weights", "fp32"])
+    exported = ExportedModel(path)
+    assert exported.units.vocab == Characters.vocab
+    rng = np.random.default_rng(0)
+    waveforms = [rng.standard_normal(size).astype(np.float32) for size in (16_000, 9_000, 30_001)]
+    expected = log_probs_of(model, waveforms, chunk_frames=chunk, left_frames=left)
+    found = log_probs_of(exported, waveforms, chunk_frames=chunk, left_frames=left)
+    for ours, theirs, waveform in zip(found, expected, waveforms, strict=True):
+        assert ours.shape == theirs.shape
+        assert len(ours) >= len(waveform) / 320
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
+
+
+def test_word_errors_by_source():
+    assert word_errors(["the cat sat", "a b"], ["the cat", "a b"]) == (1, 5)
+    table = Table(["one", "two", "one"], ["a cat", "a dog", "two mice"])
+    assert table.head.splitlines()[0] == "| WER % | one | two | all |"
+    assert (
+        table.row("greedy", ["a cat", "a hog", "two mice"]) == "| greedy | 0.00 | 50.00 | 16.67 |"
+    )

@@ -1,0 +1,127 @@
+"""A training of seconds: it learns, and it goes on where it stopped."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from conch.acoustic.ctc_units import Characters
+from training.ctc import checkpoint
+from training.ctc.augment import AugmentConfig, augmented, masked
+from training.ctc.data import Batches, Waveforms, read_manifest
+from training.ctc.train import main
+from training.ctc.trainer import TrainerConfig, drawn_context, learning_rates
+
+MANIFEST = Path(__file__).parents[1] / "data" / "manifest.tsv"
+
+
+@pytest.fixture
+def options(tmp_path) -> list[str]:
+    """Of a training on the recordings of the tests, without augmentation."""
+    return [
+        *("--manifest", str(MANIFEST), "--out", str(tmp_path / "run")),
+        *("--batch-s", "15", "--output-only-steps", "10", "--output-rate", "5e-3"),
+        *("--augment", "none", "--workers", "0", "--no-bf16", "--device", "cpu"),
+        *("--checkpoint-minutes", "0.02", "--evaluate-minutes", "100"),
+    ]
+
+
+def losses(folder: Path) -> list[float]:
+    return checkpoint.load(checkpoint.checkpoints(folder)[-1])["losses"]
+
+
+def test_learns(options, tmp_path, capsys):
+    main([*options, "--epochs", "10"])
+    found = losses(tmp_path / "run")
+    assert np.mean(found[-3:]) < 0.5 * np.mean(found[:3])
+    assert "dev WER, greedy" in capsys.readouterr().err
+    model, units = checkpoint.load_model(tmp_path / "run" / checkpoint.FINAL)
+    assert units.vocab == Characters.vocab
+    assert all(value.isfinite().all() for value in model.state_dict().values())
+
+
+def test_resumes_exactly(options, tmp_path):
+    main([*options, "--epochs", "2", "--checkpoint-minutes", "0"])
+    folder = tmp_path / "run"
+    expected = losses(folder)
+    weights = checkpoint.load(checkpoint.checkpoints(folder)[-1])["model"]
+    newest = checkpoint.checkpoints(folder)[-1]
+    newest.unlink()  # as if interrupted before it
+    main([*options, "--epochs", "2", "--checkpoint-minutes", "0"])
+    assert losses(folder) == pytest.approx(expected)
+    for name, value in checkpoint.load(newest)["model"].items():
+        torch.testing.assert_close(value, weights[name])
+
+
+def test_starts_from_a_checkpoint(options, tmp_path):
+    main([*options, "--epochs", "6"])
+    first = losses(tmp_path / "run")
+    other = [*options, "--out", str(tmp_path / "other"), "--epochs", "1"]
+    main([*other, "--init", str(tmp_path / "run" / checkpoint.FINAL)])
+    assert losses(tmp_path / "other")[0] < 0.7 * first[0]
+
+
+def test_batches_hold_every_utterance_once_an_epoch(tmp_path):
+    utterances = read_manifest(MANIFEST, ["train"])
+    waveforms = Waveforms(utterances, tmp_path)
+    batches = Batches(utterances, waveforms, Characters(), batch_s=15, seed=1, augment=None)
+    epochs = [
+        [batches[epoch * batches.per_epoch + i] for i in range(batches.per_epoch)]
+        for epoch in (0, 1)
+    ]
+    for epoch in epochs:
+        assert sum(len(batch.lens) for batch in epoch) == len(utterances)
+        assert all(batch.features.shape[0] * batch.features.shape[1] < 1500 for batch in epoch)
+        assert all(batch.features.shape[1] % 2 == 0 for batch in epoch)
+    again = batches[0]
+    torch.testing.assert_close(again.features, epochs[0][0].features)
+
+
+def test_cache_holds_the_recordings(tmp_path):
+    utterances = read_manifest(MANIFEST)
+    for _ in range(2):  # filled, then found
+        waveforms = Waveforms(utterances, tmp_path)
+        expected = soundfile.read(utterances[3].path, dtype="float32")[0]
+        np.testing.assert_allclose(waveforms[3], expected.clip(-1, 1), atol=2 / 32767)
+
+
+def test_augmentation_is_decided_by_its_seed():
+    rng = np.random.default_rng(0)
+    speech = rng.standard_normal(32_000).astype(np.float32) * 0.1
+    config = AugmentConfig(reverb_chance=0.5, noise_chance=0.5, babble_chance=0.5)
+    for seed in range(8):
+        first, second = (
+            augmented(speech, lambda: speech, config, np.random.default_rng(seed)) for _ in "ab"
+        )
+        np.testing.assert_array_equal(first, second)
+        assert first.dtype == np.float32
+        assert 0.85 < len(first) / len(speech) < 1.15
+        assert np.abs(first).max() <= 1.0
+    features = rng.standard_normal((300, 80)).astype(np.float32)
+    found = masked(features, config, np.random.default_rng(1))
+    changed = found != features
+    assert 0 < changed.mean() < 0.7
+    assert np.ptp(found[changed]) == 0
+
+
+def test_contexts_are_drawn_from_their_ranges():
+    config = TrainerConfig(out=Path("unused"), epochs=1)
+    drawn = [drawn_context(config, np.random.default_rng(seed)) for seed in range(400)]
+    chunks = [chunk for chunk, _ in drawn if chunk]
+    assert 140 < len(chunks) < 260
+    assert min(chunks) == config.chunk_frames[0]
+    assert config.chunk_frames[1] * 0.9 < max(chunks) <= config.chunk_frames[1]
+
+
+def test_rates():
+    config = TrainerConfig(out=Path("unused"), epochs=1)
+    assert learning_rates(config, 0, 0.0) == (0.0, config.first_rate)
+    first = config.output_only_steps
+    encoder, output = learning_rates(config, first, 0.0)
+    assert 0 < encoder < config.peak_rate / 100
+    assert output == config.output_rate
+    risen = learning_rates(config, first + config.warm_up_steps, 0.5)
+    assert risen == pytest.approx((config.peak_rate / 2, config.output_rate / 2))
+    assert learning_rates(config, 10**6, 1.0) == pytest.approx((0.0, 0.0))

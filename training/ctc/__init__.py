@@ -1,0 +1,1 @@
+"""The CTC acoustic model: training, evaluation, export."""

@@ -1,0 +1,55 @@
+"""Checkpoints: written so that none is ever half a file, averaged at the end."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
+from conch.acoustic.ctc_units import Units, units_from_dict
+
+FINAL = "final.pt"
+"""The averaged model, in the folder of a training."""
+
+
+def save(path: Path, model: CtcModel, units: Units, **rest: Any) -> None:
+    """Write a model, and what else a training needs to go on from it."""
+    content = {
+        "model": model.state_dict(),
+        "config": asdict(model.config),
+        "units": units.to_dict(),
+        **rest,
+    }
+    partial = path.with_suffix(".partial")
+    torch.save(content, partial)
+    os.replace(partial, path)
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in a training's folder, oldest first."""
+    return sorted(folder.glob("checkpoint-*.pt"))
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Return the content of a checkpoint, on the CPU."""
+    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return content
+
+
+def load_model(path: Path) -> tuple[CtcModel, Units]:
+    """Return the model of a checkpoint, ready for inference, and its units."""
+    content = load(path)
+    model = CtcModel(CtcModelConfig(**content["config"]))
+    model.load_state_dict({name: value.float() for name, value in content["model"].items()})
+    return model.eval(), units_from_dict(content["units"])
+
+
+def averaged(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
+    """Return the mean of the weights of checkpoints."""
+    states = [load(path)["model"] for path in paths]
+    return {
+        name: torch.stack([state[name].float() for state in states]).mean(0) for name in states[0]
+    }

@@ -1,0 +1,143 @@
+"""Print word error rates of a checkpoint or exported graph: by source and chunk, greedy and n-gram.
+
+    python -m training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
+
+With --ngram also by a beam search with an n-gram, the en-us trigram unless another is named.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from conch.acoustic.ctc_model import CtcModel
+from conch.acoustic.ctc_units import Units
+from conch.language.ngram import LanguageModelConfig
+from training.ctc import checkpoint
+from training.ctc.data import read_manifest, read_waveform
+from training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
+from training.ctc.trainer import STREAMING_LEFT
+
+FloatArray = NDArray[np.float32]
+
+_FRAME_MS = 20
+_search: Any = None
+"""An NgramSearch, in each process that searches."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Evaluate as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    add = parser.add_argument
+    add("model", type=Path, help="a checkpoint, or an exported .onnx")
+    add("--manifest", type=Path, required=True)
+    add("--split", default="dev")
+    add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")
+    add("--left-ms", type=int, default=STREAMING_LEFT * _FRAME_MS, help="seen before a chunk")
+    add("--ngram", action="store_true", help="search with an n-gram too; needs pyctcdecode")
+    add("--language-model", default="", help="ARPA or .lm.bin; en-us if left out")
+    add("--lm-weight", type=float, default=0.5)
+    add("--word-bonus", type=float, default=1.0)
+    add("--beam-size", type=int, default=50)
+    add("--processes", type=int, default=1, help="that search")
+    add("--limit", type=int, help="utterances, evenly taken; all if left out")
+    args = parser.parse_args(arguments)
+
+    model: CtcModel | ExportedModel
+    if args.model.suffix == ".onnx":
+        model = ExportedModel(args.model)
+        units = model.units
+    else:
+        model, units = checkpoint.load_model(args.model)
+        model.to("cuda" if torch.cuda.is_available() else "cpu")
+    utterances = read_manifest(args.manifest, [args.split])
+    utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
+    waveforms = [read_waveform(item.path) for item in utterances]
+    audio_s = sum(map(len, waveforms)) / 16_000
+    table = Table([item.source for item in utterances], [item.text for item in utterances])
+    print(table.head, flush=True)
+    for chunk_ms in args.chunk_ms:
+        started = time.monotonic()
+        log_probs = log_probs_of(
+            model,
+            waveforms,
+            chunk_frames=chunk_ms // _FRAME_MS,
+            left_frames=args.left_ms // _FRAME_MS,
+        )
+        rtfx = audio_s / (time.monotonic() - started)
+        context = f"{chunk_ms} ms" if chunk_ms else "full"
+        print(table.row(f"{context}, greedy", greedy_texts(log_probs, units)), flush=True)
+        print(f"{context}: RTFx {rtfx:.0f}", file=sys.stderr)
+        if args.ngram:
+            texts = searched(log_probs, units, args)
+            print(table.row(f"{context}, n-gram", texts), flush=True)
+
+
+class Table:
+    """Word error rates by source, as lines of Markdown."""
+
+    def __init__(self, sources: Sequence[str], references: Sequence[str]) -> None:
+        """Make a table for utterances of these sources."""
+        self._sources, self._references = np.array(sources), references
+        self._columns = sorted(set(sources))
+
+    @property
+    def head(self) -> str:
+        """The first two lines."""
+        names = ["WER %", *self._columns, "all"]
+        return f"| {' | '.join(names)} |\n|{' --- |' * len(names)}"
+
+    def row(self, name: str, texts: Sequence[str]) -> str:
+        """Return the line of these texts."""
+        rates = []
+        for column in [*self._columns, None]:
+            some = np.flatnonzero((self._sources == column) | (column is None))
+            errors, words = word_errors(
+                [self._references[index] for index in some], [texts[index] for index in some]
+            )
+            rates.append(f"{100 * errors / words:.2f}")
+        return f"| {name} | {' | '.join(rates)} |"
+
+
+def searched(log_probs: Sequence[FloatArray], units: Units, args: argparse.Namespace) -> list[str]:
+    """Return the texts that a beam search with the n-gram finds."""
+    progress = tqdm(total=len(log_probs), desc="searching", mininterval=10)
+    # Not forked: torch's threads do not survive it.
+    with get_context("spawn").Pool(args.processes, open_search, (units.vocab, args)) as pool:
+        texts = []
+        for text in pool.imap(search_one, log_probs, chunksize=8):
+            texts.append(text)
+            progress.update()
+    progress.close()
+    return texts
+
+
+def open_search(vocab: Sequence[str], args: argparse.Namespace) -> None:
+    """Load the n-gram in this process."""
+    from training.ctc.ngram_search import NgramSearch
+
+    global _search
+    _search = NgramSearch(
+        vocab,
+        LanguageModelConfig(model=args.language_model),
+        lm_weight=args.lm_weight,
+        word_bonus=args.word_bonus,
+        beam_size=args.beam_size,
+    )
+
+
+def search_one(log_probs: FloatArray) -> str:
+    """Return the best text of one utterance."""
+    return str(_search(log_probs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Beam search with an n-gram, by pyctcdecode (pip install pyctcdecode).
+
+pyctcdecode knows KenLM's files only; this scores by what `conch.language` reads, so that the
+en-us trigram of the pocketsphinx package serves.
+"""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pyctcdecode import Alphabet, BeamSearchDecoderCTC
+from pyctcdecode.language_model import AbstractLanguageModel
+from pygtrie import CharTrie
+
+from conch.language.ngram import LanguageModelConfig, PocketsphinxModel, model_path
+
+FloatArray = NDArray[np.float32]
+History = tuple[str, ...]
+"""The words before, newest first, as pocketsphinx takes them."""
+
+_TYPICAL_WORD = 6
+"""Letters; longer beginnings of no known word cost more, as in pyctcdecode."""
+
+
+class NgramSearch:
+    """From log probabilities to the text that is best with the n-gram."""
+
+    def __init__(
+        self,
+        vocab: Sequence[str],
+        config: LanguageModelConfig,
+        *,
+        lm_weight: float,
+        word_bonus: float,
+        beam_size: int,
+    ) -> None:
+        """Load the n-gram for units of this vocabulary."""
+        longer = any(len(item) > 1 for item in vocab)
+        # pyctcdecode takes a space for a character's, ▁ for the opening of subwords.
+        labels = [item.replace(" ", "▁") if longer else item for item in vocab]
+        scorer = _Scorer(config, lm_weight, word_bonus)
+        self._decoder = BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), scorer)
+        self._beam_size = beam_size
+
+    def __call__(self, log_probs: FloatArray) -> str:
+        """Return the best text of float32 `[T, vocab_size]`."""
+        return str(self._decoder.decode(log_probs, beam_width=self._beam_size))
+
+
+class _Scorer(AbstractLanguageModel):
+    def __init__(self, config: LanguageModelConfig, lm_weight: float, word_bonus: float) -> None:
+        path = model_path(config.model)
+        self._model = PocketsphinxModel(path, config.oov_log_prob)
+        self._words = CharTrie.fromkeys(known_words(path), True)
+        self._lm_weight, self._word_bonus = lm_weight, word_bonus
+        self._unknown = lm_weight * config.oov_log_prob
+
+    @property
+    def order(self) -> int:
+        return 3
+
+    def get_start_state(self) -> History:
+        return ("<s>",)
+
+    def score_partial_token(self, partial_token: str) -> float:
+        if self._words.has_node(partial_token):
+            return 0.0
+        return self._unknown * max(1.0, len(partial_token) / _TYPICAL_WORD)
+
+    def score(
+        self, prev_state: History, word: str, is_last_word: bool = False
+    ) -> tuple[float, History]:
+        log_prob = self._model.word_score(word, prev_state)
+        state = (word, *prev_state)[: self.order - 1]
+        if is_last_word:
+            log_prob += self._model.word_score("</s>", state)
+        return self._lm_weight * log_prob + self._word_bonus, state
+
+
+def known_words(path: Path) -> list[str]:
+    """Return the words that an ARPA file or pocketsphinx's `.lm.bin` knows."""
+    data = path.read_bytes()
+    if not data.startswith(b"Trie Language Model"):
+        section = data.split(b"\\1-grams:", 1)[1].split(b"\n\\", 1)[0]
+        return [line.split()[1].decode() for line in section.splitlines() if line.strip()]
+    # The file ends with the words, each closed by a zero, after the number of their bytes; it
+    # begins with its name, its order and how many unigrams it has.
+    (count,) = struct.unpack_from("<I", data, len(b"Trie Language Model") + 1)
+    start = len(data) - 1
+    for _ in range(count):
+        start = data.rindex(b"\0", 0, start)
+    for first in range(start, start + 64):  # the number may itself hold zeros
+        if struct.unpack_from("<I", data, first - 4)[0] == len(data) - first:
+            return data[first:-1].decode().split("\0")
+    raise ValueError(f"{path} is not a trie language model of pocketsphinx")

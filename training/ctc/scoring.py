@@ -1,0 +1,124 @@
+"""Greedy texts and word error rates."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from whisper_normalizer.english import EnglishTextNormalizer
+
+from conch.acoustic.ctc_model import Cache, CtcModel, CtcModelConfig, empty_cache
+from conch.acoustic.ctc_units import Units, greedy_text, units_from_dict
+from conch.acoustic.features import SAMPLE_RATE
+from training.ctc.data import collated, features_of
+
+FloatArray = NDArray[np.float32]
+
+_NO_TARGET = np.zeros(0, np.int64)
+_normalized = EnglishTextNormalizer()
+
+
+class ExportedModel:
+    """A graph that `training.ctc.export` wrote, with the arguments of `CtcModel`.
+
+    Chunks are steps with caches, as in serving.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Load a graph."""
+        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        described = self._session.get_modelmeta().custom_metadata_map
+        self.units = units_from_dict(json.loads(described["units"]))
+        shapes = {item.name: item.shape for item in self._session.get_inputs()}
+        _, layers, heads, _, head_size = shapes["keys"]
+        self.config = CtcModelConfig(
+            vocab_size=len(self.units.vocab),
+            stack=self.units.stack,
+            n_mels=shapes["mel"][2],
+            model_size=heads * head_size,
+            num_heads=heads,
+            num_layers=layers,
+        )
+        self.positions = torch.zeros(1)
+
+    def __call__(
+        self, features: Tensor, lens: Tensor, chunk_frames: int = 0, left_frames: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Return log probabilities and their lengths, as `CtcModel.forward`."""
+        size = 2 * chunk_frames or features.shape[1]
+        caches = empty_cache(self.config, len(lens), left_frames if chunk_frames else 0)
+        found = []
+        for start in range(0, features.shape[1], size):
+            chunk = features[:, start : start + size]
+            inputs = ("features", chunk), ("lens", (lens - start).clamp(0, chunk.shape[1]))
+            feed = {name: item.numpy() for name, item in (*inputs, *caches._asdict().items())}
+            log_probs, *rest = self._session.run(None, feed)
+            caches = Cache(*map(torch.from_numpy, rest))
+            found.append(torch.from_numpy(log_probs))
+        stack = 2 * self.config.stack
+        return torch.cat(found, 1), (lens + stack - 1) // stack
+
+
+@torch.inference_mode()
+def log_probs_of(
+    model: CtcModel | ExportedModel,
+    waveforms: Sequence[FloatArray],
+    *,
+    chunk_frames: int = 0,
+    left_frames: int = 0,
+    batch_s: float = 60.0,
+) -> list[FloatArray]:
+    """Return float32 `[T, vocab_size]` of each waveform.
+
+    Args:
+        model: on any device.
+        waveforms: float32 `[samples]`, 16 kHz.
+        chunk_frames: encoder frames of a chunk, as if streamed; 0 is full context.
+        left_frames: with chunks, the encoder frames before a chunk that it sees.
+        batch_s: seconds of a batch, or one utterance.
+    """
+    multiple = 2 * (chunk_frames or model.config.stack)
+    device = model.positions.device
+    order = sorted(range(len(waveforms)), key=lambda index: len(waveforms[index]))
+    found: dict[int, FloatArray] = {}
+    while order:
+        longest = len(waveforms[order[-1]]) / SAMPLE_RATE
+        batch = [order.pop() for _ in range(min(len(order), max(1, int(batch_s / longest))))]
+        items = [
+            (features_of(waveforms[index], model.config.n_mels, multiple), _NO_TARGET)
+            for index in batch
+        ]
+        inputs = collated(items, multiple)
+        log_probs, lens = model(
+            inputs.features.to(device), inputs.lens.to(device), chunk_frames, left_frames
+        )
+        for row, index in enumerate(batch):
+            found[index] = log_probs[row, : int(lens[row])].cpu().numpy()
+    return [found[index] for index in range(len(waveforms))]
+
+
+def greedy_texts(log_probs: Sequence[FloatArray], units: Units) -> list[str]:
+    """Return the text of the best unit of each frame."""
+    return [greedy_text(item.argmax(1).tolist(), units.vocab) for item in log_probs]
+
+
+def word_errors(references: Sequence[str], texts: Sequence[str]) -> tuple[int, int]:
+    """Return the word errors and the words of the references, after the Whisper normaliser."""
+    pairs = [
+        (_normalized(reference), _normalized(text))
+        for reference, text in zip(references, texts, strict=True)
+    ]
+    counts = jiwer.process_words([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    errors = counts.substitutions + counts.deletions + counts.insertions
+    return errors, counts.hits + counts.substitutions + counts.deletions
+
+
+def wer(references: Sequence[str], texts: Sequence[str]) -> float:
+    """Return the word error rate in per cent."""
+    errors, words = word_errors(references, texts)
+    return 100 * errors / words

@@ -1,0 +1,155 @@
+"""Train a CTC model that serves both streaming and full context, from Whisper's encoder.
+
+    python -m training.ctc.train --manifest speech/manifest.tsv --split train --out runs/first
+
+Training goes on from the newest checkpoint in the folder, if it has one. At the end the last
+checkpoints are averaged into final.pt.
+"""
+
+import argparse
+import os
+import random
+import socket
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+from conch.acoustic.ctc_units import Characters, Subwords, Units
+from conch.acoustic.whisper import model_folder
+from training.ctc import checkpoint
+from training.ctc.augment import LIGHT, STRONG
+from training.ctc.data import Batches, Utterance, Waveforms, read_manifest, read_waveform
+from training.ctc.trainer import Dev, Trainer, TrainerConfig
+from training.ctc.whisper_weights import initial_model
+
+AUGMENTATIONS = {"none": None, "light": LIGHT, "strong": STRONG}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train as the command line says."""
+    args = parsed(arguments)
+    if args.processes > 1:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        fill_cache(args)  # once, not once a process
+        torch.multiprocessing.spawn(train_one, (args, address), args.processes)
+    else:
+        train(args)
+
+
+def train_one(rank: int, args: argparse.Namespace, address: str) -> None:
+    """Train as one of several processes, each on one CPU thread or its own GPU."""
+    if args.device == "cuda":
+        torch.cuda.set_device(rank)
+    else:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // args.processes))
+    backend = "nccl" if args.device == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method=address, world_size=args.processes, rank=rank)
+    try:
+        train(args)
+    finally:
+        dist.destroy_process_group()
+
+
+def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
+    """Return what to train on."""
+    utterances = [
+        item for path in args.manifest for item in read_manifest(path, args.split or ["train"])
+    ]
+    if not utterances:
+        raise SystemExit(f"no utterance of split {args.split} in {args.manifest}")
+    return utterances, Waveforms(utterances, args.cache or args.out / "cache")
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train in this process."""
+    random.seed(args.seed)
+    np.random.seed(args.seed)
+    torch.manual_seed(args.seed)
+    utterances, waveforms = fill_cache(args)
+    existing = checkpoint.checkpoints(args.out)
+    start = existing[-1] if existing else args.init
+    if start:
+        model, units = checkpoint.load_model(start)
+    else:
+        units = chosen_units(args.units, utterances)
+        model = initial_model(model_folder(args.whisper), units, args.dropout)
+    batches = Batches(
+        utterances,
+        waveforms,
+        units,
+        batch_s=args.batch_s,
+        seed=args.seed,
+        augment=AUGMENTATIONS[args.augment],
+        n_mels=model.config.n_mels,
+    )
+    dev = [item for path in args.manifest for item in read_manifest(path, ["dev"])]
+    config = TrainerConfig(
+        out=args.out,
+        seed=args.seed,
+        epochs=args.epochs,
+        minutes=args.minutes,
+        peak_rate=args.rate,
+        output_rate=args.output_rate,
+        output_only_steps=0 if args.init else args.output_only_steps,
+        bf16=args.bf16,
+        workers=args.workers,
+        evaluate_minutes=args.evaluate_minutes,
+        checkpoint_minutes=args.checkpoint_minutes,
+    )
+    trainer = Trainer(model, units, batches, dev_of(dev), config, torch.device(args.device))
+    if existing:
+        trainer.resume(existing[-1])
+    trainer.run()
+
+
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    add = parser.add_argument
+    add("--manifest", type=Path, action="append", required=True, help="may be given again")
+    add("--split", action="append", help="train if left out; may be given again")
+    add("--out", type=Path, required=True, help="folder of checkpoints")
+    add("--cache", type=Path, help="folder of decoded waveforms; OUT/cache if left out")
+    add("--init", type=Path, help="checkpoint to start from in place of Whisper's encoder")
+    add("--whisper", default="", help="CTranslate2 folder to start from; tiny.en if left out")
+    add("--units", default="characters", help="characters, or a number of subwords")
+    length = parser.add_mutually_exclusive_group(required=True)
+    length.add_argument("--epochs", type=float)
+    length.add_argument("--minutes", type=float, help="of training, evaluation included")
+    add("--batch-s", type=float, default=80.0, help="seconds of audio in a batch")
+    add("--rate", type=float, default=8e-5, help="highest learning rate of the encoder")
+    add("--output-rate", type=float, default=1e-3, help="and of the output layer")
+    add("--output-only-steps", type=int, default=100, help="first steps, with the encoder as it is")
+    add("--bf16", action=argparse.BooleanOptionalAction, default=True, help="bfloat16 products")
+    add("--augment", choices=AUGMENTATIONS, default="light", help="strong from ten epochs on")
+    add("--dropout", type=float, default=0.0, help="0.1 from ten epochs on")
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    add("--processes", type=int, default=1, help="that share each step; on CPUs one a core")
+    add("--workers", type=int, default=1, help="processes that make batches")
+    add("--evaluate-minutes", type=float, default=10.0)
+    add("--checkpoint-minutes", type=float, default=3.0)
+    add("--seed", type=int, default=1)
+    return parser.parse_args(arguments)
+
+
+def chosen_units(name: str, utterances: list[Utterance]) -> Units:
+    """Return characters, or as many subwords as the name says."""
+    if name == "characters":
+        return Characters()
+    return Subwords.trained([item.text for item in utterances], int(name))
+
+
+def dev_of(utterances: list[Utterance], count: int = 60) -> Dev:
+    """Return a fixed part of dev, of LibriSpeech where the manifest has it."""
+    books = [item for item in utterances if item.source.startswith("librispeech")] or utterances
+    part = random.Random(0).sample(books, min(count, len(books)))
+    return Dev([read_waveform(item.path) for item in part], [item.text for item in part])
+
+
+if __name__ == "__main__":
+    main()
