@@ -120,7 +120,7 @@ def test_rates():
     assert learning_rates(config, 0, 0.0) == (0.0, config.first_rate)
     first = config.output_only_steps
     encoder, output = learning_rates(config, first, 0.0)
-    assert 0 < encoder < config.peak_rate / 100
+    assert encoder == pytest.approx(config.peak_rate / config.warm_up_steps)
     assert output == config.output_rate
     risen = learning_rates(config, first + config.warm_up_steps, 0.5)
     assert risen == pytest.approx((config.peak_rate / 2, config.output_rate / 2))
