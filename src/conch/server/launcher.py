@@ -43,6 +43,8 @@ class TritonServer:
         self._process: ServerProcess | None = None
         self._workspace: Workspace | None = None
         self._endpoints: Endpoints | None = None
+        self._model_processes: dict[int, str] = {}
+        """As they were when the server became ready."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -108,9 +110,8 @@ class TritonServer:
         Triton goes on without a model whose process died, and answers every request that needs it
         with an error, but calls itself ready: only a new start mends that.
         """
-        models = stubs.model_processes(self.pid)
         while self.wait(LIVENESS_POLL_S) is None:
-            if dead := stubs.dead_models(models):
+            if dead := stubs.dead_models(self._model_processes):
                 names = ", ".join(dead)
                 return f"the process of model {names} died, and Triton does not start it anew"
         how = diagnosis.describe_exit(self.process.poll())
@@ -187,6 +188,7 @@ class TritonServer:
             )
             self._endpoints = endpoints
             self._wait_until_ready(self._process, endpoints, self._workspace.name)
+            self._model_processes = stubs.model_processes(self.pid)
         except BaseException:
             # A server that is half up has no request to wait for.
             self._end(timeout_s=0)
