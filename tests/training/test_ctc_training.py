@@ -10,7 +10,7 @@ import torch
 from conch.acoustic.ctc_units import Characters
 from training.ctc import checkpoint
 from training.ctc.augment import AugmentConfig, augmented, masked
-from training.ctc.data import Batches, Waveforms, read_manifest
+from training.ctc.data import Batches, Waveforms, utterances_of
 from training.ctc.train import main
 from training.ctc.trainer import TrainerConfig, drawn_context, learning_rates
 
@@ -64,7 +64,7 @@ def test_starts_from_a_checkpoint(options, tmp_path):
 
 
 def test_batches_hold_every_utterance_once_an_epoch(tmp_path):
-    utterances = read_manifest(MANIFEST, ["train"])
+    utterances = utterances_of(MANIFEST, ["train"])
     waveforms = Waveforms(utterances, tmp_path)
     batches = Batches(utterances, waveforms, Characters(), batch_s=15, seed=1, augment=None)
     epochs = [
@@ -80,7 +80,7 @@ def test_batches_hold_every_utterance_once_an_epoch(tmp_path):
 
 
 def test_cache_holds_the_recordings(tmp_path):
-    utterances = read_manifest(MANIFEST)
+    utterances = utterances_of(MANIFEST)
     for _ in range(2):  # filled, then found
         waveforms = Waveforms(utterances, tmp_path)
         expected = soundfile.read(utterances[3].path, dtype="float32")[0]

@@ -1,10 +1,9 @@
 """From manifests to batches: utterances, a cache of their waveforms, buckets of one length."""
 
-import csv
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,20 +16,11 @@ from tqdm import tqdm
 
 from conch.acoustic.ctc_units import Units
 from conch.acoustic.features import FRAME_SHIFT, HISTORY, SAMPLE_RATE, streaming_log_mel
+from conch.bench.manifest import Utterance, read_manifest
 from conch.language.normalize import language_model_words
 from training.ctc.augment import AugmentConfig, augmented, masked
 
 FloatArray = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Utterance:
-    """A line of a manifest."""
-
-    path: Path
-    source: str
-    text: str
-    """Words in lower case, as the language model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +39,25 @@ class Batch:
     """Of audio."""
 
 
-def read_manifest(path: Path, splits: Iterable[str] = ()) -> list[Utterance]:
-    """Return the utterances of some splits, or of all, that have words.
+def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[Utterance]:
+    """Return the utterances of some splits, or of all, that have words, with the text as words.
 
-    A manifest has a header line and tab-separated columns: path (relative to it), text, and
-    perhaps split (without it, every utterance is of every split) and source.
+    Words are in lower case, as the language model's. Where the manifest names no splits, every
+    utterance is of every split.
+
+    Raises:
+        BenchError: the manifest cannot be read.
     """
     wanted = set(splits)
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    utterances = []
-    for row in rows:
-        text = " ".join(language_model_words(row["text"]))
-        if text and (not wanted or row.get("split") in {None, *wanted}):
-            audio = path.parent / row["path"]
-            utterances.append(Utterance(audio, row.get("source", ""), text))
-    return utterances
+    utterances = read_manifest(manifest)
+    if not any(item.split for item in utterances):
+        wanted.clear()
+    spoken = [
+        replace(item, text=" ".join(language_model_words(item.text)))
+        for item in utterances
+        if not wanted or item.split in wanted
+    ]
+    return [item for item in spoken if item.text]
 
 
 def read_waveform(path: Path) -> FloatArray:

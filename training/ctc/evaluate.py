@@ -22,7 +22,7 @@ from conch.acoustic.ctc_model import CtcModel
 from conch.acoustic.ctc_units import Units
 from conch.language.ngram import LanguageModelConfig
 from training.ctc import checkpoint
-from training.ctc.data import read_manifest, read_waveform
+from training.ctc.data import read_waveform, utterances_of
 from training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
 from training.ctc.trainer import STREAMING_LEFT
 
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         model, units = checkpoint.load_model(args.model)
         model.to("cuda" if torch.cuda.is_available() else "cpu")
-    utterances = read_manifest(args.manifest, [args.split])
+    utterances = utterances_of(args.manifest, [args.split])
     utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
     waveforms = [read_waveform(item.path) for item in utterances]
     audio_s = sum(map(len, waveforms)) / 16_000

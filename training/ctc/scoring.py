@@ -10,17 +10,16 @@ import onnxruntime
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from whisper_normalizer.english import EnglishTextNormalizer
 
 from conch.acoustic.ctc_model import Cache, CtcModel, CtcModelConfig, empty_cache
 from conch.acoustic.ctc_units import Units, greedy_text, units_from_dict
 from conch.acoustic.features import SAMPLE_RATE
+from conch.bench.measures import normalized
 from training.ctc.data import collated, features_of
 
 FloatArray = NDArray[np.float32]
 
 _NO_TARGET = np.zeros(0, np.int64)
-_normalized = EnglishTextNormalizer()
 
 
 class ExportedModel:
@@ -110,7 +109,7 @@ def greedy_texts(log_probs: Sequence[FloatArray], units: Units) -> list[str]:
 def word_errors(references: Sequence[str], texts: Sequence[str]) -> tuple[int, int]:
     """Return the word errors and the words of the references, after the Whisper normaliser."""
     pairs = [
-        (_normalized(reference), _normalized(text))
+        (normalized(reference), normalized(text))
         for reference, text in zip(references, texts, strict=True)
     ]
     counts = jiwer.process_words([pair[0] for pair in pairs], [pair[1] for pair in pairs])

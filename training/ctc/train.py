@@ -19,9 +19,10 @@ import torch.multiprocessing
 
 from conch.acoustic.ctc_units import Characters, Subwords, Units
 from conch.acoustic.whisper import model_folder
+from conch.bench.manifest import Utterance
 from training.ctc import checkpoint
 from training.ctc.augment import LIGHT, STRONG
-from training.ctc.data import Batches, Utterance, Waveforms, read_manifest, read_waveform
+from training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
 from training.ctc.trainer import Dev, Trainer, TrainerConfig
 from training.ctc.whisper_weights import initial_model
 
@@ -58,7 +59,7 @@ def train_one(rank: int, args: argparse.Namespace, address: str) -> None:
 def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
     """Return what to train on."""
     utterances = [
-        item for path in args.manifest for item in read_manifest(path, args.split or ["train"])
+        item for path in args.manifest for item in utterances_of(path, args.split or ["train"])
     ]
     if not utterances:
         raise SystemExit(f"no utterance of split {args.split} in {args.manifest}")
@@ -87,7 +88,7 @@ def train(args: argparse.Namespace) -> None:
         augment=AUGMENTATIONS[args.augment],
         n_mels=model.config.n_mels,
     )
-    dev = [item for path in args.manifest for item in read_manifest(path, ["dev"])]
+    dev = [item for path in args.manifest for item in utterances_of(path, ["dev"])]
     config = TrainerConfig(
         out=args.out,
         seed=args.seed,
