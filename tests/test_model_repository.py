@@ -68,6 +68,10 @@ def test_a_component_keeps_the_contract_of_its_role(path):
 def test_a_component_batches_and_lets_a_deadline_drop_what_waits(path):
     config = parsed(path)
     assert config.max_batch_size > 1
+    if config.HasField("sequence_batching"):
+        assert config.sequence_batching.HasField("oldest"), "streams share executions"
+        assert config.instance_group[0].count == 1, "a stream's state lives in one process"
+        return
     policy = config.dynamic_batching.default_queue_policy
     assert policy.allow_timeout_override
     # Triton honours a request's own queue time only where it is below a default.
@@ -123,6 +127,8 @@ def test_what_the_roads_send_and_ask_for_is_in_the_contracts():
             return await super().call(model, inputs, wanted, parameters, timeout_s)
 
     tone = np.full((1, 40 * 16_000), 0.5, np.float32)
-    request = SpeechRequest(wav=tone, parameters={"rescore": True, "word_timestamps": True})
-    asyncio.run(Recognizer(OrchestratorConfig()).recognize(request, Watched()))
-    assert seen == set(configs)
+    for decoder in ("attention", "ctc"):
+        parameters = {"decoder": decoder, "rescore": True, "word_timestamps": True}
+        request = SpeechRequest(wav=tone, parameters=parameters)
+        asyncio.run(Recognizer(OrchestratorConfig()).recognize(request, Watched()))
+    assert seen == set(configs) - {"ctc_streaming_encoder"}

@@ -25,6 +25,12 @@ class Row:
     """Input tensors by name; an optional input that was not sent is absent."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Request parameters of the caller: bool, int or str."""
+    stream_id: int | str = 0
+    """The stream that the row is a chunk of; 0 or "" is none."""
+    starts: bool = False
+    """Whether it is the stream's first chunk."""
+    ends: bool = False
+    """Whether it is the last."""
 
     def texts(self, name: str) -> list[str]:
         """Return a BYTES input as strings."""

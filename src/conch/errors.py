@@ -7,7 +7,8 @@ ConchError
 └── TranscriptionError       one request cannot be answered
     ├── InvalidRequestError      the request itself is wrong
     │   ├── OptionError              an option: unknown, mistyped, out of range
-    │   └── AudioError               the audio: missing, empty, not finite, not decodable
+    │   ├── AudioError               the audio: missing, empty, not finite, not decodable
+    │   └── SessionError             a chunk of a stream that is not open
     ├── DeadlineError            the request's own time budget is spent
     ├── RequestCancelledError    the client gave up
     ├── OverloadedError          a limit of this server is reached
@@ -45,6 +46,10 @@ class OptionError(InvalidRequestError):
 
 class AudioError(InvalidRequestError):
     """The audio is missing, empty, not finite or cannot be decoded."""
+
+
+class SessionError(InvalidRequestError):
+    """A chunk belongs to no open stream: it never started, has ended or has expired."""
 
 
 class DeadlineError(TranscriptionError, TimeoutError):

@@ -24,7 +24,9 @@ class RecognitionOptions:
     """What one request asks for; the defaults are what a request without options gets."""
 
     mode: Literal["auto", "offline"] = option("auto", "the road; auto is offline for a request")
-    decoder: Literal["attention"] = option("attention", "which decoder writes the text")
+    decoder: Literal["attention", "ctc"] = option(
+        "attention", "which decoder writes the text; ctc costs least"
+    )
     language: str = option("auto", "language code of the speech (en, de, …), or auto")
     beam_size: int = option(5, "live hypotheses of the beam search", low=1, high=32)
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=32)

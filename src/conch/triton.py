@@ -90,8 +90,13 @@ def _rows(request: Any) -> list[Row]:
     inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     parameters = json.loads(request.parameters() or "{}")
     size = next(iter(inputs.values())).shape[0]
+    flags = request.flags()
+    starts = bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
+    ends = bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
+    stream_id = request.correlation_id()
     return [
-        Row({name: array[i] for name, array in inputs.items()}, parameters) for i in range(size)
+        Row({name: array[i] for name, array in inputs.items()}, parameters, stream_id, starts, ends)
+        for i in range(size)
     ]
 
 
@@ -99,8 +104,9 @@ def _answers(rows: list[Row], component: Component) -> Sequence[Outputs | Except
     try:
         return component(rows)
     except Exception as error:
-        if len(rows) == 1:
-            return [error]
+        if len(rows) == 1 or rows[0].stream_id:
+            # A stream that has taken its chunk must not be given it again.
+            return [error] * len(rows)
         # One row can make the whole batch raise; alone, it fails by itself.
         return [_answers([row], component)[0] for row in rows]
 

@@ -1,6 +1,5 @@
 """A real `tritonserver` with both model repositories, started once for all server tests."""
 
-import csv
 import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 import tritonclient.http as http
-from recordings import Recording
+from recordings import Recording, recordings_of
 
 from conch.server import ServerConfig, TritonServer
 
@@ -54,9 +53,7 @@ def speech_wav() -> Path:
 @pytest.fixture(scope="session")
 def recordings() -> list[Recording]:
     """The utterances of tests/data with their references."""
-    with (DATA / "manifest.tsv").open() as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t"))
-    return [Recording(DATA / row["path"], row["text"]) for row in rows]
+    return recordings_of(DATA)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Recordings with references, and how far a text is from its reference."""
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,13 @@ class Recording:
         samples, rate = soundfile.read(self.path, dtype="float32")
         assert rate == 16_000
         return samples
+
+
+def recordings_of(folder: Path) -> list[Recording]:
+    """The utterances of a folder's manifest with their references."""
+    with (folder / "manifest.tsv").open() as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    return [Recording(folder / row["path"], row["text"]) for row in rows]
 
 
 def wer(reference: str, hypothesis: str) -> float:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import jiwer
 import numpy as np
-import onnxruntime
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.acoustic.ctc_model import Cache, CtcModel, CtcModelConfig, empty_cache
+from conch.acoustic.ctc_graph import CtcGraph, CtcGraphConfig
+from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
 from conch.acoustic.ctc_units import Units, greedy_text, units_from_dict
 from conch.acoustic.features import SAMPLE_RATE
 from conch.bench.measures import normalized
@@ -30,18 +30,11 @@ class ExportedModel:
 
     def __init__(self, path: Path) -> None:
         """Load a graph."""
-        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        described = self._session.get_modelmeta().custom_metadata_map
-        self.units = units_from_dict(json.loads(described["units"]))
-        shapes = {item.name: item.shape for item in self._session.get_inputs()}
-        _, layers, heads, _, head_size = shapes["keys"]
+        self._graph = CtcGraph(CtcGraphConfig(model=str(path)))
+        vocabulary = self._graph.vocabulary
+        self.units = units_from_dict(json.loads(vocabulary.units))
         self.config = CtcModelConfig(
-            vocab_size=len(self.units.vocab),
-            stack=self.units.stack,
-            n_mels=shapes["mel"][2],
-            model_size=heads * head_size,
-            num_heads=heads,
-            num_layers=layers,
+            vocab_size=len(vocabulary.texts), stack=vocabulary.stack, n_mels=self._graph.n_mels
         )
         self.positions = torch.zeros(1)
 
@@ -50,14 +43,12 @@ class ExportedModel:
     ) -> tuple[Tensor, Tensor]:
         """Return log probabilities and their lengths, as `CtcModel.forward`."""
         size = 2 * chunk_frames or features.shape[1]
-        caches = empty_cache(self.config, len(lens), left_frames if chunk_frames else 0)
+        caches = self._graph.empty_caches(len(lens), left_frames if chunk_frames else 0)
         found = []
         for start in range(0, features.shape[1], size):
-            chunk = features[:, start : start + size]
-            inputs = ("features", chunk), ("lens", (lens - start).clamp(0, chunk.shape[1]))
-            feed = {name: item.numpy() for name, item in (*inputs, *caches._asdict().items())}
-            log_probs, *rest = self._session.run(None, feed)
-            caches = Cache(*map(torch.from_numpy, rest))
+            chunk = features[:, start : start + size].numpy()
+            chunk_lens = (lens - start).clamp(0, chunk.shape[1]).numpy()
+            log_probs, caches = self._graph.step(chunk, chunk_lens, caches)
             found.append(torch.from_numpy(log_probs))
         stack = 2 * self.config.stack
         return torch.cat(found, 1), (lens + stack - 1) // stack
@@ -89,7 +80,7 @@ def log_probs_of(
         longest = len(waveforms[order[-1]]) / SAMPLE_RATE
         batch = [order.pop() for _ in range(min(len(order), max(1, int(batch_s / longest))))]
         items = [
-            (features_of(waveforms[index], model.config.n_mels, multiple), _NO_TARGET)
+            (features_of(waveforms[index], model.config.n_mels, 2 * model.config.stack), _NO_TARGET)
             for index in batch
         ]
         inputs = collated(items, multiple)

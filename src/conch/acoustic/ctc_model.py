@@ -153,8 +153,16 @@ class CtcModel(nn.Module):
 
     def empty_cache(self, batch: int, left_frames: int) -> Cache:
         """Return the start of `batch` streams that see `left_frames` before each chunk."""
-        start = empty_cache(self.config, batch, left_frames)
-        return Cache(*(item.to(self.positions.device) for item in start))
+        config, device = self.config, self.positions.device
+        head_size = config.model_size // config.num_heads
+        heads = (batch, config.num_layers, config.num_heads, left_frames, head_size)
+        return Cache(
+            mel=torch.zeros(batch, 2, config.n_mels, device=device),
+            conv=torch.zeros(batch, 1, config.model_size, device=device),
+            keys=torch.zeros(heads, device=device),
+            values=torch.zeros(heads, device=device),
+            position=torch.zeros(batch, dtype=torch.int64, device=device),
+        )
 
     def _convolved(self, mel: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
         """Convolve `[B, n_mels, 2 + F]`; `last` is the first one's output before that.
@@ -217,19 +225,6 @@ class EncoderLayer(nn.Module):
         inner = F.gelu(self.feed_forward_in(self.feed_forward_norm(hidden)))
         output: Tensor = hidden + self.dropout(self.feed_forward_out(inner))
         return output
-
-
-def empty_cache(config: CtcModelConfig, batch: int, left_frames: int) -> Cache:
-    """Return the start of `batch` streams that see `left_frames` before each chunk."""
-    head_size = config.model_size // config.num_heads
-    heads = (batch, config.num_layers, config.num_heads, left_frames, head_size)
-    return Cache(
-        mel=torch.zeros(batch, 2, config.n_mels),
-        conv=torch.zeros(batch, 1, config.model_size),
-        keys=torch.zeros(heads),
-        values=torch.zeros(heads),
-        position=torch.zeros(batch, dtype=torch.int64),
-    )
 
 
 def periodic_positions(size: int, period: int = POSITIONS) -> Tensor:

@@ -74,15 +74,22 @@ async def recognize_segment(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
     """Encode, decode and, where the request asks for it, rescore and align one segment."""
-    encoded = await roles.encode(calls, speech.waveform)
-    nbest = await roles.decode(calls, encoded, options)
+    if options.decoder == "ctc":
+        log_probs = await roles.ctc_encode(calls, speech.waveform)
+        nbest, words_of = await roles.ctc_decode(calls, log_probs, options, speech.start)
+    else:
+        encoded = await roles.encode(calls, speech.waveform)
+        nbest = await roles.decode(calls, encoded, options)
     if options.rescore:
         scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
         nbest = rescored(nbest, scores, options.lm_weight, options.word_bonus)
     text = nbest[0].text
     words: tuple[Word, ...] = ()
     if options.word_timestamps and text:
-        words = await roles.align(calls, encoded, text, options.language, speech.start)
+        if options.decoder == "ctc":
+            words = words_of[text]
+        else:
+            words = await roles.align(calls, encoded, text, options.language, speech.start)
     return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)
 
 

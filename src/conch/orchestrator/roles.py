@@ -1,6 +1,8 @@
 """The roles that components play, as typed calls: component_models/README.md in Python."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -16,6 +18,17 @@ class EncodedSegment:
 
     encoder_out: Tensor
     encoder_out_lens: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class LogProbs:
+    """What a CTC encoder made of a segment; it is handed on without being read."""
+
+    log_probs: Tensor
+    log_probs_lens: Tensor
+
+
+_WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")
 
 
 async def find_speech(calls: Calls, waveform: Array, state: Tensor | None) -> tuple[Array, Tensor]:
@@ -49,9 +62,7 @@ async def decode(
             "language": options.language,
         },
     )
-    texts = [text.decode() for text in outputs["hypotheses"].numpy()]
-    scores = [float(score) for score in outputs["scores"].numpy()]
-    return [Hypothesis(*pair, am_score=pair[1]) for pair in zip(texts, scores, strict=True)]
+    return _hypotheses(outputs)
 
 
 async def align(
@@ -65,16 +76,33 @@ async def align(
             "encoder_out_lens": segment.encoder_out_lens,
             "text": bytes_array([text]),
         },
-        ("words", "word_starts", "word_ends", "word_confidences"),
+        _WORD_COLUMNS,
         {"language": language},
     )
-    columns = (
-        [word.decode() for word in outputs["words"].numpy()],
-        np.round(start + outputs["word_starts"].numpy().astype(float), 3).tolist(),
-        np.round(start + outputs["word_ends"].numpy().astype(float), 3).tolist(),
-        np.round(outputs["word_confidences"].numpy().astype(float), 4).tolist(),
+    return _words(outputs, start)
+
+
+async def ctc_encode(calls: Calls, waveform: Array) -> LogProbs:
+    """Return the log probabilities of a segment's units, FP32 [samples] at 16 kHz."""
+    outputs = await calls("ctc_encoder", {"waveform": waveform}, ("log_probs", "log_probs_lens"))
+    return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
+
+
+async def ctc_decode(
+    calls: Calls, segment: LogProbs, options: RecognitionOptions, start: float
+) -> tuple[list[Hypothesis], dict[str, tuple[Word, ...]]]:
+    """Return the n-best hypotheses and the words of each by its text; `start` as for `align`."""
+    outputs = await calls(
+        "ctc_decoder",
+        {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens},
+        ("hypotheses", "scores", "num_words", *_WORD_COLUMNS),
     )
-    return tuple(Word(*row) for row in zip(*columns, strict=True))
+    nbest = _hypotheses(outputs)
+    words = iter(_words(outputs, start))
+    counts = outputs["num_words"].numpy().tolist()
+    return nbest, {
+        item.text: tuple(islice(words, count)) for item, count in zip(nbest, counts, strict=True)
+    }
 
 
 async def language_scores(calls: Calls, texts: list[str]) -> list[tuple[float, int]]:
@@ -89,3 +117,19 @@ async def language_scores(calls: Calls, texts: list[str]) -> list[tuple[float, i
             strict=True,
         )
     )
+
+
+def _hypotheses(outputs: Mapping[str, Tensor]) -> list[Hypothesis]:
+    texts = [text.decode() for text in outputs["hypotheses"].numpy()]
+    scores = [float(score) for score in outputs["scores"].numpy()]
+    return [Hypothesis(*pair, am_score=pair[1]) for pair in zip(texts, scores, strict=True)]
+
+
+def _words(outputs: Mapping[str, Tensor], start: float) -> tuple[Word, ...]:
+    columns = (
+        [word.decode() for word in outputs["words"].numpy()],
+        np.round(start + outputs["word_starts"].numpy().astype(float), 3).tolist(),
+        np.round(start + outputs["word_ends"].numpy().astype(float), 3).tolist(),
+        np.round(outputs["word_confidences"].numpy().astype(float), 4).tolist(),
+    )
+    return tuple(Word(*row) for row in zip(*columns, strict=True))

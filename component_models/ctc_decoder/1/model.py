@@ -1,0 +1,12 @@
+from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
+from conch.triton import read_parameters, respond
+
+
+class TritonPythonModel:
+    """Log probabilities of units to text."""
+
+    def initialize(self, args):
+        self.component = CtcDecoder(read_parameters(CtcDecoderConfig, args))
+
+    def execute(self, requests):
+        return respond(requests, self.component)

@@ -1,0 +1,12 @@
+from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
+from conch.triton import read_parameters, respond
+
+
+class TritonPythonModel:
+    """A segment's waveform to the log probabilities of units."""
+
+    def initialize(self, args):
+        self.component = CtcEncoder(read_parameters(CtcEncoderConfig, args))
+
+    def execute(self, requests):
+        return respond(requests, self.component)

@@ -1,0 +1,174 @@
+"""The exported CTC model: one ONNX graph for chunks with caches and for full context."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from conch.acoustic.features import SAMPLE_RATE
+from conch.errors import ConfigError
+
+FloatArray = NDArray[np.float32]
+
+FRAME_SAMPLES = 320
+"""Samples of one encoder frame: 20 ms."""
+SHIPPED = Path(__file__).parent / "weights" / "ctc-en.onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcGraphConfig:
+    """Which graph, and where it runs."""
+
+    model: str = ""
+    """An .onnx file of `training.ctc.export`; empty is the one that comes with Conch."""
+    device: str = "cpu"
+    """cpu or cuda (with onnxruntime-gpu); left out of config.pbtxt, the instance's kind decides."""
+    device_index: int = 0
+    """Which GPU, with device cuda."""
+    intra_threads: int = 0
+    """CPU threads of one call; 0 is every core this process may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What a graph writes, and how often."""
+
+    texts: tuple[str, ...]
+    """The text of each unit; the first is the blank's, empty. A space parts words."""
+    stack: int
+    """Encoder frames of one output frame."""
+    units: str
+    """As JSON, for `conch.acoustic.ctc_units.units_from_dict`."""
+
+    @property
+    def frame_s(self) -> float:
+        """Seconds of an output frame."""
+        return self.stack * FRAME_SAMPLES / SAMPLE_RATE
+
+
+class Caches(NamedTuple):
+    """What a batch of streams keeps from one step to the next; the first axis is the stream."""
+
+    mel: FloatArray
+    """float32 `[B, 2, n_mels]`: the last features."""
+    conv: FloatArray
+    """float32 `[B, 1, D]`: the first convolution's last output."""
+    keys: FloatArray
+    """float32 `[B, layers, heads, left_frames, D / heads]`."""
+    values: FloatArray
+    """As keys."""
+    position: NDArray[np.int64]
+    """int64 `[B]`: encoder frames that the stream has had."""
+
+    @classmethod
+    def of_streams(cls, streams: Sequence["Caches"]) -> "Caches":
+        """Return the caches of several streams as those of one batch."""
+        return cls._make(map(np.concatenate, zip(*streams, strict=True)))
+
+    def of_stream(self, index: int) -> "Caches":
+        """Return one stream's own, as a batch of one that keeps no other in memory."""
+        return Caches._make(item[index : index + 1].copy() for item in self)
+
+
+class CtcGraph:
+    """Log-mel features and caches to the log probabilities of units; see `CtcModel.step`."""
+
+    def __init__(self, config: CtcGraphConfig) -> None:
+        """Load the graph.
+
+        Raises:
+            ConfigError: the file is missing, no such graph, or cannot run on the device.
+        """
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = config.intra_threads or len(os.sched_getaffinity(0))
+        # Threads that spin after a call would take the cores from the other components.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        provider: tuple[str, dict[str, int]] = ("CPUExecutionProvider", {})
+        if config.device == "cuda":
+            provider = ("CUDAExecutionProvider", {"device_id": config.device_index})
+        if provider[0] not in onnxruntime.get_available_providers():
+            raise ConfigError(f"onnxruntime has no {provider[0]} here: pip install onnxruntime-gpu")
+        self._session = _opened(config.model, options, provider)
+        self.vocabulary = _vocabulary(self._session)
+        inputs = {item.name: item.shape for item in self._session.get_inputs()}
+        _, _, self.n_mels = inputs["mel"]
+        _, self._num_layers, self._num_heads, _, self._head_size = inputs["keys"]
+
+    def empty_caches(self, batch: int, left_frames: int) -> Caches:
+        """Return the start of `batch` streams that see `left_frames` before each chunk."""
+        heads = (batch, self._num_layers, self._num_heads, left_frames, self._head_size)
+        return Caches(
+            mel=np.zeros((batch, 2, self.n_mels), np.float32),
+            conv=np.zeros((batch, 1, self._num_heads * self._head_size), np.float32),
+            keys=np.zeros(heads, np.float32),
+            values=np.zeros(heads, np.float32),
+            position=np.zeros(batch, np.int64),
+        )
+
+    def step(
+        self, features: FloatArray, lens: NDArray[np.int64], caches: Caches
+    ) -> tuple[FloatArray, Caches]:
+        """Return log probabilities of the next chunk of each stream, and what it leaves.
+
+        Args:
+            features: float32 `[B, F, n_mels]` of `streaming_log_mel`, F a multiple of 2 `stack`.
+            lens: int64 `[B]`: of F, how many frames are the stream's; less than F ends it.
+            caches: of the last step, or `empty_caches`.
+
+        Returns:
+            float32 `[B, F / 2 / stack, vocab]`, and the caches for the next step.
+        """
+        feed = {"features": features, "lens": lens, **caches._asdict()}
+        log_probs, *rest = self._session.run(None, feed)
+        return log_probs, Caches(*rest)
+
+    def log_probs(self, features: FloatArray, lens: NDArray[np.int64]) -> FloatArray:
+        """Return log probabilities of whole utterances in full context; see `step`."""
+        feed = {"features": features, "lens": lens}
+        caches = self.empty_caches(len(features), 0)
+        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()})
+        log_probs: FloatArray = found
+        return log_probs
+
+
+def read_vocabulary(model: str) -> Vocabulary:
+    """Return what a graph writes, without keeping the graph.
+
+    Args:
+        model: an .onnx file; empty is the one that comes with Conch.
+
+    Raises:
+        ConfigError: the file is missing or no such graph.
+    """
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return _vocabulary(_opened(model, options, ("CPUExecutionProvider", {})))
+
+
+def _opened(
+    model: str, options: onnxruntime.SessionOptions, provider: tuple[str, dict[str, int]]
+) -> onnxruntime.InferenceSession:
+    path = Path(model) if model else SHIPPED
+    if not path.is_file():
+        raise ConfigError(f"the CTC model {path} does not exist")
+    options.log_severity_level = 3  # errors only
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=[provider])
+    except Exception as error:  # onnxruntime's own exceptions share no public base
+        raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
+    inputs = {item.name for item in session.get_inputs()}
+    if not inputs >= {"features", "lens", *Caches._fields}:
+        raise ConfigError(f"{path} is not a graph of training.ctc.export: it takes {inputs}")
+    return session
+
+
+def _vocabulary(session: onnxruntime.InferenceSession) -> Vocabulary:
+    described = session.get_modelmeta().custom_metadata_map
+    texts = tuple(json.loads(described["vocab"]))
+    return Vocabulary(texts, int(described["stack"]), described["units"])

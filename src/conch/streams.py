@@ -1,0 +1,79 @@
+"""What is kept of each stream between its chunks, and for how long."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from conch.errors import ConfigError, SessionError
+
+State = TypeVar("State")
+StreamId = int | str
+
+
+class Streams(Generic[State]):
+    """The open streams by their id.
+
+    A stream is closed by END, by another START with its id, and by a sweep once no chunk has come
+    for `ttl_s`: Triton's sequence batcher frees the slot of an idle sequence without a word to the
+    model.
+    """
+
+    def __init__(self, new: Callable[[], State], ttl_s: float) -> None:
+        """Start the sweep.
+
+        Args:
+            new: returns the state of a stream at its start.
+            ttl_s: seconds after its last chunk at which a stream expires.
+
+        Raises:
+            ConfigError: `ttl_s` is not above 0.
+        """
+        if not ttl_s > 0:
+            raise ConfigError(f"stream_ttl_s must be above 0; is: {ttl_s:g}")
+        self._new, self._ttl_s = new, ttl_s
+        self._open: dict[StreamId, tuple[State, float]] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep, name="stream-sweep", daemon=True)
+        self._sweeper.start()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __getitem__(self, stream_id: StreamId) -> State:
+        return self._open[stream_id][0]
+
+    def take(self, stream_id: StreamId, *, starts: bool, ends: bool) -> State:
+        """Return the state of a stream for its next chunk.
+
+        The first chunk opens it, whatever had that id before; the last one closes it.
+
+        Raises:
+            SessionError: no stream of this id is open.
+        """
+        with self._lock:
+            if starts:
+                state = self._new()
+            elif stream_id in self._open:
+                state, _ = self._open[stream_id]
+            else:
+                raise SessionError(f"stream {stream_id} is expired or unknown; send START")
+            if ends:
+                self._open.pop(stream_id, None)
+            else:
+                self._open[stream_id] = state, time.monotonic()
+        return state
+
+    def close(self) -> None:
+        """End the sweep and forget every stream."""
+        self._closing.set()
+        self._sweeper.join()
+        self._open.clear()
+
+    def _sweep(self) -> None:
+        while not self._closing.wait(self._ttl_s / 4):
+            oldest = time.monotonic() - self._ttl_s
+            with self._lock:
+                for stream_id in [key for key, (_, used) in self._open.items() if used < oldest]:
+                    del self._open[stream_id]

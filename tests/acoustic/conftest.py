@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+import torch
+from recordings import Recording, recordings_of
+
+from conch.acoustic.ctc_model import CtcModel
+from conch.acoustic.ctc_units import Characters
+from conch.acoustic.whisper import model_folder
+
+
+@pytest.fixture(scope="session")
+def speech() -> list[Recording]:
+    return recordings_of(Path(__file__).parents[1] / "data")
+
+
+@pytest.fixture(scope="session")
+def exported_ctc(tmp_path_factory) -> tuple[CtcModel, Path]:
+    """Whisper tiny.en's encoder with an output layer of random weights, and its float32 graph."""
+    pytest.importorskip("onnx")
+    import warnings
+
+    from training.ctc import checkpoint
+    from training.ctc.export import main
+    from training.ctc.whisper_weights import initial_model
+
+    torch.manual_seed(0)
+    model = initial_model(model_folder(""), Characters()).eval()
+    folder = tmp_path_factory.mktemp("ctc")
+    checkpoint.save(folder / "model.pt", model, Characters())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's exporter about its successor
+        main([str(folder / "model.pt"), "--out", str(folder / "model.onnx"), "--weights", "fp32"])
+    return model, folder / "model.onnx"

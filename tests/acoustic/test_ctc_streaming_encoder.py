@@ -1,0 +1,146 @@
+"""Streams in pieces against the masked full pass of the model that the graph was exported from."""
+
+import numpy as np
+import pytest
+import torch
+from recordings import Recording
+from servers import wait_until
+
+from conch.acoustic.ctc_streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.component import Row
+from conch.errors import AudioError, ConfigError, SessionError
+from training.ctc.scoring import log_probs_of
+
+LEFT_MS = 1_000
+
+
+def opened(path="", chunk_ms=640, **settings) -> CtcStreamingEncoder:
+    config = CtcStreamingEncoderConfig(
+        model=str(path), chunk_ms=chunk_ms, left_ms=LEFT_MS, intra_threads=2, **settings
+    )
+    return CtcStreamingEncoder(config)
+
+
+@pytest.fixture(scope="module")
+def graph(exported_ctc):
+    return exported_ctc[1]
+
+
+@pytest.fixture
+def encoder(graph):
+    component = opened(graph)
+    yield component
+    component.close()
+
+
+def row(stream_id, waveform, *flags) -> Row:
+    return Row({"waveform": waveform}, {}, stream_id, "start" in flags, "end" in flags)
+
+
+def pieces(waveform: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """A waveform cut anywhere, empty pieces included."""
+    cuts = np.sort(rng.integers(0, len(waveform) + 1, size=rng.integers(0, 12)))
+    return np.split(waveform, cuts)
+
+
+def flags_of(index: int, count: int) -> list[str]:
+    return ["start"] * (index == 0) + ["end"] * (index == count - 1)
+
+
+def streamed(encoder, waveforms, rng) -> list[np.ndarray]:
+    """Log probabilities of streams that begin, go on and end at different times, batch by batch."""
+    todo = {index: pieces(waveform, rng) for index, waveform in enumerate(waveforms)}
+    counts = {index: len(parts) for index, parts in todo.items()}
+    found = {index: [] for index in todo}
+    while todo:
+        chosen = [index for index in todo if rng.random() < 0.6]
+        batch = []
+        for index in chosen:
+            place = counts[index] - len(todo[index])
+            batch.append(row(f"s{index}", todo[index].pop(0), *flags_of(place, counts[index])))
+        for index, answer in zip(chosen, encoder(batch), strict=True):
+            assert answer["log_probs_lens"] == len(answer["log_probs"])
+            found[index].append(answer["log_probs"])
+            if not todo[index]:
+                del todo[index]
+    assert len(encoder) == 0
+    return [np.concatenate(found[index]) for index in range(len(waveforms))]
+
+
+@pytest.mark.parametrize("chunk_ms", [160, 320, 640, 1280])
+def test_equals_the_masked_full_pass_of_the_training_code(exported_ctc, speech, chunk_ms):
+    model, path = exported_ctc
+    waveforms = [item.waveform() for item in speech]
+    waveforms += [waveforms[0][:1], waveforms[1][:10_240], waveforms[2][:10_241]]
+    with torch.inference_mode():
+        expected = log_probs_of(
+            model, waveforms, chunk_frames=chunk_ms // 20, left_frames=LEFT_MS // 20
+        )
+    encoder = opened(path, chunk_ms)
+    for found, wanted in zip(
+        streamed(encoder, waveforms, np.random.default_rng(chunk_ms)), expected, strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-3)
+    encoder.close()
+
+
+def test_a_stream_of_any_length_takes_constant_memory(encoder, speech):
+    """Twelve minutes, far beyond the 41 s after which positions repeat."""
+    waveform = np.concatenate([item.waveform() for item in speech])[: 20 * 16_000]
+    (first,) = encoder([row(1, waveform, "start")])
+    held = encoder.held_bytes(1)
+    lengths = [len(first["log_probs"])]
+    for _ in range(3 * 12):
+        (answer,) = encoder([row(1, waveform)])
+        lengths.append(len(answer["log_probs"]))
+        assert np.isfinite(answer["log_probs"]).all()
+        assert encoder.held_bytes(1) <= held + 4 * 10_240
+    assert abs(sum(lengths) * 320 - 37 * len(waveform)) <= 10_240
+
+
+def test_one_bad_chunk_fails_alone_and_its_stream_goes_on(encoder, speech: list[Recording]):
+    waveform = speech[0].waveform()[:30_720]
+    bad = waveform[:5_000].copy()
+    bad[17] = np.nan
+    expected, _ = encoder([row(1, waveform, "start", "end"), row(2, waveform, "start")])
+    failed, unknown, whole = encoder([row(2, bad), row(3, waveform), row(4, waveform, "start")])
+    assert isinstance(failed, AudioError)
+    assert "not finite" in str(failed)
+    assert isinstance(unknown, SessionError)
+    assert str(unknown) == "stream 3 is expired or unknown; send START"
+    np.testing.assert_allclose(whole["log_probs"], expected["log_probs"], rtol=0, atol=1e-3)
+    (ended,) = encoder([row(2, waveform[:0], "end")])
+    assert ended["log_probs"].shape == (0, 29)
+    assert len(encoder) == 1
+
+
+def test_a_second_start_begins_anew(encoder, speech):
+    waveform = speech[1].waveform()[:20_480]
+    (expected,) = encoder([row(1, waveform, "start", "end")])
+    encoder([row(1, waveform[:15_000], "start")])
+    (found,) = encoder([row(1, waveform, "start")])
+    np.testing.assert_array_equal(found["log_probs"], expected["log_probs"])
+    assert len(encoder) == 1
+
+
+def test_an_abandoned_stream_expires_by_itself(graph, speech):
+    encoder = opened(graph, stream_ttl_s=0.2)
+    encoder([row("gone", speech[0].waveform(), "start")])
+    assert len(encoder) == 1
+    wait_until(lambda: len(encoder) == 0, 10)
+    (late,) = encoder([row("gone", speech[0].waveform())])
+    assert isinstance(late, SessionError)
+    encoder.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"chunk_ms": 0}, "chunk_ms takes a multiple of 20; is: 0"),
+        ({"chunk_ms": 650}, "chunk_ms takes a multiple of 20; is: 650"),
+        ({"stream_ttl_s": 0}, "stream_ttl_s must be above 0; is: 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(graph, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        opened(graph, **settings)

@@ -1,0 +1,13 @@
+"""Log probabilities made of a path in letters."""
+
+import numpy as np
+
+from conch.acoustic.ctc_units import Characters
+
+
+def log_probs_of(path: str, peak: float = 0.9) -> np.ndarray:
+    """A path in letters, `-` for blank, each frame at this probability."""
+    units = [0 if item == "-" else Characters.vocab.index(item) for item in path]
+    probs = np.full((len(path), 29), (1 - peak) / 28, np.float32)
+    probs[np.arange(len(path)), units] = peak
+    return np.log(probs)
