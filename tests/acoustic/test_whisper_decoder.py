@@ -149,6 +149,34 @@ def test_where_nobody_speaks_there_is_no_text(encoder, sound):
     assert np.log(0.3) < answer["scores"][0] <= 0
 
 
+def scored(decoder, encoded, texts: list[str]) -> list[float]:
+    (answer,) = decoder([Row({**encoded, "texts": bytes_array(texts)})])
+    return answer["text_scores"].tolist()
+
+
+def test_a_forced_texts_score_is_that_of_the_search_without_the_end_of_text(decoder, encoded):
+    (answer,) = decoder([Row(encoded, {"beam_size": 5, "nbest": 5})])
+    texts = [text.decode() for text in answer["hypotheses"]]
+    for searched, forced in zip(answer["scores"], scored(decoder, encoded, texts), strict=True):
+        assert -0.1 < forced - searched < 1.5  # int8 is not exact
+
+
+def test_what_was_said_scores_above_what_was_not(decoder, encoded):
+    said, misheard, other, nothing = scored(
+        decoder,
+        encoded,
+        [BECKETT, BECKETT.replace("matter", "mother"), "The quick brown fox jumps over it.", ""],
+    )
+    assert said > misheard > other
+    assert said > nothing
+
+
+def test_an_empty_text_scores_high_where_nobody_speaks(encoder, decoder):
+    (silence,) = encoder([Row({"waveform": np.zeros(32_000, np.float32)})])
+    said, nothing = scored(decoder, silence, [BECKETT, ""])
+    assert nothing > said
+
+
 def test_a_text_that_repeats_itself_is_decoded_anew(encoded):
     keeping = WhisperDecoder(
         WhisperDecoderConfig(compression_ratio_threshold=0.5, no_repeat_ngram_size=0)
@@ -226,7 +254,7 @@ def test_a_bad_row_fails_alone(decoder, encoded):
         "input 'encoder_out' must have the shape [frames, 384]: encoder and decoder must come "
         "from one model; sent: [750, 100]",
         "input 'encoder_out_lens' must be from 1 to the 750 frames of encoder_out; sent: 751",
-        "input 'text' must have at most 445 tokens; sent: 500",
+        "a text to align or score must have at most 445 tokens; sent: 500",
     ]
     assert good["hypotheses"][0].decode() == BECKETT
 

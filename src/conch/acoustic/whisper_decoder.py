@@ -1,5 +1,6 @@
-"""Whisper's decoder as the `attention_decoder` component: n-best texts, or one text's times."""
+"""Whisper's decoder as the `attention_decoder` component: n-best texts, scores, or times."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,11 +49,12 @@ class _Job:
     language: str
     beam_size: int
     nbest: int
-    text: str | None
+    aligned_text: str | None
+    scored_texts: list[str] | None
 
 
 class WhisperDecoder:
-    """The `attention_decoder` component: decodes hidden states, or aligns a text with them."""
+    """The `attention_decoder` component: decodes hidden states, or aligns or scores texts."""
 
     def __init__(self, config: WhisperDecoderConfig) -> None:
         """Load the model.
@@ -74,7 +76,7 @@ class WhisperDecoder:
         self._model_size: int = self._model.encode(_view(silence)).shape[-1]
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Answer rows with `encoder_out`, `encoder_out_lens` and, to align it, `text`.
+        """Answer rows with `encoder_out`, `encoder_out_lens` and, to align or score, texts.
 
         Rows to decode that share a window and a beam size share a search.
         """
@@ -83,10 +85,13 @@ class WhisperDecoder:
         for index, row in enumerate(rows):
             try:
                 job = self._job(index, row)
-                if job.text is None:
-                    searches[len(job.encoder_out), job.beam_size].append(job)
+                if job.aligned_text is not None:
+                    answers[index] = _words_outputs(self._align(job, job.aligned_text))
+                elif job.scored_texts is not None:
+                    scores = [self._score(job, text) for text in job.scored_texts]
+                    answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
                 else:
-                    answers[index] = _words_outputs(self._align(job, job.text))
+                    searches[len(job.encoder_out), job.beam_size].append(job)
             except TranscriptionError as error:
                 answers[index] = error
         for (_, beam_size), jobs in searches.items():
@@ -116,8 +121,9 @@ class WhisperDecoder:
         self.tokens.check_language(language)
         beam_size = _positive(row.parameters, "beam_size", 5)
         nbest = _positive(row.parameters, "nbest", 1)
-        text = row.texts("text")[0] if "text" in row.inputs else None
-        return _Job(index, encoder_out, num_frames, language, beam_size, nbest, text)
+        aligned = row.texts("text")[0] if "text" in row.inputs else None
+        scored = row.texts("texts") if "texts" in row.inputs else None
+        return _Job(index, encoder_out, num_frames, language, beam_size, nbest, aligned, scored)
 
     def _languages(self, encoder_out: FloatArray, asked: Sequence[str]) -> list[str]:
         """Return the language of each segment, detected where `auto` was asked for."""
@@ -135,21 +141,48 @@ class WhisperDecoder:
         """Return the words of a text with the times at which they were said."""
         if not text.strip():
             return []
-        # One at a time: unlike a search, an alignment is one pass and gains nothing from a batch.
+        text_tokens, result, language = self._forced(job, text)
+        words = split_words(text_tokens, self.tokens.decode, spaced=self.tokens.is_spaced(language))
+        return time_words(words, result.alignments, result.text_token_probs, job.num_frames)
+
+    def _score(self, job: _Job, text: str) -> float:
+        """Return the natural log probability of a text's tokens; of no text, that of its end.
+
+        CTranslate2 does not tell the end's probability after a text.
+        """
+        if not text.strip():
+            prompt = self.tokens.prompt(self._languages(job.encoder_out[None], [job.language])[0])
+            [found] = self._model.generate(
+                _view(job.encoder_out[None]),
+                [prompt],
+                beam_size=1,
+                max_length=len(prompt) + 1,
+                suppress_blank=False,
+                return_logits_vocab=True,
+            )
+            logits = np.array(found.logits[0][0], dtype=np.float64).ravel()
+            return float(logits[self.tokens.end_of_text] - np.logaddexp.reduce(logits))
+        _, result, _ = self._forced(job, text)
+        return sum(math.log(max(prob, 1e-30)) for prob in result.text_token_probs)
+
+    def _forced(self, job: _Job, text: str) -> tuple[list[int], Any, str]:
+        """Return a text's tokens, what Whisper makes of them when it has to say them, its language.
+
+        One at a time: unlike a search, this is one pass and gains nothing from a batch.
+        """
         encoder_out = job.encoder_out[None]
         language = self._languages(encoder_out, [job.language])[0]
         start_sequence = self.tokens.start_sequence(language)
-        text_tokens = self.tokens.encode(text, language)
+        tokens = self.tokens.encode(text, language)
         room = MAX_POSITIONS - len(start_sequence) - 2  # <|notimestamps|> and the end of text
-        if len(text_tokens) > room:
+        if len(tokens) > room:
             raise InvalidRequestError(
-                f"input 'text' must have at most {room} tokens; sent: {len(text_tokens)}"
+                f"a text to align or score must have at most {room} tokens; sent: {len(tokens)}"
             )
         [result] = self._model.align(
-            _view(encoder_out), start_sequence, [text_tokens], [2 * job.num_frames]
+            _view(encoder_out), start_sequence, [tokens], [2 * job.num_frames]
         )
-        words = split_words(text_tokens, self.tokens.decode, spaced=self.tokens.is_spaced(language))
-        return time_words(words, result.alignments, result.text_token_probs, job.num_frames)
+        return tokens, result, language
 
 
 def _view(array: FloatArray) -> ctranslate2.StorageView:

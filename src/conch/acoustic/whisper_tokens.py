@@ -30,7 +30,7 @@ class WhisperTokens:
         for token in ("<|startoftranscript|>", "<|notimestamps|>", "<|endoftext|>"):
             if token not in self._ids:
                 raise ConfigError(f"{path} is not Whisper's: it has no {token}")
-        self._end_of_text = self._ids["<|endoftext|>"]
+        self.end_of_text = self._ids["<|endoftext|>"]
         by_id = sorted(self._ids, key=lambda token: self._ids[token])  # most spoken first
         matches = (_LANGUAGE_TOKEN.fullmatch(token) for token in by_id)
         known = tuple(match[1] for match in matches if match)
@@ -61,7 +61,7 @@ class WhisperTokens:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens; special ones are left out."""
-        return str(self._tokenizer.decode([item for item in tokens if item < self._end_of_text]))
+        return str(self._tokenizer.decode([item for item in tokens if item < self.end_of_text]))
 
     def encode(self, text: str, language: str) -> list[int]:
         """Return the tokens of a transcript as Whisper writes it, after a space if it has any."""
