@@ -1,0 +1,83 @@
+"""When an utterance of a stream is over: rules on silence and length, pure and incremental."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from conch.segmentation import FRAME_SAMPLES, HYSTERESIS, LEAST_CLOSE, SAMPLE_RATE
+
+Rule = Literal["silence", "no_speech", "length"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRules:
+    """Any one of them ends an utterance; the rules of sherpa-onnx, on a VAD's word."""
+
+    threshold: float
+    """Speech probability from which on a frame is speech."""
+    silence_ms: float
+    """Silence after speech."""
+    no_speech_ms: float
+    """Silence in which nobody has spoken yet."""
+    length_s: float
+    """Of the whole utterance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What an utterance has had so far, in frames of 32 ms from its start."""
+
+    frames: int = 0
+    """Heard."""
+    first: int | None = None
+    """The first one of speech, None as long as nobody has spoken."""
+    after_last: int = 0
+    """The frame after the last one of speech."""
+
+
+class Endpointer:
+    """Follows one utterance after the other.
+
+    Speech begins at a frame whose probability reaches the threshold and goes on while frames stay
+    above a lower one, as in `Segmenter`.
+    """
+
+    def __init__(self, rules: EndpointRules) -> None:
+        """Stand at the start of the first utterance."""
+        self._rules = rules
+        self._close_at = max(rules.threshold - HYSTERESIS, min(rules.threshold, LEAST_CLOSE))
+        self._in_speech = False
+        self.speech = Speech()
+
+    def push(self, speech_probs: Iterable[float]) -> Rule | None:
+        """Take the next frames' probabilities; return the rule that ends the utterance after them.
+
+        Only what holds at the last frame counts: somebody who has gone on speaking meanwhile has
+        not ended.
+        """
+        frames, first, after_last = self.speech.frames, self.speech.first, self.speech.after_last
+        for prob in speech_probs:
+            frames += 1
+            opens = prob >= self._rules.threshold
+            self._in_speech = opens or (self._in_speech and prob >= self._close_at)
+            if self._in_speech:
+                after_last = frames
+                if first is None:
+                    first = frames - 1
+        self.speech = Speech(frames, first, after_last)
+        quiet_ms = _milliseconds(frames - after_last)
+        if first is None:
+            return "no_speech" if quiet_ms >= self._rules.no_speech_ms else None
+        if quiet_ms >= self._rules.silence_ms:
+            return "silence"
+        if _milliseconds(frames) >= self._rules.length_s * 1000:
+            return "length"
+        return None
+
+    def restart(self) -> None:
+        """Stand at the start of the next utterance, in speech if somebody speaks."""
+        self.speech = Speech()
+
+
+def _milliseconds(frames: int) -> float:
+    return frames * FRAME_SAMPLES * 1000 / SAMPLE_RATE
