@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from conch.options import RecognitionOptions, describe
+from conch.options import RecognitionOptions, default_of, describe
 
 README = Path(__file__).parents[1] / "README.md"
 MARKED = re.compile(r"(<!-- options -->\n).*?(<!-- /options -->)", flags=re.S)
@@ -14,7 +14,7 @@ def table() -> str:
     """Return a row per option."""
     rows = ["| option | default | takes | meaning |\n", "| --- | --- | --- | --- |\n"]
     for item in fields(RecognitionOptions):
-        default = str(item.default).lower() if isinstance(item.default, bool) else item.default
+        default = default_of(item)
         takes = describe(item)
         rows.append(f"| `{item.name}` | {default} | {takes} | {item.metadata['help']} |\n")
     return "".join(rows)

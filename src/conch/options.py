@@ -14,9 +14,26 @@ from typing import Any, Literal, get_args, get_origin
 from conch.errors import OptionError
 
 
-def option(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """Return a dataclass field with its help text and its closed range `[low, high]`."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high})
+def option(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    ctc: Any = None,
+    ctc_only: bool = False,
+) -> Any:
+    """Return a dataclass field with what `parse`, `--help` and README.md tell about it.
+
+    Args:
+        default: without the option; with decoder=ctc it is `ctc`, where that is not None.
+        help: one line.
+        low, high: the closed range of a number.
+        ctc: see default.
+        ctc_only: an error with any other decoder.
+    """
+    metadata = {"help": help, "low": low, "high": high, "ctc": ctc, "ctc_only": ctc_only}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +45,38 @@ class RecognitionOptions:
         "attention", "which decoder writes the text; ctc costs least"
     )
     language: str = option("auto", "language code of the speech (en, de, …), or auto")
-    beam_size: int = option(5, "live hypotheses of the beam search", low=1, high=32)
-    nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=32)
+    beam_size: int = option(
+        5, "live hypotheses of the beam search; at most 32 with attention", low=1, high=128, ctc=16
+    )
+    nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=128)
+    lm_fusion: bool = option(
+        False, "the language model takes part in the search (shallow fusion)", ctc_only=True
+    )
     rescore: bool = option(False, "rescore the n-best with the language model")
     # Both chosen by training/tune_rescoring.py on the dev split of docs/benchmarks.md.
     lm_weight: float = option(
-        0.01, "weight of the language model's score, with rescore", low=0, high=10
+        0.01,
+        "weight of the language model's score, in fusion and rescoring",
+        low=0,
+        high=10,
+        ctc=1.0,
     )
     word_bonus: float = option(
-        0.0, "added to a hypothesis' score for each word, with rescore", low=-20, high=20
+        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=4.5
+    )
+    attention_rescore: bool = option(
+        False, "rescore the n-best with Whisper's decoder", ctc_only=True
+    )
+    attention_weight: float = option(
+        1.0, "weight of the attention decoder's score, with attention_rescore", low=0, high=10
+    )
+    hotwords: str = option(
+        "",
+        "phrases to prefer, parted by commas, each with a weight if you like: Conch:8, Triton",
+        ctc_only=True,
+    )
+    hotword_weight: float = option(
+        5.0, "of a hotword without its own: nats for each time it is found", low=0, high=100
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(True, "find the speech first; without, all of the audio is decoded")
@@ -68,7 +108,25 @@ class RecognitionOptions:
         for name in parameters:
             if name not in known:
                 raise OptionError(_unknown_name(name, list(known)))
-        options = cls(**{name: _checked(known[name], value) for name, value in parameters.items()})
+        sent = {name: _checked(known[name], value) for name, value in parameters.items()}
+        decoder = sent.get("decoder", known["decoder"].default)
+        if decoder == "ctc":
+            own = {name: item.metadata["ctc"] for name, item in known.items()}
+            sent = {name: value for name, value in own.items() if value is not None} | sent
+        options = cls(**sent)
+        for name, item in known.items():
+            if decoder != "ctc" and item.metadata["ctc_only"] and getattr(options, name):
+                raise OptionError(f"option '{name}' goes with decoder ctc; decoder is {decoder}")
+        if options.lm_fusion and options.rescore:
+            raise OptionError(
+                "option 'rescore' is for texts that the language model has not seen yet; "
+                "with lm_fusion it has: send one of them"
+            )
+        if decoder == "attention" and options.beam_size > 32:
+            raise OptionError(
+                f"option 'beam_size' takes at most 32 with decoder attention; "
+                f"sent: {options.beam_size}"
+            )
         if options.nbest > options.beam_size:
             raise OptionError(
                 f"option 'nbest' takes at most beam_size ({options.beam_size}); "
@@ -90,6 +148,13 @@ def describe(item: "Field[Any]") -> str:
     text = names[item.type]  # type: ignore[index]
     low, high = item.metadata["low"], item.metadata["high"]
     return text if low is None else f"{text} from {low:.10g} to {high:.10g}"
+
+
+def default_of(item: "Field[Any]") -> str:
+    """Return the default of an option in words, as `--help` and README.md show it."""
+    default = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
+    own = item.metadata["ctc"]
+    return (default or "none") + ("" if own is None else f"; with ctc {own}")
 
 
 def _unknown_name(name: str, known: list[str]) -> str:

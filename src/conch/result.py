@@ -25,13 +25,16 @@ class Hypothesis:
 
     text: str
     score: float
-    """`am_score`, plus `lm_weight · lm_score + word_bonus · num_words` when rescored."""
+    """`am_score`, plus what hotwords give, plus `attention_weight · attention_score`, plus
+    `lm_weight · lm_score + word_bonus · num_words`, each where the request asks for it."""
     am_score: float
     """Log probability of the tokens given the audio, by the decoder."""
     lm_score: float | None = None
-    """Log probability of the words by the language model; None when not rescored."""
+    """Log probability of the words by the language model; None where it was not asked."""
     num_words: int | None = None
-    """Words as the language model counts them; None when not rescored."""
+    """Words as the language model counts them; None where it was not asked."""
+    attention_score: float | None = None
+    """Log probability of the text by Whisper's decoder; None without attention_rescore."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import Field, fields
 from typing import Any, Literal, get_args, get_origin
 
-from conch.options import RecognitionOptions, describe
+from conch.options import RecognitionOptions, default_of, describe
 
 
 def add_option_flags(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
     if get_origin(item.type) is Literal:
         help = f"{meaning} (default: {item.default})"
         return {"choices": get_args(item.type), "help": _escaped(help)}
-    help = _escaped(f"{meaning} ({describe(item)}; default: {item.default})")
+    help = _escaped(f"{meaning} ({describe(item)}; default: {default_of(item)})")
     metavar = {int: "N", float: "X", str: "TEXT"}
     return {"type": item.type, "metavar": metavar[item.type], "help": help}  # type: ignore[index]
 

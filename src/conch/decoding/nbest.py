@@ -4,8 +4,11 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TypeVar
 
 from conch.result import Hypothesis
+
+Number = TypeVar("Number", int, float)
 
 
 def rescored(
@@ -14,7 +17,7 @@ def rescored(
     lm_weight: float,
     word_bonus: float,
 ) -> list[Hypothesis]:
-    """Return the hypotheses by `am_score + lm_weight · lm_score + word_bonus · num_words`.
+    """Return the hypotheses by `score + lm_weight · lm_score + word_bonus · num_words`.
 
     Args:
         nbest: The hypotheses of one segment.
@@ -25,11 +28,35 @@ def rescored(
     scored = [
         replace(
             hypothesis,
-            score=hypothesis.am_score + lm_weight * lm_score + word_bonus * num_words,
+            score=hypothesis.score + lm_weight * lm_score + word_bonus * num_words,
             lm_score=lm_score,
             num_words=num_words,
         )
         for hypothesis, (lm_score, num_words) in zip(nbest, language_scores, strict=True)
+    ]
+    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
+
+
+def attention_rescored(
+    nbest: Sequence[Hypothesis], attention_scores: Sequence[float], attention_weight: float
+) -> list[Hypothesis]:
+    """Return the hypotheses by `score + attention_weight · attention_score`.
+
+    The second pass of U2 (https://arxiv.org/abs/2012.05481): an attention decoder's opinion of the
+    texts that CTC found.
+
+    Args:
+        nbest: The hypotheses of one segment.
+        attention_scores: Per hypothesis, its log probability by the attention decoder.
+        attention_weight: What a nat of the attention decoder is worth in nats of CTC.
+    """
+    scored = [
+        replace(
+            hypothesis,
+            score=hypothesis.score + attention_weight * attention_score,
+            attention_score=attention_score,
+        )
+        for hypothesis, attention_score in zip(nbest, attention_scores, strict=True)
     ]
     return sorted(scored, key=lambda hypothesis: -hypothesis.score)
 
@@ -72,11 +99,17 @@ class _Joined:
 
     def hypothesis(self) -> Hypothesis:
         parts = self.parts()
-        rescored = bool(parts) and all(part.lm_score is not None for part in parts)
         return Hypothesis(
             text=" ".join(part.text for part in parts if part.text),
             score=self.score,
             am_score=sum(part.am_score for part in parts),
-            lm_score=sum(part.lm_score or 0.0 for part in parts) if rescored else None,
-            num_words=sum(part.num_words or 0 for part in parts) if rescored else None,
+            lm_score=_sum([part.lm_score for part in parts]),
+            num_words=_sum([part.num_words for part in parts]),
+            attention_score=_sum([part.attention_score for part in parts]),
         )
+
+
+def _sum(values: Sequence[Number | None]) -> Number | None:
+    """Return the sum of values, or None where one is unknown or there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from conch.audio import AudioBlocks
 from conch.component import Array
-from conch.decoding.nbest import rescored
+from conch.decoding.nbest import attention_rescored, rescored
 from conch.options import RecognitionOptions
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls, Tensor
@@ -77,12 +77,17 @@ async def recognize_segment(
     if options.decoder == "ctc":
         log_probs = await roles.ctc_encode(calls, speech.waveform)
         nbest, words_of = await roles.ctc_decode(calls, log_probs, options, speech.start)
+        if options.attention_rescore:
+            encoded = await roles.encode(calls, speech.waveform)
+            texts = [hypothesis.text for hypothesis in nbest]
+            scores = await roles.attention_scores(calls, encoded, texts, options.language)
+            nbest = attention_rescored(nbest, scores, options.attention_weight)
     else:
         encoded = await roles.encode(calls, speech.waveform)
         nbest = await roles.decode(calls, encoded, options)
     if options.rescore:
-        scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
-        nbest = rescored(nbest, scores, options.lm_weight, options.word_bonus)
+        lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
+        nbest = rescored(nbest, lm_scores, options.lm_weight, options.word_bonus)
     text = nbest[0].text
     words: tuple[Word, ...] = ()
     if options.word_timestamps and text:

@@ -1,7 +1,7 @@
 """The roles that components play, as typed calls: component_models/README.md in Python."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -91,18 +91,56 @@ async def ctc_encode(calls: Calls, waveform: Array) -> LogProbs:
 async def ctc_decode(
     calls: Calls, segment: LogProbs, options: RecognitionOptions, start: float
 ) -> tuple[list[Hypothesis], dict[str, tuple[Word, ...]]]:
-    """Return the n-best hypotheses and the words of each by its text; `start` as for `align`."""
+    """Return the n-best hypotheses and the words of each by its text; `start` as for `align`.
+
+    With a second pass, all that the beam holds.
+    """
+    has_second_pass = options.rescore or options.attention_rescore
     outputs = await calls(
         "ctc_decoder",
         {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens},
-        ("hypotheses", "scores", "num_words", *_WORD_COLUMNS),
+        ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *_WORD_COLUMNS),
+        {
+            "beam_size": options.beam_size,
+            "nbest": options.beam_size if has_second_pass else options.nbest,
+            "lm_fusion": options.lm_fusion,
+            "lm_weight": str(options.lm_weight),  # BLS parameters cannot be floats
+            "word_bonus": str(options.word_bonus),
+            "hotwords": options.hotwords,
+            "hotword_weight": str(options.hotword_weight),
+            "language": options.language,
+        },
     )
-    nbest = _hypotheses(outputs)
     words = iter(_words(outputs, start))
-    counts = outputs["num_words"].numpy().tolist()
-    return nbest, {
-        item.text: tuple(islice(words, count)) for item, count in zip(nbest, counts, strict=True)
-    }
+    nbest, words_of = [], {}
+    for hypothesis, am_score, lm_score, num_words in zip(
+        _hypotheses(outputs),
+        outputs["am_scores"].numpy().tolist(),
+        outputs["lm_scores"].numpy().tolist(),
+        outputs["num_words"].numpy().tolist(),
+        strict=True,
+    ):
+        fused = {"lm_score": lm_score, "num_words": num_words} if options.lm_fusion else {}
+        nbest.append(replace(hypothesis, am_score=am_score, **fused))
+        words_of[hypothesis.text] = tuple(islice(words, num_words))
+    return nbest, words_of
+
+
+async def attention_scores(
+    calls: Calls, segment: EncodedSegment, texts: list[str], language: str
+) -> list[float]:
+    """Return the log probability of each text by the attention decoder."""
+    outputs = await calls(
+        "attention_decoder",
+        {
+            "encoder_out": segment.encoder_out,
+            "encoder_out_lens": segment.encoder_out_lens,
+            "texts": bytes_array(texts),
+        },
+        ("text_scores",),
+        {"language": language},
+    )
+    return [float(score) for score in outputs["text_scores"].numpy()]
 
 
 async def language_scores(calls: Calls, texts: list[str]) -> list[tuple[float, int]]:
