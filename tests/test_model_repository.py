@@ -117,18 +117,20 @@ def test_what_the_roads_send_and_ask_for_is_in_the_contracts():
     seen = set()
 
     class Watched(PlainComponents):
-        async def call(self, model, inputs, wanted, parameters, timeout_s):
+        async def call(self, model, inputs, wanted, parameters, timeout_s, place=None):
             declared = tensors(configs[model].input)
             for name, value in inputs.items():
                 array = value.numpy() if hasattr(value, "numpy") else value
                 assert declared[name] == kinds[array.dtype], f"{model}: {name}"
             assert set(wanted) <= set(tensors(configs[model].output))
             seen.add(model)
-            return await super().call(model, inputs, wanted, parameters, timeout_s)
+            return await super().call(model, inputs, wanted, parameters, timeout_s, place)
 
     tone = np.full((1, 40 * 16_000), 0.5, np.float32)
     for decoder in ("attention", "ctc"):
         parameters = {"decoder": decoder, "rescore": True, "word_timestamps": True}
         request = SpeechRequest(wav=tone, parameters=parameters)
-        asyncio.run(Recognizer(OrchestratorConfig()).recognize(request, Watched()))
+        asyncio.run(
+            Recognizer(OrchestratorConfig(), PlainComponents()).recognize(request, Watched())
+        )
     assert seen == set(configs) - {"ctc_streaming_encoder"}

@@ -5,7 +5,7 @@ from conch.options import RecognitionOptions
 
 
 def test_no_parameters_give_the_defaults():
-    assert RecognitionOptions.parse({}) == RecognitionOptions()
+    assert RecognitionOptions.parse({}) == RecognitionOptions(mode="offline")
 
 
 def test_numbers_become_the_type_of_their_option():
@@ -19,9 +19,9 @@ def test_numbers_become_the_type_of_their_option():
     [
         ({"nbst": 2}, "unknown option 'nbst'; did you mean 'nbest'?"),
         ({"colour": 2}, "unknown option 'colour'; the options are mode, "),
-        ({"nbest": 0}, "option 'nbest' takes an integer from 1 to 32; sent: 0"),
-        ({"nbest": 2.0}, "option 'nbest' takes an integer from 1 to 32; sent: 2.0"),
-        ({"nbest": True}, "option 'nbest' takes an integer from 1 to 32; sent: True"),
+        ({"nbest": 0}, "option 'nbest' takes an integer from 1 to 128; sent: 0"),
+        ({"nbest": 2.0}, "option 'nbest' takes an integer from 1 to 128; sent: 2.0"),
+        ({"nbest": True}, "option 'nbest' takes an integer from 1 to 128; sent: True"),
         ({"nbest": 6}, "option 'nbest' takes at most beam_size (5); sent: 6"),
         (
             {"max_segment_s": 2, "vad_pad_ms": 1000},
@@ -30,9 +30,23 @@ def test_numbers_become_the_type_of_their_option():
         ({"lm_weight": "0.5"}, "option 'lm_weight' takes a number from 0 to 10; sent: '0.5'"),
         ({"lm_weight": float("nan")}, "option 'lm_weight' takes a number from 0 to 10; sent: nan"),
         ({"rescore": 1}, "option 'rescore' takes a bool (true or false); sent: 1"),
-        ({"mode": "fast"}, "option 'mode' takes one of auto, offline; sent: 'fast'"),
+        (
+            {"mode": "fast"},
+            "option 'mode' takes one of auto, offline, streaming, two_pass; sent: 'fast'",
+        ),
         ({"deadline_ms": -1}, "option 'deadline_ms' takes an integer from 0 to 86400000; sent: -1"),
         ({"language": 7}, "option 'language' takes a string; sent: 7"),
+        ({"beam_size": 33}, "option 'beam_size' takes at most 32 with decoder attention; sent: 33"),
+        ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is attention"),
+        ({"hotwords": "a"}, "option 'hotwords' goes with decoder ctc; decoder is attention"),
+        (
+            {"decoder": "ctc", "lm_fusion": True, "rescore": True},
+            "option 'rescore' is for texts that the language model has not seen yet",
+        ),
+        (
+            {"mode": "streaming"},
+            "option 'mode' of a request without a sequence id cannot be streaming",
+        ),
     ],
 )
 def test_a_wrong_option_is_named_with_what_it_takes_and_what_was_sent(parameters, message):
@@ -51,3 +65,37 @@ def test_a_segment_may_be_shorter_than_the_padding_where_there_is_none():
     with pytest.raises(OptionError, match="'max_segment_s' takes at least four times vad_pad_ms"):
         RecognitionOptions.parse({"max_segment_s": 1})
     assert RecognitionOptions.parse({"max_segment_s": 1, "vad": False}).max_segment_s == 1.0
+
+
+def test_the_ctc_decoder_has_defaults_of_its_own():
+    attention, ctc = RecognitionOptions.parse({}), RecognitionOptions.parse({"decoder": "ctc"})
+    assert ctc.beam_size > attention.beam_size
+    assert ctc.lm_weight > attention.lm_weight
+    assert RecognitionOptions.parse({"decoder": "ctc", "lm_weight": 0.2}).lm_weight == 0.2
+
+
+def test_a_streams_options():
+    assert RecognitionOptions.parse({}, streams=True).mode == "streaming"
+    assert RecognitionOptions.parse({}, streams=True).decoder == "ctc"
+    two_pass = RecognitionOptions.parse({"mode": "two_pass", "hotwords": "conch"}, streams=True)
+    assert two_pass.decoder == "attention"
+    first = two_pass.of_first_pass()
+    assert (first.decoder, first.hotwords) == ("ctc", "conch")
+    assert first.beam_size == RecognitionOptions.parse({"decoder": "ctc"}).beam_size
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
+        (
+            {"decoder": "attention"},
+            "option 'decoder' is ctc with mode streaming; sent: 'attention'",
+        ),
+        ({"attention_rescore": True}, "option 'attention_rescore' goes with mode two_pass"),
+    ],
+)
+def test_what_a_stream_cannot_do(parameters, message):
+    with pytest.raises(OptionError) as error:
+        RecognitionOptions.parse(parameters, streams=True)
+    assert str(error.value).startswith(message)

@@ -23,7 +23,7 @@ def whole_and_parts(waveform: np.ndarray, **parameters) -> tuple[Transcript, lis
     request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
 
     async def both() -> tuple[Transcript, list[Transcript]]:
-        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1))
+        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
         (whole,) = await recognizer.recognize(request, PlainComponents())
         stream = recognizer.stream(request, PlainComponents())
         return whole, [part async for part in stream]

@@ -8,7 +8,7 @@ what it takes and what was sent.
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
 from conch.errors import OptionError
@@ -40,7 +40,9 @@ def option(
 class RecognitionOptions:
     """What one request asks for; the defaults are what a request without options gets."""
 
-    mode: Literal["auto", "offline"] = option("auto", "the road; auto is offline for a request")
+    mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
+        "auto", "the road; auto is streaming for a stream's chunks, else offline"
+    )
     decoder: Literal["attention", "ctc"] = option(
         "attention", "which decoder writes the text; ctc costs least"
     )
@@ -92,13 +94,24 @@ class RecognitionOptions:
         low=1,
         high=30,
     )
+    partials: bool = option(True, "of a stream: what is said before it is final")
+    endpointing: bool = option(True, "of a stream: end utterances by the three rules below")
+    endpoint_silence_ms: int = option(
+        1000, "rule silence: so much of it after speech", low=100, high=10_000
+    )
+    endpoint_no_speech_ms: int = option(
+        5000, "rule no_speech: so much silence before anybody speaks", low=500, high=60_000
+    )
+    max_utterance_s: float = option(
+        20.0, "rule length: the longest utterance of a stream", low=2, high=28
+    )
     deadline_ms: int = option(
-        0, "time budget of the whole request; 0 is none", low=0, high=86_400_000
+        0, "time budget of the request, of a stream's each chunk; 0 is none", low=0, high=86_400_000
     )
 
     @classmethod
-    def parse(cls, parameters: Mapping[str, Any]) -> "RecognitionOptions":
-        """Build options from request parameters.
+    def parse(cls, parameters: Mapping[str, Any], *, streams: bool = False) -> "RecognitionOptions":
+        """Build options from request parameters, of a stream's START or of a recording.
 
         Raises:
             OptionError: an unknown name, a wrong type, a value out of range, or two options
@@ -109,15 +122,25 @@ class RecognitionOptions:
             if name not in known:
                 raise OptionError(_unknown_name(name, list(known)))
         sent = {name: _checked(known[name], value) for name, value in parameters.items()}
-        decoder = sent.get("decoder", known["decoder"].default)
+        mode = sent.get("mode", "auto")
+        if mode == "auto":
+            mode = sent["mode"] = "streaming" if streams else "offline"
+        if streams != (mode in ("streaming", "two_pass")):
+            what = "a stream's chunks" if streams else "a request without a sequence id"
+            raise OptionError(f"option 'mode' of {what} cannot be {mode}")
+        decoder = sent.setdefault("decoder", "ctc" if mode == "streaming" else "attention")
+        if mode == "streaming" and decoder != "ctc":
+            raise OptionError(f"option 'decoder' is ctc with mode streaming; sent: {decoder!r}")
         if decoder == "ctc":
-            own = {name: item.metadata["ctc"] for name, item in known.items()}
-            sent = {name: value for name, value in own.items() if value is not None} | sent
+            sent = _ctc_defaults() | sent
         options = cls(**sent)
         for name, item in known.items():
-            if decoder != "ctc" and item.metadata["ctc_only"] and getattr(options, name):
+            searches = decoder == "ctc" or (mode == "two_pass" and name != "attention_rescore")
+            if item.metadata["ctc_only"] and getattr(options, name) and not searches:
                 raise OptionError(f"option '{name}' goes with decoder ctc; decoder is {decoder}")
-        if options.lm_fusion and options.rescore:
+        if options.attention_rescore and mode == "streaming":
+            raise OptionError("option 'attention_rescore' goes with mode two_pass, not streaming")
+        if options.lm_fusion and options.rescore and decoder == "ctc":
             raise OptionError(
                 "option 'rescore' is for texts that the language model has not seen yet; "
                 "with lm_fusion it has: send one of them"
@@ -138,6 +161,17 @@ class RecognitionOptions:
                 f"({options.vad_pad_ms} ms); sent: {options.max_segment_s:g}"
             )
         return options
+
+    def of_first_pass(self) -> "RecognitionOptions":
+        """Return what a stream's search goes by: the options themselves, or CTC's defaults."""
+        if self.decoder == "ctc":
+            return self
+        return replace(self, **_ctc_defaults(), decoder="ctc", rescore=False, nbest=1)
+
+
+def _ctc_defaults() -> dict[str, Any]:
+    own = {item.name: item.metadata["ctc"] for item in fields(RecognitionOptions)}
+    return {name: value for name, value in own.items() if value is not None}
 
 
 def describe(item: "Field[Any]") -> str:

@@ -47,6 +47,14 @@ class Segment:
     """Seconds on the audio's clock."""
     nbest: tuple[Hypothesis, ...]
     words: tuple[Word, ...] = ()
+    index: int = 0
+    """Of a stream's utterance: which it is."""
+    endpoint: str = ""
+    """Of a stream's utterance: why it ended: silence, length, or end of the stream."""
+    passes: int = 1
+    """Of a stream's utterance: 2 where the text is the second pass'."""
+    error: str = ""
+    """Of a stream's utterance: why there is no second pass."""
 
     @property
     def text(self) -> str:
@@ -77,6 +85,9 @@ class Transcript:
     stages: Mapping[str, Stage]
     """By component, plus `total` for the time from request to answer."""
     is_final: bool = True
+    """Of a stream: whether it has ended, and nothing changes any more."""
+    stable: str = ""
+    """Of a stream: the beginning of the text that will not change any more."""
 
     @property
     def text(self) -> str:
@@ -101,6 +112,7 @@ class Transcript:
             road=tuple(data["road"]),
             stages={name: _known(Stage, item) for name, item in data["stages"].items()},
             is_final=data["is_final"],
+            stable=data.get("stable", ""),
         )
 
 
@@ -110,6 +122,7 @@ def _segment(data: Mapping[str, Any]) -> Segment:
         end=data["end"],
         nbest=tuple(_known(Hypothesis, item) for item in data["nbest"]),
         words=tuple(_known(Word, item) for item in data["words"]),
+        **{name: data[name] for name in ("index", "endpoint", "passes", "error") if name in data},
     )
 
 

@@ -25,7 +25,7 @@ from conch.errors import (
     TranscriptionError,
 )
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest, Tensor
-from conch.orchestrator.calls import Parameter
+from conch.orchestrator.calls import Parameter, StreamPlace
 from conch.parameters import read_parameters
 from conch.result import Transcript
 
@@ -90,14 +90,21 @@ def _rows(request: Any) -> list[Row]:
     inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     parameters = json.loads(request.parameters() or "{}")
     size = next(iter(inputs.values())).shape[0]
-    flags = request.flags()
-    starts = bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
-    ends = bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
+    starts, ends = _flags(request)
     stream_id = request.correlation_id()
     return [
         Row({name: array[i] for name, array in inputs.items()}, parameters, stream_id, starts, ends)
         for i in range(size)
     ]
+
+
+def _flags(request: Any) -> tuple[bool, bool]:
+    """Return whether a request starts its sequence, and whether it ends it."""
+    flags = request.flags()
+    return (
+        bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START),
+        bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END),
+    )
 
 
 def _answers(rows: list[Row], component: Component) -> Sequence[Outputs | Exception]:
@@ -139,7 +146,7 @@ class EntryPoint:
 
     def __init__(self, config: OrchestratorConfig) -> None:
         """Start the event loop, and the threads in which component calls wait."""
-        self._recognizer = Recognizer(config)
+        self._recognizer = Recognizer(config, TritonComponents(None, None))
         self._pool = ThreadPoolExecutor(config.max_calls_in_flight, thread_name_prefix="bls-call")
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._pool)
@@ -193,17 +200,16 @@ def _log_failure(answer: "Future[None]") -> None:
 
 def _speech_request(request: Any) -> SpeechRequest:
     inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
-    flags = request.flags() & (
-        pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
-        | pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
-    )
+    starts, ends = _flags(request)
     return SpeechRequest(
         wav=inputs.get("WAV"),
         wav_lens=inputs.get("WAV_LENS"),
         sample_rate=inputs.get("SAMPLE_RATE"),
         audio=inputs.get("AUDIO"),
         parameters=json.loads(request.parameters() or "{}"),
-        in_sequence=bool(flags or request.correlation_id()),
+        stream_id=request.correlation_id(),
+        starts=starts,
+        ends=ends,
     )
 
 
@@ -227,9 +233,9 @@ def _speech_response(transcripts: Sequence[Transcript], wanted: Sequence[str]) -
 
 
 class TritonComponents:
-    """The component models of this server, called in process on behalf of one request."""
+    """The component models of this server, called in process on behalf of one request, or none."""
 
-    def __init__(self, request: Any, sender: Any) -> None:
+    def __init__(self, request: Any | None, sender: Any | None) -> None:
         self._request = request
         self._sender = sender
         self._is_open = True
@@ -251,11 +257,12 @@ class TritonComponents:
         wanted: Sequence[str],
         parameters: Mapping[str, Parameter],
         timeout_s: float | None,
+        place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
         """See `conch.orchestrator.Components.call`; the wait is done by a thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
-            None, self._call, model, inputs, wanted, parameters, timeout_s
+            None, self._call, model, inputs, wanted, parameters, timeout_s, place
         )
 
     def _call(
@@ -265,9 +272,10 @@ class TritonComponents:
         wanted: Sequence[str],
         parameters: Mapping[str, Parameter],
         timeout_s: float | None,
+        place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
         with self._lock:
-            if not self._is_open or self._sender.is_cancelled():
+            if not self._is_open or (self._sender and self._sender.is_cancelled()):
                 raise RequestCancelledError(f"the client cancelled before {model} was called")
         request = pb_utils.InferenceRequest(
             model_name=model,
@@ -275,7 +283,8 @@ class TritonComponents:
             requested_output_names=list(wanted),
             parameters=dict(parameters),
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
-            trace=self._request.trace(),
+            **({"trace": self._request.trace()} if self._request else {}),
+            **(_sequence(place) if place else {}),
         )
         response = request.exec()
         if response.has_error():
@@ -284,6 +293,12 @@ class TritonComponents:
             is_option = message.startswith("option '")
             raise OptionError(message) if is_option else ComponentError(f"{model}: {message}")
         return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
+
+
+def _sequence(place: StreamPlace) -> dict[str, Any]:
+    start = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START if place.starts else 0
+    end = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END if place.ends else 0
+    return {"correlation_id": place.stream_id, "flags": start | end}
 
 
 class TritonTensor:

@@ -25,7 +25,7 @@ def speech(*levels: float, seconds: float = 1.0, pause: float = 3.0) -> np.ndarr
 
 
 def recognize(components, request, **limits):
-    recognizer = Recognizer(OrchestratorConfig(**limits))
+    recognizer = Recognizer(OrchestratorConfig(**limits), components)
     return asyncio.run(recognizer.recognize(request, components))
 
 
@@ -162,7 +162,7 @@ def test_one_failing_segment_fails_the_request_and_stops_the_others():
 
 def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
     components = PlainComponents()
-    recognizer = Recognizer(OrchestratorConfig(max_requests_in_flight=2))
+    recognizer = Recognizer(OrchestratorConfig(max_requests_in_flight=2), PlainComponents())
 
     async def three_at_once():
         requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
@@ -203,7 +203,7 @@ def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
         ),
         (one(speech(0.1), colour="red"), OptionError, "unknown option 'colour'"),
         (
-            SpeechRequest(wav=speech(0.1)[np.newaxis], in_sequence=True),
+            SpeechRequest(wav=speech(0.1)[np.newaxis], starts=True),
             InvalidRequestError,
             "the request carries a sequence id",
         ),
@@ -235,7 +235,7 @@ def test_a_stream_yields_each_segment_before_the_next_is_known():
     components.before = hold_the_second
 
     async def texts() -> list[str]:
-        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1))
+        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
         found = []
         async for transcript in recognizer.stream(one(speech(0.1, 0.2)), components):
             found.append(transcript.text)
@@ -254,7 +254,7 @@ def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
     components.before = hang
 
     async def texts() -> list[str]:
-        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1))
+        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
         found = []
         with pytest.raises(DeadlineError):
             request = one(speech(0.1, 0.2), deadline_ms=300)
@@ -276,7 +276,7 @@ def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
     components.before = hold_the_silence
 
     async def texts() -> list[str]:
-        recognizer = Recognizer(OrchestratorConfig())
+        recognizer = Recognizer(OrchestratorConfig(), PlainComponents())
         found = []
         async for transcript in recognizer.stream(
             one(speech(0.1, pause=100)[97 * RATE :]), components

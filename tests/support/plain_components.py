@@ -8,6 +8,7 @@ import numpy as np
 
 from conch.component import bytes_array
 from conch.errors import ComponentError
+from conch.orchestrator.calls import StreamPlace
 from conch.segmentation import FRAME_SAMPLES
 
 
@@ -30,6 +31,9 @@ class PlainComponents:
         self.most_in_flight = 0
         self.before: Callable[[str], Any] = lambda model: asyncio.sleep(0)
         self.failing: str | None = None
+        self.open: dict[str, dict[str, list[Any]]] = {}
+        """What each sequence-batched component keeps of each open stream."""
+        self.ended: list[tuple[str, str]] = []
 
     async def call(
         self,
@@ -38,6 +42,7 @@ class PlainComponents:
         wanted: Sequence[str],
         parameters: Mapping[str, Any],
         timeout_s: float | None,
+        place: StreamPlace | None = None,
     ) -> Mapping[str, HostTensor]:
         self.calls.append(model)
         self.parameters.append(parameters)
@@ -54,7 +59,10 @@ class PlainComponents:
             name: value.numpy() if isinstance(value, HostTensor) else value
             for name, value in inputs.items()
         }
-        outputs = getattr(self, model)(arrays, parameters)
+        if place is None:
+            outputs = getattr(self, model)(arrays, parameters)
+        else:
+            outputs = self._in_stream(model, arrays, parameters, place)
         return {name: HostTensor(outputs[name]) for name in wanted}
 
     def vad(self, inputs: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
@@ -72,6 +80,8 @@ class PlainComponents:
         }
 
     def attention_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        if "texts" in inputs:
+            return {"text_scores": np.arange(len(inputs["texts"]), dtype=np.float32)}
         if "text" in inputs:
             words = inputs["text"][0].split()
             times = np.arange(len(words), dtype=np.float32)
@@ -102,6 +112,48 @@ class PlainComponents:
             "scores": np.array([-1], np.float32),
             "num_words": np.array([2], np.int32),
             **self.attention_decoder({"text": bytes_array([text])}, parameters),
+            "am_scores": np.array([-1], np.float32),
+            "lm_scores": np.zeros(1, np.float32),
+        }
+
+    def _in_stream(self, model: str, inputs: Any, parameters: Any, place: StreamPlace) -> Any:
+        streams = self.open.setdefault(model, {})
+        if place.starts:
+            streams[place.stream_id] = []
+        if place.stream_id not in streams:
+            raise ComponentError(f"{model}: must specify the START flag")
+        outputs = getattr(self, model)(inputs, parameters, streams[place.stream_id])
+        if place.ends:
+            del streams[place.stream_id]
+            self.ended.append((model, place.stream_id))
+        return outputs
+
+    def ctc_streaming_encoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        """One frame a step: its loudest sample."""
+        frames = [[np.max(np.abs(inputs["waveform"]))]] if len(inputs["waveform"]) else []
+        return {
+            "log_probs": np.array(frames, np.float32).reshape(-1, 1),
+            "log_probs_lens": np.array([len(frames)], np.int32),
+        }
+
+    def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        """A word for each step that is not silent; all but the last are stable."""
+        kept += [f"{level:.2f}" for level in inputs["log_probs"].ravel().tolist() if level]
+        words = list(kept)
+        if parameters.get("is_over"):
+            kept.clear()
+        times = np.arange(len(words), dtype=np.float32)
+        return {
+            "hypotheses": bytes_array([" ".join(words)]),
+            "scores": np.array([-len(words)], np.float32),
+            "am_scores": np.array([-len(words)], np.float32),
+            "lm_scores": np.zeros(1, np.float32),
+            "num_words": np.array([len(words)], np.int32),
+            "words": bytes_array(words),
+            "word_starts": times,
+            "word_ends": times + 1,
+            "word_confidences": np.full(len(words), 0.5, np.float32),
+            "stable": bytes_array([" ".join(words[:-1])]),
         }
 
     def rescorer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:

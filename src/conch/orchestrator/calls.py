@@ -1,7 +1,10 @@
 """The calls of one request to the components: within its deadline, counted and timed."""
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from conch.component import Array
@@ -9,6 +12,15 @@ from conch.errors import ComponentError, DeadlineError
 from conch.result import Stage
 
 Parameter = bool | int | str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """Which stream of a sequence-batched component a call belongs to, and where it stands in it."""
+
+    stream_id: str
+    starts: bool
+    ends: bool
 
 
 def deadline_error(deadline_ms: int, moment: str) -> DeadlineError:
@@ -34,6 +46,7 @@ class Components(Protocol):
         wanted: Sequence[str],
         parameters: Mapping[str, Parameter],
         timeout_s: float | None,
+        place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
         """Send one row to a component and return the wanted outputs.
 
@@ -64,6 +77,7 @@ class Calls:
         inputs: Mapping[str, Array | Tensor],
         wanted: Sequence[str],
         parameters: Mapping[str, Parameter] | None = None,
+        place: StreamPlace | None = None,
     ) -> Mapping[str, Tensor]:
         """Call a component; see `Components.call`.
 
@@ -73,7 +87,9 @@ class Calls:
         remaining_s = self.remaining_s(f"before {model} was called")
         started = time.perf_counter()
         try:
-            return await self._components.call(model, inputs, wanted, parameters or {}, remaining_s)
+            return await self._components.call(
+                model, inputs, wanted, parameters or {}, remaining_s, place
+            )
         except ComponentError:
             # A queue that drops a call whose time is up may be ahead of the request's own clock.
             self.remaining_s(f"while {model} was called")
@@ -111,3 +127,18 @@ class Calls:
     def _count(self, model: str, seconds: float) -> None:
         stage = self._stages.get(model, Stage(0, 0.0))
         self._stages[model] = Stage(stage.calls + 1, round(stage.ms + seconds * 1000, 3))
+
+
+@asynccontextmanager
+async def within_deadline(deadline_ms: int, calls: Calls) -> AsyncIterator[None]:
+    """End what runs inside once the request's time is up; a `deadline_ms` of 0 is no deadline.
+
+    Raises:
+        DeadlineError: it was.
+    """
+    try:
+        async with asyncio.timeout(deadline_ms / 1000 or None):
+            yield
+    except TimeoutError:
+        latest = next(reversed(calls.road), "the first call")
+        raise deadline_error(deadline_ms, f"in {latest}") from None

@@ -12,7 +12,7 @@ from conch.audio import AudioBlocks
 from conch.component import Array
 from conch.decoding.nbest import attention_rescored, rescored
 from conch.options import RecognitionOptions
-from conch.orchestrator import roles
+from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls, Tensor
 from conch.result import Segment, Word
 from conch.segmentation import SAMPLE_RATE, Segmenter, SegmentRules, Span, loudness
@@ -75,8 +75,9 @@ async def recognize_segment(
 ) -> Segment:
     """Encode, decode and, where the request asks for it, rescore and align one segment."""
     if options.decoder == "ctc":
-        log_probs = await roles.ctc_encode(calls, speech.waveform)
-        nbest, words_of = await roles.ctc_decode(calls, log_probs, options, speech.start)
+        log_probs = await ctc_roles.encode(calls, speech.waveform)
+        found = await ctc_roles.decode(calls, log_probs, options, speech.start)
+        nbest = found.nbest
         if options.attention_rescore:
             encoded = await roles.encode(calls, speech.waveform)
             texts = [hypothesis.text for hypothesis in nbest]
@@ -92,7 +93,7 @@ async def recognize_segment(
     words: tuple[Word, ...] = ()
     if options.word_timestamps and text:
         if options.decoder == "ctc":
-            words = words_of[text]
+            words = found.words[text]
         else:
             words = await roles.align(calls, encoded, text, options.language, speech.start)
     return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)

@@ -1,15 +1,16 @@
 """From a request to its transcripts: limits, options, and a road for every row."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 
 from conch.audio import AudioBlocks
 from conch.errors import InvalidRequestError, OverloadedError
 from conch.options import RecognitionOptions
-from conch.orchestrator.calls import Calls, Components, deadline_error
+from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.offline import recognize
+from conch.orchestrator.open_streams import OpenStreams
 from conch.orchestrator.request import SpeechRequest, naming_row
 from conch.parts import transcript_of
 from conch.result import Segment, Transcript
@@ -19,17 +20,26 @@ from conch.segmentation import SAMPLE_RATE
 class Recognizer:
     """Answers requests, any number at once, on one event loop."""
 
-    def __init__(self, config: OrchestratorConfig) -> None:
+    def __init__(self, config: OrchestratorConfig, detached: Components) -> None:
+        """Prepare to answer.
+
+        Args:
+            config: limits.
+            detached: the components, for calls of a stream that belong to none of its requests.
+        """
         self._config = config
         self._in_flight = 0
+        self.open_streams = OpenStreams(config, detached)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
-        """Return one transcript per row, all rows on their roads at once.
+        """Return one transcript per row, all rows on their roads at once; of a stream's chunk one.
 
         Raises:
             TranscriptionError: the request, or a component it needs, failed; see `conch.errors`.
         """
         with self._admitted():
+            if request.stream_id:
+                return [await self.open_streams.hear(request, components)]
             options = _options(request)
             calls = [Calls(components, options.deadline_ms) for _ in range(request.num_rows)]
             rows = request.rows(self._config.max_audio_s)
@@ -40,7 +50,7 @@ class Recognizer:
                         found = [item async for item in segments]
                 return _transcript(found, rows[row], calls[row], options)
 
-            async with _within_deadline(options.deadline_ms, calls[0]):
+            async with within_deadline(options.deadline_ms, calls[0]):
                 return await _all_of([transcribe(row) for row in range(len(rows))])
 
     async def stream(
@@ -59,7 +69,7 @@ class Recognizer:
             calls = Calls(components, options.deadline_ms)
             (blocks,) = request.rows(self._config.max_audio_s)
             async with (
-                _within_deadline(options.deadline_ms, calls),
+                within_deadline(options.deadline_ms, calls),
                 aclosing(self._segments(blocks, calls, options)) as segments,
             ):
                 async for segment in segments:
@@ -87,21 +97,12 @@ class Recognizer:
 
 
 def _options(request: SpeechRequest) -> RecognitionOptions:
-    if request.in_sequence:
+    if request.stream_id or request.starts or request.ends:
         raise InvalidRequestError(
-            "the request carries a sequence id or flag; send whole recordings without"
+            "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
+            "a recording has neither id nor flags"
         )
     return RecognitionOptions.parse(request.parameters)
-
-
-@asynccontextmanager
-async def _within_deadline(deadline_ms: int, calls: Calls) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(deadline_ms / 1000 or None):
-            yield
-    except TimeoutError:
-        latest = next(reversed(calls.road), "the first call")
-        raise deadline_error(deadline_ms, f"in {latest}") from None
 
 
 async def _all_of(roads: Sequence[Coroutine[None, None, Transcript]]) -> list[Transcript]:

@@ -25,8 +25,12 @@ class SpeechRequest:
     """BYTES [rows, 1]: an encoded audio file per row, in place of `wav`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Options, still unchecked."""
-    in_sequence: bool = False
-    """Whether the request belongs to a sequence of chunks."""
+    stream_id: int | str = 0
+    """The stream that it is a chunk of; 0 or "" is none."""
+    starts: bool = False
+    """Whether it is the stream's first chunk."""
+    ends: bool = False
+    """Whether it is the last."""
 
     def rows(self, max_audio_s: float) -> list[AudioBlocks]:
         """Return each row's audio as blocks of 16 kHz mono (see `waveform_blocks`).
@@ -44,6 +48,26 @@ class SpeechRequest:
             with naming_row(row, self.num_rows):
                 blocks.append(self._row(row, max_audio_s))
         return blocks
+
+    def chunk(self) -> Array:
+        """Return the samples of a stream's chunk, FP32 [samples], possibly none.
+
+        Raises:
+            AudioError: more than one row, or no WAV.
+        """
+        if self.wav is None or self.audio is not None:
+            raise AudioError("a chunk of a stream is sent as WAV (samples), not as AUDIO")
+        if len(self.wav) != 1:
+            raise AudioError(f"a chunk of a stream has one row; sent: {len(self.wav)}")
+        waveform: Array = self.wav[0]
+        if self.wav_lens is not None and int(self.wav_lens[0].item()) == 0:
+            return waveform[:0]
+        return self._valid(waveform, 0)
+
+    @property
+    def sample_rate_sent(self) -> int | None:
+        """Hz, or None where the request does not say."""
+        return None if self.sample_rate is None else int(self.sample_rate[0].item())
 
     @property
     def num_rows(self) -> int:

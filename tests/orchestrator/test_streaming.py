@@ -1,0 +1,284 @@
+"""The streaming and two-pass roads on plain functions: order, endpoints, ends, limits."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_components import PlainComponents
+
+from conch.errors import AudioError, ComponentError, OptionError, OverloadedError, SessionError
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+
+STEP = 10_240
+"""Samples of 640 ms."""
+
+
+def audio(text: str) -> np.ndarray:
+    """A step for each letter: a digit is speech of that level, `.` is silence."""
+    levels = [0.0 if item == "." else int(item) / 10 for item in text]
+    return np.repeat(np.array(levels, np.float32), STEP)
+
+
+class Client:
+    """Sends chunks of one stream."""
+
+    def __init__(self, recognizer, components, stream_id=1, **parameters) -> None:
+        self.recognizer, self.components = recognizer, components
+        self.stream_id, self.parameters = stream_id, parameters
+        self.is_new = True
+
+    async def send(self, waveform: np.ndarray, *, ends=False, **changes):
+        request = SpeechRequest(
+            wav=waveform[np.newaxis],
+            parameters=self.parameters,
+            stream_id=self.stream_id,
+            starts=self.is_new,
+            ends=ends,
+        )
+        self.is_new = False
+        (transcript,) = await self.recognizer.recognize(
+            replace(request, **changes), self.components
+        )
+        return transcript
+
+
+def run(road, **limits):
+    """Run `road(recognizer, components)` and return both what it gives and the components."""
+    components = PlainComponents()
+
+    async def main():
+        recognizer = Recognizer(OrchestratorConfig(**limits), components)
+        found = await asyncio.wait_for(road(recognizer, components), 20)
+        for _ in range(200):
+            if not len(recognizer.open_streams) and not any(components.open.values()):
+                break
+            await asyncio.sleep(0.01)
+        return found
+
+    return asyncio.run(main()), components
+
+
+def test_every_chunk_is_answered_with_the_text_so_far():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        answers = [await client.send(audio(item)) for item in "12"]
+        return [*answers, await client.send(audio("3"), ends=True)]
+
+    answers, components = run(road)
+    assert [item.text for item in answers] == ["0.10", "0.10 0.20", "0.10 0.20 0.30"]
+    assert [item.stable for item in answers] == ["", "0.10", "0.10 0.20 0.30"]
+    assert [item.is_final for item in answers] == [False, False, True]
+    (segment,) = answers[-1].segments
+    assert (segment.start, segment.end, segment.endpoint) == (0, 1.92, "end")
+    assert sorted(components.calls) == sorted(
+        ["vad", "ctc_streaming_encoder", "ctc_streaming_decoder"] * 3
+    )
+    assert not any(components.open.values())
+
+
+@pytest.mark.parametrize("samples", [1_000, 10_240, 25_000, 10**6])
+def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
+    wave = audio("12..3....45.")[:-3_000]
+
+    async def road(recognizer, components):
+        client = Client(recognizer, components, word_timestamps=True)
+        for start in range(0, len(wave), samples):
+            ends = start + samples >= len(wave)
+            answer = await client.send(wave[start : start + samples], ends=ends)
+        return answer
+
+    found, components = run(road)
+    assert found.text == "0.10 0.20 0.30 0.40 0.50"
+    assert [segment.text for segment in found.segments] == ["0.10 0.20", "0.30", "0.40 0.50"]
+    assert [segment.endpoint for segment in found.segments] == ["silence", "silence", "end"]
+    assert [segment.index for segment in found.segments] == [0, 1, 2]
+    assert [word.start for word in found.words] == [0, 1, 2.56, 4.48, 5.48]
+    assert len(components.calls) == 3 * 12
+
+
+def test_an_utterance_is_told_as_final_once_and_the_stream_goes_on():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        answers = [await client.send(audio(item)) for item in "1..2"]
+        return [*answers, await client.send(audio("."), ends=True)]
+
+    answers, _ = run(road)
+    assert [len(item.segments) for item in answers] == [0, 0, 1, 0, 2]
+    assert [item.stable for item in answers] == ["", "", "0.10", "0.10", "0.10 0.20"]
+
+
+def test_two_passes():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        held = asyncio.Event()
+
+        async def hold(model):
+            if model == "attention_decoder":
+                await held.wait()
+
+        components.before = hold
+        answers = [await client.send(audio(item)) for item in "1..2"]
+        held.set()
+        while not (later := await client.send(audio("2"))).segments:
+            await asyncio.sleep(0)
+        return [*answers, later, await client.send(audio("."), ends=True)]
+
+    answers, components = run(road)
+    assert [item.text for item in answers[:4]] == ["0.10", "0.10", "0.10", "0.10 0.20"]
+    assert answers[2].stable == answers[3].stable == ""  # the second pass may change it
+    assert answers[2].segments[0].passes == 1
+    assert answers[4].segments[0].passes == 2
+    assert answers[4].text.startswith("spoken 0.10 0 0.20")
+    assert answers[5].text == "spoken 0.10 0 spoken 0.20 0"
+    assert [segment.passes for segment in answers[5].segments] == [2, 2]
+    assert components.calls.count("attention_encoder") == 2
+
+
+def test_a_second_pass_that_fails_leaves_the_first_ones_text():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        components.failing = "attention_encoder"
+        return await client.send(audio("1.."), ends=True)
+
+    answer, _ = run(road)
+    assert answer.text == "0.10"
+    (segment,) = answer.segments
+    assert segment.error == "no second pass: attention_encoder: out of order"
+
+
+def test_partials_may_be_left_out():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, partials=False)
+        answers = [await client.send(audio(item)) for item in "1..2"]
+        return [*answers, await client.send(audio("."), ends=True)]
+
+    answers, _ = run(road)
+    assert [item.text for item in answers] == ["", "", "0.10", "0.10", "0.10 0.20"]
+
+
+def test_chunks_sent_without_waiting_are_heard_in_order():
+    async def road(recognizer, components):
+        async def dawdle(model):
+            await asyncio.sleep(0.002 * (components.in_flight % 3))
+
+        components.before = dawdle
+        client = Client(recognizer, components)
+        sent = [client.send(audio(item), ends=item == "9") for item in "123456789"]
+        return await asyncio.gather(*sent)
+
+    answers, _ = run(road)
+    assert answers[-1].text == " ".join(f"0.{digit}0" for digit in range(1, 10))
+    assert [len(item.text.split()) for item in answers] == list(range(1, 10))
+
+
+def ended_once(components) -> bool:
+    """Every stream that a component was told of has ended, none of them twice."""
+    return not any(components.open.values()) and len(set(components.ended)) == len(components.ended)
+
+
+@pytest.mark.parametrize("failing", ["vad", "ctc_streaming_encoder", "ctc_streaming_decoder"])
+def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
+    failed = []
+
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+
+        async def fail_once(model):
+            if model == failing and model not in failed:
+                failed.append(model)
+                raise ComponentError(f"{model}: out of order")
+
+        components.before = fail_once
+        with pytest.raises(ComponentError, match="out of order"):
+            await client.send(audio("2"))
+        with pytest.raises(SessionError, match="session 1 is expired or unknown; send START"):
+            await client.send(audio("3"))
+        return len(recognizer.open_streams)
+
+    found, components = run(road)
+    assert found == 0
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+def test_a_stream_without_chunks_expires():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        while len(recognizer.open_streams):
+            await asyncio.sleep(0.01)
+        with pytest.raises(SessionError):
+            await client.send(audio("2"))
+
+    _, components = run(road, stream_ttl_s=0.2)
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+def test_a_second_start_begins_anew_and_the_first_ones_session_is_over():
+    async def road(recognizer, components):
+        first = Client(recognizer, components, session="mine")
+        await first.send(audio("1"))
+        second = Client(recognizer, components, session="yours")
+        answer = await second.send(audio("2"))
+        with pytest.raises(SessionError):
+            await first.send(audio("3"))
+        return answer, await second.send(audio("4"), ends=True)
+
+    (answer, last), components = run(road)
+    assert (answer.text, last.text) == ("0.20", "0.20 0.40")
+    assert ended_once(components)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"wav": np.full((1, 100), np.nan, np.float32)}, AudioError, "NaN"),
+        ({"wav": np.zeros((2, 100), np.float32)}, AudioError, "one row; sent: 2"),
+        ({"wav": None, "audio": np.array([[b"x"]], object)}, AudioError, "as WAV"),
+        ({"wav": np.zeros((1, 40_000), np.float32)}, AudioError, "at most 2 s"),
+        ({"sample_rate": np.array([[8000]], np.int32)}, AudioError, "with START only: it is 16000"),
+        ({"parameters": {"beam_size": 3}}, OptionError, "'beam_size' can be chosen with START"),
+    ],
+)
+def test_a_bad_chunk_fails_alone_and_the_stream_goes_on(changes, error, message):
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        with pytest.raises(error, match=message):
+            await client.send(audio("2"), **changes)
+        return await client.send(audio("3"), ends=True)
+
+    answer, components = run(road, max_chunk_s=2)
+    assert answer.text == "0.10 0.30"
+    assert ended_once(components)
+
+
+def test_limits():
+    async def road(recognizer, components):
+        one, two, three = (Client(recognizer, components, stream_id=item) for item in (1, 2, "x"))
+        await one.send(audio("1"))
+        await two.send(audio("1"))
+        with pytest.raises(OverloadedError, match="max_streams"):
+            await three.send(audio("1"))
+        await one.send(audio("2"))
+        with pytest.raises(AudioError, match="max_stream_s"):
+            await one.send(audio("3"))
+        for client in (one, two):
+            await client.send(audio(""), ends=True)
+
+    _, components = run(road, max_streams=2, max_stream_s=1.5)
+    assert ended_once(components)
+
+
+def test_an_empty_stream_and_one_of_a_single_short_chunk():
+    async def road(recognizer, components):
+        empty = await Client(recognizer, components).send(audio(""), ends=True)
+        return empty, await Client(recognizer, components).send(audio("4")[:100], ends=True)
+
+    (empty, short), components = run(road)
+    assert (empty.text, short.text) == ("", "0.40")
+    assert empty.is_final
+    assert ended_once(components)
