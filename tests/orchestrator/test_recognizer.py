@@ -205,7 +205,7 @@ def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
         (
             SpeechRequest(wav=speech(0.1)[np.newaxis], starts=True),
             InvalidRequestError,
-            "the request carries a sequence id",
+            "a chunk of a stream goes to the model speech, with a sequence id",
         ),
     ],
 )
