@@ -9,7 +9,6 @@ Texts are told apart as words: a space at the beginning or after a space adds no
 with such spaces belong to the prefix without them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -104,16 +103,41 @@ class Fusion(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Step:
-    """What a frame did to the beam, for `ctc_prefix.Trace`; every field is `[B, K]`."""
+class Steps:
+    """What some frames did to a beam, for `ctc_prefix.Trace`."""
 
-    renewed_parent: Tensor
-    renewed_unit: Tensor
-    renewed_peak: Tensor
-    parent: Tensor
-    unit: Tensor
-    peak: Tensor
+    def __init__(self, width: int) -> None:
+        """Start without frames; `width` is that of the vocabulary."""
+        self._width = width
+        self._frames: list[tuple[Tensor, ...]] = []
+
+    def add(self, *before_and_choice: Tensor) -> None:
+        """Add a frame: emissions, peaks and last units before it, then what it did.
+
+        Args:
+            before_and_choice: `[B, K]` each. Before the frame, the emission, its peak, the last
+                unit and the place of the prefix in its parent's extensions; then the rows that
+                the kept prefixes come from and the units they were extended by.
+        """
+        self._frames.append(before_and_choice)
+
+    def traced(self, streams: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each.
+
+        Args:
+            streams: to fill up to, with zeros.
+        """
+        columns = [torch.stack(column) for column in zip(*self._frames, strict=True)]
+        emission, peak, last, place, rows, added = columns
+        parent = place.div(self._width, rounding_mode="floor")
+        found = []
+        for before in (emission, peak):
+            of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
+            found.append(torch.cat([before.gather(2, parent), of_extended], 2))
+        found.insert(1, torch.cat([last, added], 2))
+        padding = (0, 0, 0, streams - last.shape[1])
+        parents, units, peaks = (torch.nn.functional.pad(item, padding) for item in found)
+        return parents, units, peaks
 
 
 def advance_frames(
@@ -123,7 +147,7 @@ def advance_frames(
     limits: Tensor | None,
     fusion: Fusion | None,
     first: int,
-) -> tuple[Beam, list[Step]]:
+) -> tuple[Beam, Steps]:
     """Advance a beam by some frames.
 
     Args:
@@ -137,100 +161,85 @@ def advance_frames(
     Returns:
         The beam, and what each frame did.
     """
-    size, width = beam.last.shape[1], log_probs.shape[2]
-    streams = len(beam.last)
-    device = log_probs.device
+    streams, size = beam.last.shape
+    width, device = log_probs.shape[2], log_probs.device
     slots = torch.arange(size, device=device)
-    starts = (torch.arange(streams, device=device) * size)[:, None]  # of the rows of a stream
-    bases = slots * width
+    starts = (torch.arange(streams, device=device) * size)[:, None]
+    bases = (slots * width)[None, None]
     # Under the blank stands the prefix itself, so the blank is no extension.
     extending = log_probs.clone()
     extending[:, :, BLANK] = _NEVER
     ids = torch.arange(first, first + len(log_probs), device=device)[:, None, None] * (2 * size)
-    ids = ids + size + torch.arange(2 * size, device=device).view(1, 2, size)
-    steps = []
+    ids = ids + size + torch.arange(2 * size, device=device).view(2, 1, 1, size)
+    never = torch.full((), _NEVER, dtype=torch.float64, device=device)
+    grown = torch.empty(streams, size, width, dtype=torch.float64, device=device)
+    flat, staying = grown.view(streams, -1), grown[:, :, BLANK]
+    # Once a stream has a prefix in every slot it never lacks one, if nothing is impossible.
+    may_lack = limits is not None or not bool(log_probs.isfinite().all())
+    lacking = True
+    steps = Steps(width)
+
+    blank, unit, peak, last = beam.blank, beam.unit, beam.peak, beam.last
+    hashes, parents, emission = beam.hash, beam.parent, beam.emission
+    total = torch.logaddexp(blank, unit)
     frames = zip(
         log_probs.unbind(),
         extending.unsqueeze(2).unbind(),
         log_probs[:, :, BLANK, None].unbind(),
-        ids.unbind(),
+        ids[0].unbind(),
+        ids[1].unbind(),
         strict=True,
     )
-    for frame, extension, blank_frame, (renewed_id, extended_id) in frames:
-        blank, unit, last = beam.blank, beam.unit, beam.last
-        total = torch.logaddexp(blank, unit)
+    for frame, extension, blank_frame, renewed_id, extended_id in frames:
         again = frame.gather(1, last)
         in_space = last == space
         stay_blank = total + blank_frame
-        stay_unit = torch.where(in_space, total, unit) + again
-        grown = total.unsqueeze(2) + extension
+        stay_unit = torch.where(in_space, total, unit).add_(again)
+        torch.add(total.unsqueeze(2), extension, out=grown)
         # A unit twice in a row needs a blank between.
-        repeated = blank.masked_fill(in_space, _NEVER) + again
+        repeated = torch.where(in_space, never, blank).add_(again)
         grown.scatter_(2, last.unsqueeze(2), repeated.unsqueeze(2))
-        flat = grown.view(streams, -1)
 
-        # Where a prefix of the beam is the extension of another, that belongs to it. The place
-        # is 0, an impossible blank, where there is none.
-        is_parent = beam.parent.unsqueeze(2) == beam.hash.unsqueeze(1)
-        place = (is_parent * (bases + last.unsqueeze(2))).sum(2)
+        # What reaches a prefix of the beam as the extension of another belongs to it. The place
+        # is 0, an impossible blank, where the other is not in the beam.
+        is_parent = parents.unsqueeze(2) == hashes.unsqueeze(1)
+        place = ((bases + last.unsqueeze(2)).mul_(is_parent)).sum(2)
         arriving = flat.gather(1, place)
         flat.scatter_(1, place, _NEVER)
         # The emission that most of the probability came in by is the one that counts.
         renewed = arriving > torch.maximum(stay_blank, stay_unit)
         stay_unit = torch.logaddexp(stay_unit, arriving)
-        grown[:, :, BLANK] = torch.logaddexp(stay_blank, stay_unit)
-        parent_slot = place.div(width, rounding_mode="floor")
-        renewed_parent = beam.emission.gather(1, parent_slot)
-        renewed_peak = beam.peak.gather(1, parent_slot)
-        emission = torch.where(renewed, renewed_id, beam.emission)
-        peak = torch.where(renewed, again, torch.maximum(beam.peak, again))
+        torch.logaddexp(stay_blank, stay_unit, out=staying)
 
-        ranks = flat if fusion is None else fusion.ranks(grown).view(streams, -1)
-        best, choice = ranks.topk(size)
+        best, choice = (flat if fusion is None else fusion.ranks(grown)).topk(size)
         if limits is not None:
             best.masked_fill_(limits, _NEVER)
-        dead = best == _NEVER
-        rows = choice.div(width, rounding_mode="floor")
-        added = choice - rows * width
-        rows += starts
+        slot = choice.div(width, rounding_mode="floor")
+        added = choice - slot * width
+        rows = slot + starts
         extended = added > BLANK
-        if fusion is not None:
+
+        steps.add(emission, peak, last, place, rows, added)
+        taken = hashes.take(rows)
+        hashes = torch.where(extended, taken * _MULTIPLIER + added, taken)
+        parents = torch.where(extended, taken, parents.take(rows))
+        emission = torch.where(renewed, renewed_id, emission).take(rows)
+        emission = torch.where(extended, extended_id, emission)
+        peak = torch.where(renewed, again, torch.maximum(peak, again)).take(rows)
+        peak = torch.where(extended, frame.gather(1, added), peak)
+        last = torch.where(extended, added, last.take(rows))
+        if fusion is None:
+            total = best
+        else:
             fusion.select(rows, extended, added, choice)
-            best = flat.gather(1, choice).masked_fill_(dead, _NEVER)
-
-        taken_hash, taken_emission = beam.hash.take(rows), emission.take(rows)
-        steps.append(
-            Step(
-                renewed_parent, last, renewed_peak, taken_emission, added, beam.peak.take(rows)
-            )
-        )
-        beam = Beam(
-            blank=stay_blank.take(rows).masked_fill_(extended | dead, _NEVER),
-            unit=torch.where(extended, best, stay_unit.take(rows)).masked_fill_(dead, _NEVER),
-            peak=torch.where(extended, frame.gather(1, added), peak.take(rows)),
-            hash=torch.where(extended, taken_hash * _MULTIPLIER + added, taken_hash).masked_fill_(
-                dead, _DEAD_HASH
-            ),
-            parent=torch.where(extended, taken_hash, beam.parent.take(rows)).masked_fill_(
-                dead, _DEAD_PARENT
-            ),
-            last=torch.where(extended, added, last.take(rows)),
-            emission=torch.where(extended, extended_id, taken_emission),
-        )
-    return beam, steps
-
-
-def joined(steps: Sequence[Step], streams: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each."""
-    found = []
-    for renewed, grown in (
-        ("renewed_parent", "parent"),
-        ("renewed_unit", "unit"),
-        ("renewed_peak", "peak"),
-    ):
-        both = [
-            torch.stack([getattr(step, name) for step in steps]) for name in (renewed, grown)
-        ]
-        padding = (0, 0, 0, streams - both[0].shape[1])
-        found.append(torch.nn.functional.pad(torch.cat(both, 2), padding))
-    return found[0], found[1], found[2]
+            total = flat.gather(1, choice)
+        blank = torch.where(extended, never, stay_blank.take(rows))
+        unit = torch.where(extended, total, stay_unit.take(rows))
+        if lacking:
+            dead = best == _NEVER
+            lacking = may_lack or bool(dead.any())
+            for scores in (blank, unit, total):
+                scores.masked_fill_(dead, _NEVER)
+            hashes.masked_fill_(dead, _DEAD_HASH)
+            parents.masked_fill_(dead, _DEAD_PARENT)
+    return Beam(blank, unit, peak, hashes, parents, last, emission), steps

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from conch.decoding.ctc_beam import ROOT_HASH, Beam, advance_frames, empty_beam, joined
+from conch.decoding.ctc_beam import ROOT_HASH, Beam, advance_frames, empty_beam
 from conch.decoding.ctc_hypothesis import CtcHypothesis
 from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_prefix import Prefix, Trace, emissions_of, linked
@@ -119,7 +119,7 @@ class CtcSearch:
                 None,
                 first,
             )
-            traces.append(joined(steps, len(chunks)))
+            traces.append(steps.traced(len(chunks)))
         done.append(beam)
         # The spans end with ever fewer streams, the first ones.
         beam = _cat(done[::-1])
