@@ -1,63 +1,73 @@
 """CTC beam search over chunks of many streams: states, batches and n-best lists."""
 
+import functools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from conch.decoding.ctc_beam import ROOT_HASH, Beam, advance_frames, empty_beam
+from conch.decoding.ctc_batch import advance_batch
+from conch.decoding.ctc_beam import ROOT_HASH, Moment, empty_beam, parent_hashes
+from conch.decoding.ctc_fusion import empty_fusion
+from conch.decoding.ctc_hotwords import HotwordTables, hotword_tables
 from conch.decoding.ctc_hypothesis import CtcHypothesis
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_prefix import Prefix, Trace, emissions_of, linked
+from conch.decoding.ctc_language import CtcLanguageModel
+from conch.decoding.ctc_options import CtcSearchOptions, Hotword
+from conch.decoding.ctc_prefix import Prefix, emissions_of
+from conch.decoding.ctc_state import SearchState, StreamChunk
 from conch.decoding.ctc_vocab import BLANK, CtcVocab
+from conch.errors import OptionError
 
-
-@dataclass(frozen=True, slots=True)
-class SearchState:
-    """One stream's search; `advance` makes a new one and leaves the old one as it is."""
-
-    options: CtcSearchOptions
-    beam: Beam
-    """`[1, beam_size]`, on the search's device."""
-    prefixes: tuple[Prefix, ...]
-    """Of each slot."""
-    frames: int = 0
-    """Seen so far."""
-    after_blank: bool = False
-    """The last frame was a blank above `skip_blank_above`."""
+_HOTWORD_LISTS = 32
+"""Whose automata are kept for the next stream with the same."""
 
 
 class CtcSearch:
     """Searches CTC log probabilities for the best texts; immutable, shared by all streams."""
 
-    def __init__(self, vocab: Sequence[str], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        vocab: CtcVocab,
+        language_model: CtcLanguageModel | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
         """Prepare a search.
 
         Args:
-            vocab: text of each unit; the first is the blank, a space parts words.
+            vocab: of the acoustic model.
+            language_model: for streams that ask for it; of the same vocabulary and device.
             device: where `advance` computes.
-
-        Raises:
-            ConfigError: the vocabulary cannot be one.
         """
-        self.vocab = CtcVocab(tuple(vocab))
+        self.vocab = vocab
         self.device = torch.device(device)
-        self._space = self.vocab.space
+        self._model = language_model
         # Then one text has one prefix, or two where a space ends it.
-        self._spells_once = all(len(text) < 2 for text in self.vocab.texts)
+        self._spells_once = all(len(text) < 2 for text in vocab.texts)
+        self._hotwords = functools.lru_cache(_HOTWORD_LISTS)(self._new_hotwords)
 
     def start(self, options: CtcSearchOptions) -> SearchState:
         """Return the state of a stream before its first frame.
 
         Raises:
-            OptionError: the options ask for what this search cannot do.
+            OptionError: a hotword cannot be written in the vocabulary, or there is no language
+                model.
         """
-        beam = empty_beam(options.beam_size, self._space, self.device)
-        empty = Prefix(None, BLANK, 0, 0.0)
-        return SearchState(options, beam, (empty,) * options.beam_size)
+        if options.language_model and self._model is None:
+            raise OptionError("option 'language_model' takes false here: none is loaded; sent: True")
+        size = options.beam_size
+        hotwords = self._hotwords(options.hotwords) if options.hotwords else None
+        fusion = None
+        if options.language_model or hotwords:
+            context = self._model.start if self._model else 0
+            fusion = empty_fusion(size, context, self.device)
+        moment = Moment(empty_beam(size, self.vocab.space, self.device), fusion)
+        return SearchState(options, moment, (Prefix(None, BLANK, 0, 0.0),) * size, hotwords)
+
+    def _new_hotwords(self, hotwords: tuple[Hotword, ...]) -> HotwordTables:
+        return hotword_tables(hotwords, self.vocab, self.device)
 
     @torch.inference_mode()
     def advance(
@@ -66,11 +76,11 @@ class CtcSearch:
         """Return the states after one more chunk of each stream.
 
         Streams of similar beam sizes share each step; what comes out is what each would find
-        alone, in chunks of any length.
+        alone, in chunks of any lengths.
 
         Args:
             states: of different streams, at any time of each.
-            log_probs: natural log posteriors `[T_i, V]` of each chunk, float, any device.
+            log_probs: natural log posteriors `[T_i, V]` of each chunk, float, on any device.
 
         Raises:
             ValueError: a chunk's shape does not fit.
@@ -79,78 +89,35 @@ class CtcSearch:
             if item.ndim != 2 or item.shape[1] != len(self.vocab.texts):
                 wanted = f"[T, {len(self.vocab.texts)}]"
                 raise ValueError(f"log_probs must be {wanted}; is {list(item.shape)}")
-        chunks = [
-            _Chunk(state, item) for state, item in zip(states, log_probs, strict=True)
-        ]
+        chunks = [StreamChunk(*pair) for pair in zip(states, log_probs, strict=True)]
+        found = [chunk.passed() for chunk in chunks]
         groups: dict[int, list[int]] = defaultdict(list)
         for index, chunk in enumerate(chunks):
             if len(chunk.log_probs):
                 groups[_size_class(chunk.state.options.beam_size)].append(index)
-        found = [chunk.unmoved() for chunk in chunks]
         for group in groups.values():
-            # The longest first, so that those still running are always the first rows.
             group.sort(key=lambda index: -len(chunks[index].log_probs))
-            moved = self._advance_group([chunks[index] for index in group])
+            batch = [chunks[index] for index in group]
+            moved = advance_batch(batch, self.vocab, self._model, self.device)
             for index, state in zip(group, moved, strict=True):
                 found[index] = state
         return found
 
-    def _advance_group(self, chunks: Sequence["_Chunk"]) -> list[SearchState]:
-        lens = [len(chunk.log_probs) for chunk in chunks]
-        sizes = [len(chunk.state.prefixes) for chunk in chunks]
-        size = max(sizes)
-        log_probs = torch.nn.utils.rnn.pad_sequence(
-            [chunk.log_probs.to(self.device, torch.float64) for chunk in chunks]
-        )
-        beam = _stacked([chunk.state.beam for chunk in chunks], size)
-        limits = None
-        if min(sizes) < size:
-            slots = torch.arange(size, device=self.device)
-            limits = slots >= torch.tensor(sizes, device=self.device)[:, None]
-        done: list[Beam] = []
-        traces = []
-        for first, last, streams in _spans(lens):
-            done.append(beam.rows(streams, len(beam.last)))
-            beam, steps = advance_frames(
-                beam.rows(0, streams),
-                log_probs[first:last, :streams],
-                self._space,
-                None if limits is None else limits[:streams],
-                None,
-                first,
-            )
-            traces.append(steps.traced(len(chunks)))
-        done.append(beam)
-        # The spans end with ever fewer streams, the first ones.
-        beam = _cat(done[::-1])
-        parents, units, peaks = (torch.cat(part).cpu().numpy() for part in zip(*traces, strict=True))
-        emissions = beam.emission.tolist()
-        states = []
-        for row, (chunk, own, frames) in enumerate(zip(chunks, sizes, lens, strict=True)):
-            trace = Trace(
-                size, parents[:frames, row], units[:frames, row], peaks[:frames, row]
-            )
-            ends = emissions[row][:own]
-            start = (*chunk.state.prefixes, *chunk.state.prefixes[:1] * (size - own))
-            moved = beam.rows(row, row + 1).slots(0, own)
-            prefixes = linked(trace, ends, start, chunk.frames)
-            states.append(replace(chunk.unmoved(), beam=moved, prefixes=tuple(prefixes)))
-        return states
-
+    @torch.inference_mode()
     def nbest(self, state: SearchState, count: int, is_final: bool) -> list[CtcHypothesis]:
         """Return the best hypotheses of a stream, best first, no text twice.
 
         Args:
             state: of the stream.
             count: at most so many.
-            is_final: nothing follows: the last word is complete, and the sentence.
+            is_final: nothing follows, so that the last word and the sentence are complete.
         """
-        beam = state.beam
+        beam = state.moment.beam
         am_scores = torch.logaddexp(beam.blank, beam.unit)[0].tolist()
-        scores = am_scores
-        peaks = beam.peak[0].tolist()
+        extras = self._extras(state, is_final)
+        scores = [sum(pair) for pair in zip(am_scores, extras.ranks, strict=True)]
         texts: dict[str | int, list[int]] = defaultdict(list)
-        for slot, key in enumerate(self._keys(state)):
+        for slot, key in enumerate(self._text_keys(state)):
             if am_scores[slot] > -math.inf:
                 texts[key].append(slot)
         found = []
@@ -159,98 +126,80 @@ class CtcSearch:
             more = _log_sum([am_scores[slot] for slot in slots]) - am_scores[best]
             found.append((scores[best] + more, am_scores[best] + more, best))
         found.sort(key=lambda item: -item[0])
-        hypotheses = []
-        for score, am_score, slot in found[:count]:
-            units, frames, log_probs = emissions_of(state.prefixes[slot], peaks[slot])
-            hypotheses.append(
-                CtcHypothesis(
-                    text=self.vocab.text_of(units),
-                    am_score=am_score,
-                    lm_score=0.0,
-                    bias_score=0.0,
-                    score=score,
-                    units=units,
-                    texts=tuple(self.vocab.texts[unit] for unit in units),
-                    frames=frames,
-                    log_probs=log_probs,
-                )
+        peaks = beam.peak[0].tolist()
+        return [
+            self._hypothesis(
+                state.prefixes[slot],
+                peaks[slot],
+                am_score=am_score,
+                lm_score=extras.lm_scores[slot],
+                bias_score=extras.bias_scores[slot],
+                score=score,
             )
-        return hypotheses
+            for score, am_score, slot in found[:count]
+        ]
 
-    def _keys(self, state: SearchState) -> Sequence[str | int]:
+    def _hypothesis(self, prefix: Prefix, peak: float, **scores: float) -> CtcHypothesis:
+        units, frames, log_probs = emissions_of(prefix, peak)
+        return CtcHypothesis(
+            text=self.vocab.text_of(units),
+            units=units,
+            texts=tuple(self.vocab.texts[unit] for unit in units),
+            frames=frames,
+            log_probs=log_probs,
+            **scores,
+        )
+
+    def _extras(self, state: SearchState, is_final: bool) -> "_Extras":
+        """Return what the fusion adds to each slot."""
+        fusion, options = state.moment.fusion, state.options
+        if fusion is None:
+            nothing = [0.0] * len(state.prefixes)
+            return _Extras(nothing, nothing, nothing)
+        rank, lm_score, bias = fusion.prior[0], fusion.lm_score[0], fusion.bias[0]
+        matched = torch.zeros_like(bias)
+        if state.hotwords is not None:
+            place = fusion.hotword[0]
+            matched = state.hotwords.pending[place, BLANK].double()
+            gained = state.hotwords.done[place] if is_final else matched
+            rank, bias = rank + gained, bias + gained
+        if options.language_model and self._model is not None:
+            node = fusion.node[0]
+            if is_final:
+                log_prob, closes = self._model.final(node, fusion.context[0])
+                lm_score = lm_score + log_prob
+                rank = rank + options.lm_weight * log_prob + options.word_bonus * closes
+            else:
+                cost = self._model.lexicon.penalties[node, BLANK].masked_fill(matched > 0, 0.0)
+                unknown = options.lm_weight * self._model.ngram.oov_log_prob
+                rank = rank + unknown * cost
+        return _Extras(rank.tolist(), lm_score.tolist(), bias.tolist())
+
+    def _text_keys(self, state: SearchState) -> Sequence[str | int]:
         """Return, for each slot, what is the same where the text is."""
         if not self._spells_once:
             return [
                 self.vocab.text_of(emissions_of(prefix, 0.0).units) for prefix in state.prefixes
             ]
-        beam = state.beam
+        beam = state.moment.beam
         # The empty prefix counts as ending in a space, but extends none.
-        spaced = (beam.last == self._space) & (beam.hash != ROOT_HASH)
-        keys: list[int] = torch.where(spaced, beam.parent, beam.hash)[0].tolist()
+        spaced = (beam.last == self.vocab.space) & (beam.hash != ROOT_HASH)
+        keys: list[int] = torch.where(spaced, parent_hashes(beam), beam.hash)[0].tolist()
         return keys
 
 
-class _Chunk:
-    """One stream's chunk: its frames that are to be searched."""
+@dataclass(frozen=True, slots=True)
+class _Extras:
+    """What the n-gram and hotwords say of each slot."""
 
-    def __init__(self, state: SearchState, log_probs: Tensor) -> None:
-        self.state = state
-        self.log_probs = log_probs
-        self.frames: Sequence[int] = range(state.frames, state.frames + len(log_probs))
-        self._seen = len(log_probs)
-        self._after_blank = state.after_blank
-        limit = state.options.skip_blank_above
-        if limit < 1 and len(log_probs):
-            blank = log_probs[:, BLANK] > math.log(limit)
-            before = blank.roll(1)
-            before[0] = state.after_blank
-            # One of a run stays: it parts equal units.
-            kept = (~(blank & before)).nonzero()[:, 0]
-            self.log_probs = log_probs[kept]
-            self.frames = [state.frames + frame for frame in kept.tolist()]
-            self._after_blank = bool(blank[-1])
-
-    def unmoved(self) -> SearchState:
-        """Return the state after the chunk, as far as its frames that are not searched go."""
-        return replace(
-            self.state, frames=self.state.frames + self._seen, after_blank=self._after_blank
-        )
+    ranks: list[float]
+    lm_scores: list[float]
+    bias_scores: list[float]
 
 
 def _size_class(beam_size: int) -> int:
     """Return what beams share that search together: none pays for more than twice its slots."""
     return max(16, 1 << (beam_size - 1).bit_length())
-
-
-def _spans(lens: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield the first and last frame of each span, and how many of the streams have it.
-
-    >>> list(_spans([5, 3, 3]))
-    [(0, 3, 3), (3, 5, 1)]
-    """
-    first = 0
-    for streams in range(len(lens), 0, -1):
-        if lens[streams - 1] > first:
-            yield first, lens[streams - 1], streams
-            first = lens[streams - 1]
-
-
-def _stacked(beams: Sequence[Beam], size: int) -> Beam:
-    device = beams[0].last.device
-    dead = empty_beam(size, -1, device)
-    padded = [
-        beam if beam.last.shape[1] == size else _cat((beam, dead.slots(beam.last.shape[1])), 1)
-        for beam in beams
-    ]
-    return replace(
-        _cat(padded), emission=torch.arange(size, device=device).expand(len(beams), size)
-    )
-
-
-def _cat(beams: Sequence[Beam], dim: int = 0) -> Beam:
-    return Beam(
-        *(torch.cat([getattr(beam, item.name) for beam in beams], dim) for item in fields(Beam))
-    )
 
 
 def _log_sum(values: Sequence[float]) -> float:
