@@ -1,0 +1,282 @@
+"""CTC prefix beam search, one frame at a time for many streams side by side.
+
+The algorithm is that of Graves (2014) and of Hannun et al., "First-pass large vocabulary
+continuous speech recognition using bi-directional recurrent DNNs" (2014): a prefix carries the
+log probability of its paths that end in a blank and of those that end in its last unit, so that
+paths of one text add up. Prefixes are told apart by 64-bit hashes of their units.
+
+Texts are told apart as words: a space at the beginning or after a space adds nothing, so paths
+with such spaces belong to the prefix without them.
+"""
+
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from conch.decoding.ctc_fusion import (
+    FusionState,
+    FusionTables,
+    FusionWeights,
+    Ranked,
+    ranked,
+    selected,
+)
+from conch.decoding.ctc_vocab import BLANK
+
+_NEVER = -math.inf
+# Hashes wrap around at 64 bits. The multiplier is odd, so that its inverse gives back the hash
+# of the prefix before.
+_MULTIPLIER = 6364136223846793005
+_INVERSE = pow(_MULTIPLIER, -1, 2**64)
+_INVERSE -= 2**64 if _INVERSE >= 2**63 else 0
+ROOT_HASH = 0x2545F4914F6CDD1D
+_DEAD_HASH = 2
+
+
+class Beam(NamedTuple):
+    """The prefixes of `B` streams in `K` slots each, best first; every field is `[B, K]`."""
+
+    blank: Tensor
+    """float64: log probability of the prefix' paths that end in a blank."""
+    unit: Tensor
+    """float64: log probability of the prefix' paths that end in its last unit."""
+    peak: Tensor
+    """float64: the best log posterior of the last unit since it was emitted."""
+    hash: Tensor
+    """int64."""
+    last: Tensor
+    """int64: the last unit; of the empty prefix the space."""
+    emission: Tensor
+    """int64: which emission of the chunk the last unit is, as in `ctc_prefix.Trace`."""
+
+
+class Moment(NamedTuple):
+    """Everything about the prefixes after a frame."""
+
+    beam: Beam
+    fusion: FusionState | None
+
+
+class Steps(NamedTuple):
+    """What frames did to the beam, for `ctc_prefix.Trace`: a `[B, K]` of each frame."""
+
+    emission: list[Tensor]
+    """Before the frame, as `Beam.emission`."""
+    peak: list[Tensor]
+    """Before the frame, as `Beam.peak`."""
+    last: list[Tensor]
+    """Before the frame, as `Beam.last`."""
+    place: list[Tensor]
+    """int64: where the prefix is among the extensions of the prefixes in the beam."""
+    rows: list[Tensor]
+    """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
+    added: list[Tensor]
+    """int64: the units that they were extended by, or the blank."""
+
+
+def empty_beam(size: int, space: int, device: torch.device) -> Beam:
+    """Return the beam of one stream before its first frame, `[1, size]`: the empty prefix.
+
+    Args:
+        size: slots.
+        space: the unit that is a space, or -1.
+        device: where to.
+    """
+    never = torch.full((1, size), _NEVER, dtype=torch.float64, device=device)
+    zeros = torch.zeros(1, size, dtype=torch.int64, device=device)
+    blank, hashes = never.clone(), zeros + _DEAD_HASH
+    blank[0, 0] = 0.0
+    hashes[0, 0] = ROOT_HASH
+    # The empty prefix is as if a space had been said before: another adds nothing.
+    last = zeros + max(space, BLANK)
+    return Beam(blank, never, never, hashes, last, zeros)
+
+
+def parent_hashes(beam: Beam) -> Tensor:
+    """Return the hash of each prefix without its last unit; of the empty one, of none."""
+    return (beam.hash - beam.last) * _INVERSE
+
+
+def _advance(
+    beam: Beam,
+    fusion: FusionState | None,
+    log_probs: Tensor,
+    ends: list[int],
+    first: int,
+    space: int,
+    limits: Tensor | None,
+    tables: FusionTables | None,
+    weights: FusionWeights | None,
+    multiplier: int,
+    inverse: int,
+    dead_hash: int,
+) -> tuple[list[Moment], Steps]:
+    never = -math.inf
+    streams, size = beam.last.shape
+    width, device = log_probs.shape[2], log_probs.device
+    starts = (torch.arange(streams, device=device) * size).unsqueeze(1)
+    bases = (torch.arange(size, device=device) * width).view(1, 1, size)
+    impossible = torch.full((), never, dtype=torch.float64, device=device)
+    # Under the blank stands the prefix itself, so the blank is no extension.
+    extending = log_probs.clone()
+    extending.select(2, 0).fill_(never)
+    blank_frames = log_probs.narrow(2, 0, 1)
+    opening_frames = blank_frames
+    if tables is not None:
+        closed = log_probs.masked_fill(~tables.opening, never)
+        opening_frames = closed.amax(2, keepdim=True)
+    # Once a stream has a prefix in every slot it never lacks one, if nothing is impossible.
+    may_lack = limits is not None or not bool(log_probs.isfinite().all())
+    lacking = True
+    renewed_id = torch.arange(size, device=device).unsqueeze(0) + (size + 2 * size * first)
+    moments: list[Moment] = []
+    steps = Steps([], [], [], [], [], [])
+
+    blank, unit, peak, hashes, last, emission = beam
+    total = torch.logaddexp(blank, unit)
+    for t in range(log_probs.shape[0]):
+        frame = log_probs[t]
+        again = frame.gather(1, last)
+        in_space = last == space
+        stay_blank = total + blank_frames[t]
+        stay_unit = torch.where(in_space, total, unit).add_(again)
+        grown = total.unsqueeze(2) + extending[t].unsqueeze(1)
+        # A unit twice in a row needs a blank between.
+        repeated = torch.where(in_space, impossible, blank).add_(again)
+        grown.scatter_(2, last.unsqueeze(2), repeated.unsqueeze(2))
+        if space < 0:  # the empty prefix' last unit is the blank
+            grown.select(2, 0).fill_(never)
+        flat = grown.view(streams, -1)
+
+        # What reaches a prefix of the beam as the extension of another belongs to it. The place
+        # is that of an impossible blank where the other is not in the beam.
+        parents = (hashes - last) * inverse
+        is_parent = parents.unsqueeze(2) == hashes.unsqueeze(1)
+        place = (bases + last.unsqueeze(2)).mul_(is_parent).sum(2)
+        arriving = flat.gather(1, place)
+        flat.scatter_(1, place, never)
+        # The emission that most of the probability came in by is the one that counts.
+        renewed = arriving > torch.maximum(stay_blank, stay_unit)
+        stay_unit = torch.logaddexp(stay_unit, arriving)
+        grown.select(2, 0).copy_(torch.logaddexp(stay_blank, stay_unit))
+
+        ranks = grown
+        found: Ranked | None = None
+        if tables is not None and weights is not None and fusion is not None:
+            found = ranked(grown, total, opening_frames[t], limits, fusion, tables, weights)
+            ranks = found.ranks
+        best, choice = ranks.view(streams, -1).topk(size)
+        if limits is not None:
+            best.masked_fill_(limits, never)
+        slot = choice.div(width, rounding_mode="floor")
+        added = choice - slot * width
+        rows = slot + starts
+        extended = added > 0
+
+        steps.emission.append(emission)
+        steps.peak.append(peak)
+        steps.last.append(last)
+        steps.place.append(place)
+        steps.rows.append(rows)
+        steps.added.append(added)
+        taken = hashes.take(rows)
+        hashes = torch.where(extended, taken * multiplier + added, taken)
+        emission = torch.where(renewed, renewed_id, emission).take(rows)
+        emission = torch.where(extended, renewed_id + size, emission)
+        renewed_id = renewed_id + 2 * size
+        peak = torch.where(renewed, again, torch.maximum(peak, again)).take(rows)
+        peak = torch.where(extended, frame.gather(1, added), peak)
+        last = torch.where(extended, added, last.take(rows))
+        total = best
+        if tables is not None and fusion is not None and found is not None:
+            fusion = selected(rows, extended, added, fusion, found, tables)
+            total = flat.gather(1, choice)
+        blank = torch.where(extended, impossible, stay_blank.take(rows))
+        unit = torch.where(extended, total, stay_unit.take(rows))
+        if lacking:
+            dead = best == never
+            lacking = may_lack or bool(dead.any())
+            blank.masked_fill_(dead, never)
+            unit.masked_fill_(dead, never)
+            total.masked_fill_(dead, never)
+            hashes.masked_fill_(dead, dead_hash)
+        if t + 1 in ends:
+            moments.append(Moment(Beam(blank, unit, peak, hashes, last, emission), fusion))
+    return moments, steps
+
+
+@functools.cache
+def _compiled() -> Callable[..., tuple[list[Moment], Steps]]:
+    """Compile `_advance`: without the interpreter between them, small operations take half."""
+    with warnings.catch_warnings():
+        # torch.compile, which is to take its place, needs a C++ compiler where it runs.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compiled: Callable[..., tuple[list[Moment], Steps]] = torch.jit.script(_advance)
+    return compiled
+
+
+
+
+class Chunk(NamedTuple):
+    """Frames of some streams, and what holds for all of the streams' frames."""
+
+    log_probs: Tensor
+    """float64 `[T, B, V]`."""
+    ends: list[int]
+    """After how many of these frames a stream ends; T is among them."""
+    first: int
+    """How many frames of the streams' chunks came before these."""
+    space: int
+    """The unit that is a space, or -1."""
+    limits: Tensor | None
+    """bool `[B, K]`, the slots that a stream may not use; None if it may use all."""
+
+
+def advance_frames(
+    moment: Moment,
+    chunk: Chunk,
+    tables: FusionTables | None = None,
+    weights: FusionWeights | None = None,
+    compiled: bool = True,
+) -> tuple[list[Moment], Steps]:
+    """Advance a beam by some frames.
+
+    Args:
+        moment: before them; with a fusion if there are tables and weights.
+        chunk: the frames of the same streams.
+        tables: of the streams.
+        weights: of the streams.
+        compiled: by TorchScript; the same, faster.
+
+    Returns:
+        The beam after each of the ends, and what each frame did.
+    """
+    function = _compiled() if compiled else _advance
+    return function(
+        *moment, *chunk[:4], chunk.limits, tables, weights, _MULTIPLIER, _INVERSE, _DEAD_HASH
+    )
+
+
+def traced(steps: Steps, width: int, streams: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each.
+
+    Args:
+        steps: of some frames.
+        width: of the vocabulary.
+        streams: to fill up to, with zeros.
+    """
+    emission, peak, last, place, rows, added = (torch.stack(column) for column in steps)
+    parent = place.div(width, rounding_mode="floor")
+    found = []
+    for before in (emission, peak):
+        of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
+        found.append(torch.cat([before.gather(2, parent), of_extended], 2))
+    found.insert(1, torch.cat([last, added], 2))
+    padding = (0, 0, 0, streams - last.shape[1])
+    parents, units, peaks = (torch.nn.functional.pad(item, padding) for item in found)
+    return parents, units, peaks

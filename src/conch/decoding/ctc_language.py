@@ -1,0 +1,84 @@
+"""The n-gram as the CTC search fuses it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conch.decoding.ctc_lexicon import NO_WORD, Lexicon, lexicon
+from conch.decoding.ctc_vocab import CtcVocab
+from conch.errors import ConfigError
+from conch.language.ngram import LanguageModelConfig, model_path
+from conch.language.ngram_file import read_ngrams
+from conch.language.ngram_tables import NgramTables, ngram_tables, score_words
+
+
+@dataclass(frozen=True, slots=True)
+class CtcLanguageModel:
+    """An n-gram and the trie of its words."""
+
+    ngram: NgramTables
+    lexicon: Lexicon
+    start: int
+    """The history at the beginning of a sentence."""
+    end: int
+    """The word that is the end of a sentence."""
+
+    def final(self, node: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the last word and the end of the sentence add, and where a word ended.
+
+        Args:
+            node: int64 `[M]`, of the lexicon.
+            context: int64 `[M]`: the n-gram's state before the last word.
+
+        Returns:
+            Natural log probabilities, float64 `[M]`; and bool `[M]`, False between words.
+        """
+        word = self.lexicon.words.take(node)
+        closes = word != NO_WORD
+        log_prob, target = score_words(self.ngram, context, word)
+        log_prob = torch.where(closes, log_prob, 0.0)
+        target = torch.where(closes, target, context)
+        ending, _ = score_words(self.ngram, target, torch.full_like(word, self.end))
+        return log_prob + ending, closes
+
+
+def load_ctc_language_model(
+    config: LanguageModelConfig, vocab: CtcVocab, device: torch.device
+) -> CtcLanguageModel:
+    """Load an n-gram for a vocabulary: seconds, and 120 MB for the en-us trigram.
+
+    Raises:
+        ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files and
+            pocketsphinx's can be fused), or has no marks of the sentence's beginning and end.
+    """
+    path = model_path(config.model)
+    ngrams = read_ngrams(path)
+    ids = {word: index for index, word in enumerate(ngrams.words)}
+    for mark in ("<s>", "</s>"):
+        if mark not in ids:
+            raise ConfigError(f"the language model {path} has no {mark}")
+    return CtcLanguageModel(
+        ngram=ngram_tables(ngrams, config.oov_log_prob, device),
+        lexicon=lexicon(ngrams.words, vocab, device),
+        start=1 + ids["<s>"],
+        end=ids["</s>"],
+    )
+
+
+def no_language_model(width: int, device: torch.device) -> CtcLanguageModel:
+    """Return what stands for the n-gram where no stream uses one.
+
+    Args:
+        width: of the vocabulary.
+        device: where it is to lie.
+    """
+    integers = torch.zeros(0, dtype=torch.int64, device=device)
+    numbers = torch.zeros(0, device=device)
+    table = torch.zeros(0, width, device=device)
+    return CtcLanguageModel(
+        NgramTables(integers, numbers, integers.int(), numbers, numbers, integers.int(), 1, 0.0),
+        Lexicon(table.int(), table, integers),
+        start=0,
+        end=0,
+    )

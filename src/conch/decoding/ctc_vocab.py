@@ -1,0 +1,44 @@
+"""How the units of a CTC vocabulary make words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from conch.errors import ConfigError
+
+BLANK = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CtcVocab:
+    """The texts of a model's units; the blank is the first, its text is empty."""
+
+    texts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check the texts.
+
+        Raises:
+            ConfigError: the first is not the blank, another is empty, two are the same, or one
+                holds a space elsewhere than at its beginning.
+        """
+        if not self.texts or self.texts[BLANK]:
+            raise ConfigError(f"vocab must begin with the blank, '', has: {self.texts[:1]!r}")
+        if len(set(self.texts)) < len(self.texts):
+            raise ConfigError("vocab must hold every unit once")
+        for text in self.texts:
+            if " " in text[1:]:
+                raise ConfigError(f"vocab takes a space at a unit's beginning only; has: {text!r}")
+
+    @property
+    def space(self) -> int:
+        """The unit that is a space, or -1."""
+        return self.texts.index(" ") if " " in self.texts else -1
+
+    @property
+    def opening(self) -> tuple[bool, ...]:
+        """For each unit, whether it closes the word before it."""
+        return tuple(text.startswith(" ") for text in self.texts)
+
+    def text_of(self, units: Sequence[int]) -> str:
+        """Return the text of some units, its words parted by one space each."""
+        return " ".join("".join([self.texts[unit] for unit in units]).split())
