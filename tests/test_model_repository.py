@@ -133,4 +133,27 @@ def test_what_the_roads_send_and_ask_for_is_in_the_contracts():
         asyncio.run(
             Recognizer(OrchestratorConfig(), PlainComponents()).recognize(request, Watched())
         )
-    assert seen == set(configs) - {"ctc_streaming_encoder"}
+    chunk = SpeechRequest(
+        wav=tone,
+        parameters={"mode": "two_pass", "decoder": "ctc", "attention_rescore": True},
+        stream_id=1,
+        starts=True,
+        ends=True,
+    )
+    asyncio.run(Recognizer(OrchestratorConfig(), Watched()).recognize(chunk, Watched()))
+    assert seen == set(configs)
+
+
+def test_a_stream_is_heard_in_the_encoders_own_chunks_and_expires_before_its_children():
+    config = {path.parent.name: parsed(path).parameters for path in BLS + COMPONENTS}
+    children = [config["ctc_streaming_encoder"], config["ctc_streaming_decoder"]]
+    step_ms = config["speech"]["stream_step_ms"].string_value
+    assert step_ms == children[0]["chunk_ms"].string_value
+    assert int(step_ms) % 32 == 0, "whole frames of the VAD"
+    for child in children:
+        ttl_s = float(child["stream_ttl_s"].string_value)
+        assert ttl_s > float(config["speech"]["stream_ttl_s"].string_value)
+    for path in COMPONENTS:
+        if parsed(path).HasField("sequence_batching"):
+            idle = parsed(path).sequence_batching.max_sequence_idle_microseconds
+            assert idle >= 1e6 * ttl_s

@@ -1,10 +1,13 @@
+"""The decoder components: options and errors by row, and streams that equal whole segments."""
+
 import numpy as np
 import pytest
 from ctc_paths import log_probs_of
 
 from conch.component import Row
 from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
-from conch.errors import ConfigError, InvalidRequestError
+from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.errors import ConfigError, InvalidRequestError, OptionError, SessionError
 
 
 @pytest.fixture(scope="module")
@@ -12,34 +15,69 @@ def decoder() -> CtcDecoder:
     return CtcDecoder(CtcDecoderConfig())
 
 
-def row(log_probs: np.ndarray, length: int | None = None) -> Row:
+@pytest.fixture(scope="module")
+def streaming():
+    component = CtcStreamingDecoder(CtcStreamingDecoderConfig())
+    yield component
+    component.close()
+
+
+def inputs(log_probs: np.ndarray, length: int | None = None) -> dict[str, np.ndarray]:
     lens = np.array([len(log_probs) if length is None else length], np.int32)
-    return Row({"log_probs": log_probs, "log_probs_lens": lens})
+    return {"log_probs": log_probs, "log_probs_lens": lens}
 
 
-def test_text_and_words(decoder):
-    (answer,) = decoder([row(log_probs_of("-a--b ccc-c--"))])
-    assert answer["hypotheses"].tolist() == [b"ab cc"]
+def row(log_probs: np.ndarray, length: int | None = None, **parameters) -> Row:
+    return Row(inputs(log_probs, length), parameters)
+
+
+def texts(answer) -> list[str]:
+    return [item.decode() for item in answer["hypotheses"]]
+
+
+@pytest.mark.parametrize("beam_size", [1, 8])
+def test_text_and_words(decoder, beam_size):
+    (answer,) = decoder([row(log_probs_of("-a--b ccc-c--"), beam_size=beam_size)])
+    assert texts(answer) == ["ab cc"]
     assert answer["words"].tolist() == [b"ab", b"cc"]
     assert answer["num_words"].tolist() == [2]
     np.testing.assert_allclose(answer["word_starts"], [0.02, 0.12])
 
 
+def test_rows_of_a_batch_have_options_of_their_own(decoder):
+    log_probs = log_probs_of("-c--o-n-k--", 0.4)
+    rng = np.random.default_rng(0)
+    log_probs += rng.normal(0, 0.01, log_probs.shape).astype(np.float32)  # no ties
+    rows = [
+        row(log_probs),
+        row(log_probs, nbest=3, beam_size=4),
+        row(log_probs, hotwords="Conch:40"),
+        row(log_probs, lm_fusion=True, lm_weight="1.5", word_bonus="3", beam_size=20),
+    ]
+    together = decoder(rows)
+    for one, answer in zip(rows, together, strict=True):
+        (alone,) = decoder([one])
+        assert texts(alone) == texts(answer)
+        np.testing.assert_allclose(alone["scores"], answer["scores"], rtol=1e-6)
+    plain, three, hot, fused = together
+    assert texts(plain) == ["conk"]
+    assert len(texts(three)) == 3
+    assert texts(hot) == ["conch"]
+    assert fused["lm_scores"][0] < 0
+    assert plain["lm_scores"].tolist() == [0]
+
+
 def test_padding_is_not_read(decoder):
-    log_probs = log_probs_of("-a--b ccc-c--")
-    (short,) = decoder([row(log_probs, 5)])
-    assert short["hypotheses"].tolist() == [b"ab"]
+    (short,) = decoder([row(log_probs_of("-a--b ccc-c--"), 5)])
+    assert texts(short) == ["ab"]
 
 
 def test_what_cannot_be_decoded_fails_alone(decoder):
     good = log_probs_of("ab")
     wide, nan = np.zeros((4, 30), np.float32), np.full((4, 29), np.nan, np.float32)
     answers = decoder([row(wide), row(good), row(nan), row(good, 3)])
-    assert answers[1]["hypotheses"].tolist() == [b"ab"]
-    messages = [
-        str(item) if isinstance(item, InvalidRequestError) else None
-        for item in (answers[0], answers[2], answers[3])
-    ]
+    assert texts(answers[1]) == ["ab"]
+    messages = [str(item) for item in answers if isinstance(item, InvalidRequestError)]
     assert messages == [
         "log_probs takes [frames, 29] with at least log_probs_lens frames; sent: [4, 30] and 4",
         "log_probs holds values that are not numbers",
@@ -47,6 +85,117 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
     ]
 
 
-def test_a_missing_model_is_named():
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"beam_size": 0}, "option 'beam_size' takes"),
+        ({"beam_size": 10_000}, "option 'beam_size' takes"),
+        ({"nbest": 0}, "option 'nbest' takes an integer from 1; sent: 0"),
+        ({"lm_weight": "many"}, "option 'lm_weight' takes a number; sent: 'many'"),
+        ({"language": "de"}, "option 'language' takes auto or en with this CTC model; sent: 'de'"),
+        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases parted by commas"),
+        ({"hotwords": "conch:much"}, "option 'hotwords' takes a number behind a colon"),
+        ({"hotwords": "größe"}, "option 'hotwords'"),
+        ({"hotwords": ",".join(["a"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
+    ],
+)
+def test_a_wrong_option_fails_alone(decoder, parameters, message):
+    bad, good = decoder([row(log_probs_of("ab"), **parameters), row(log_probs_of("ab"))])
+    assert isinstance(bad, OptionError)
+    assert str(bad).startswith(message)
+    assert texts(good) == ["ab"]
+
+
+def test_a_thousand_hotwords(decoder):
+    words = ",".join(
+        f"word{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i // 676)}".replace(
+            "word", "conch "
+        )
+        for i in range(1000)
+    )
+    (answer,) = decoder([row(log_probs_of("ab"), hotwords=words)])
+    assert texts(answer) == ["ab"]
+
+
+def test_what_is_missing_at_load_is_named():
     with pytest.raises(ConfigError, match=r"nowhere\.onnx does not exist"):
         CtcDecoder(CtcDecoderConfig(model="/nowhere.onnx"))
+    with pytest.raises(ConfigError, match=r"nowhere\.arpa does not exist"):
+        CtcDecoder(CtcDecoderConfig(language_model="/nowhere.arpa"))
+
+
+def test_without_a_language_model_fusion_is_refused():
+    decoder = CtcDecoder(CtcDecoderConfig(language_model="none"))
+    fused, plain = decoder([row(log_probs_of("ab"), lm_fusion=True), row(log_probs_of("ab"))])
+    assert isinstance(fused, OptionError)
+    assert texts(plain) == ["ab"]
+
+
+def chunks_of(streaming, log_probs, stream_id, rng, last_is_over=False, **parameters):
+    """The answers to a stream's chunks, cut anywhere."""
+    cuts = np.sort(rng.integers(0, len(log_probs) + 1, size=5))
+    pieces = np.split(log_probs, cuts)
+    for index, piece in enumerate(pieces):
+        is_last = index == len(pieces) - 1
+        (answer,) = streaming([Row(inputs(piece), parameters, stream_id, index == 0, is_last)])
+        yield answer
+
+
+@pytest.mark.parametrize("parameters", [{}, {"lm_fusion": True}, {"hotwords": "abba:9"}])
+def test_a_stream_says_at_its_end_what_the_segment_says(decoder, streaming, parameters):
+    rng = np.random.default_rng(0)
+    log_probs = log_probs_of("--a-bb-b-a--  th-e--  -dd-o-g--", 0.3)
+    (expected,) = decoder([row(log_probs, nbest=4, **parameters)])
+    *_, final = chunks_of(streaming, log_probs, "s", rng, nbest=4, **parameters)
+    assert texts(final) == texts(expected)
+    np.testing.assert_allclose(final["scores"], expected["scores"], rtol=1e-5)
+    np.testing.assert_allclose(final["word_starts"], expected["word_starts"])
+    assert final["stable"].tolist() == [texts(final)[0].encode()]
+    assert len(streaming) == 0
+
+
+def test_what_is_stable_stays(streaming):
+    rng = np.random.default_rng(1)
+    paths = ["the--  quick--  brow-n", "fox--  jump-s  over--  the--  la-zy--  dog"]
+    for path in paths:
+        stable = ""
+        for answer in chunks_of(streaming, log_probs_of(path, 0.5), 7, rng):
+            assert texts(answer)[0].startswith(stable)
+            found = answer["stable"][0].decode()
+            assert found.startswith(stable)
+            stable = found
+        assert stable == texts(answer)[0]
+
+
+def test_an_utterance_that_is_over_leaves_nothing_to_the_next(decoder, streaming):
+    first, second = log_probs_of("ab-"), log_probs_of("-cd")
+    answers = []
+    for index, (frames, is_over) in enumerate([(first, True), (second, False)]):
+        (answer,) = streaming([Row(inputs(frames), {"is_over": is_over}, 3, index == 0, False)])
+        answers.append(texts(answer)[0])
+    assert answers == ["ab", "cd"]
+    (last,) = streaming([Row(inputs(np.zeros((0, 1), np.float32)), {}, 3, False, True)])
+    assert texts(last) == ["cd"]
+    np.testing.assert_allclose(last["word_starts"], [0.02])
+
+
+def test_streams_share_a_batch_and_keep_apart(streaming):
+    paths = {f"s{index}": log_probs_of(text) for index, text in enumerate(["ab", "cdc", "efgh"])}
+    rows = [Row(inputs(item), {}, name, True, False) for name, item in paths.items()]
+    assert [texts(item)[0] for item in streaming(rows)] == ["ab", "cdc", "efgh"]
+    ends = [Row(inputs(item), {}, name, False, True) for name, item in paths.items()]
+    assert [texts(item)[0] for item in streaming(ends)] == ["abab", "cdcdc", "efghefgh"]
+    (unknown,) = streaming([Row(inputs(paths["s0"]), {}, "s0", False, False)])
+    assert isinstance(unknown, SessionError)
+
+
+def test_a_bad_option_at_the_start_fails_alone(streaming):
+    frames = log_probs_of("ab")
+    bad, good = streaming(
+        [
+            Row(inputs(frames), {"hotwords": "1"}, "bad", True, True),
+            Row(inputs(frames), {}, "good", True, True),
+        ]
+    )
+    assert isinstance(bad, OptionError)
+    assert texts(good) == ["ab"]

@@ -23,7 +23,7 @@ class CtcStreamingEncoderConfig(CtcGraphConfig):
     """What the model hears at a time: longer is more accurate, and later."""
     left_ms: int = 5120
     """What it remembers from before a chunk."""
-    stream_ttl_s: float = 60.0
+    stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
 
 

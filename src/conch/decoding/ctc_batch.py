@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_beam, traced
 from conch.decoding.ctc_fusion import FusionState, FusionTables, FusionWeights, empty_fusion
@@ -60,9 +59,7 @@ def advance_batch(
             vocab.space,
             None if limits is None else limits[:streams],
         )
-        moments, steps = advance_frames(
-            narrowed, chunk, fusing.tables, fusing.weights(streams)
-        )
+        moments, steps = advance_frames(narrowed, chunk, fusing.tables, fusing.weights(streams))
         at_end.update(zip([first + end for end in ends], moments, strict=True))
         moment = moments[-1]
         traces.append(traced(steps, len(vocab.texts), len(chunks)))
@@ -122,9 +119,7 @@ class _Fusing:
         ]
         rows = torch.tensor(used, dtype=torch.float64, device=device)
         lm_weight, word_bonus = rows[:, :1], rows[:, 1:]
-        self._weights = FusionWeights(
-            lm_weight, word_bonus, lm_weight * model.ngram.oov_log_prob
-        )
+        self._weights = FusionWeights(lm_weight, word_bonus, lm_weight * model.ngram.oov_log_prob)
 
     def _automata(self, nothing: HotwordTables) -> Iterator[HotwordTables]:
         for state in self._states:

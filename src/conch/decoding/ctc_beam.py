@@ -220,8 +220,6 @@ def _compiled() -> Callable[..., tuple[list[Moment], Steps]]:
     return compiled
 
 
-
-
 class Chunk(NamedTuple):
     """Frames of some streams, and what holds for all of the streams' frames."""
 

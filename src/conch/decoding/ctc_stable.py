@@ -1,0 +1,28 @@
+"""What of a partial text will not change any more."""
+
+from itertools import takewhile
+
+import torch
+
+from conch.decoding.ctc_prefix import emissions_of
+from conch.decoding.ctc_state import SearchState
+from conch.decoding.ctc_vocab import CtcVocab
+
+
+def stable_text(state: SearchState, vocab: CtcVocab) -> str:
+    """Return the whole words with which every text begins that the search still holds.
+
+    A search only ever extends what it holds, so that no later frame can change them.
+    """
+    beam = state.moment.beam
+    alive = (torch.logaddexp(beam.blank, beam.unit)[0] > -torch.inf).tolist()
+    spellings = [
+        emissions_of(prefix, 0.0).units
+        for prefix, is_alive in zip(state.prefixes, alive, strict=True)
+        if is_alive
+    ]
+    same = (len(set(units)) == 1 for units in zip(*spellings, strict=False))
+    common = spellings[0][: sum(takewhile(bool, same))]
+    opens = [index for index, unit in enumerate(common) if vocab.texts[unit].startswith(" ")]
+    # What follows the last space may still grow.
+    return vocab.text_of(common[: opens[-1]]) if opens else ""

@@ -1,0 +1,90 @@
+"""From the parameters of a call to the options of its CTC search."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from conch.decoding.ctc_options import CtcSearchOptions, Hotword
+from conch.errors import OptionError
+
+
+def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
+    """Return what a call of `ctc_decoder` or `ctc_streaming_decoder` asks for.
+
+    Args:
+        parameters: numbers with a fraction as strings, which is all that a BLS call can carry.
+
+    Raises:
+        OptionError: a value is out of range or not of its type.
+    """
+    default = CtcSearchOptions()
+    return CtcSearchOptions(
+        beam_size=_integer(parameters, "beam_size", default.beam_size),
+        language_model=parameters.get("lm_fusion", default.language_model) is True,
+        lm_weight=_number(parameters, "lm_weight", default.lm_weight),
+        word_bonus=_number(parameters, "word_bonus", default.word_bonus),
+        hotwords=hotwords_of(
+            str(parameters.get("hotwords", "")),
+            _number(parameters, "hotword_weight", Hotword("").weight),
+        ),
+    )
+
+
+def nbest_count(parameters: Mapping[str, Any]) -> int:
+    """Return how many hypotheses a call asks for.
+
+    Raises:
+        OptionError: not a whole number from 1.
+    """
+    count = _integer(parameters, "nbest", 1)
+    if count < 1:
+        raise OptionError(f"option 'nbest' takes an integer from 1; sent: {count}")
+    return count
+
+
+def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
+    """Return phrases parted by commas or line ends, each with its own weight behind a colon or not.
+
+    Args:
+        text: in any case: `Conch:8, Triton Inference Server`; an empty one has no phrases.
+        weight: of a phrase without its own.
+
+    Raises:
+        OptionError: a phrase is empty, or what stands behind its colon is no number.
+
+    >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
+    [('conch', 8.0), ('triton server', 5.0)]
+    """
+    if not text.strip():
+        return ()
+    return tuple(_hotword(item, weight) for item in text.replace("\n", ",").split(","))
+
+
+def _hotword(item: str, weight: float) -> Hotword:
+    phrase, colon, own = item.partition(":")
+    words = " ".join(phrase.lower().split())
+    if not words:
+        raise OptionError(
+            f"option 'hotwords' takes phrases parted by commas, none of them empty; "
+            f"sent: {item!r:.40}"
+        )
+    try:
+        return Hotword(words, float(own) if colon else weight)
+    except ValueError:
+        raise OptionError(
+            f"option 'hotwords' takes a number behind a colon; sent: {item.strip()!r:.60}"
+        ) from None
+
+
+def _integer(parameters: Mapping[str, Any], name: str, default: int) -> int:
+    value = parameters.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OptionError(f"option '{name}' takes an integer; sent: {value!r:.80}")
+    return value
+
+
+def _number(parameters: Mapping[str, Any], name: str, default: float) -> float:
+    value = parameters.get(name, default)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise OptionError(f"option '{name}' takes a number; sent: {value!r:.80}") from None
