@@ -16,8 +16,8 @@ MANIFEST = Path(__file__).parents[1] / "data" / "manifest.tsv"
 PERCENTILES = ("p50", "p90", "p95", "p99", "max")
 
 
-def bench(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "conch.cli", "bench", "offline", *map(str, arguments)]
+def bench(*arguments: object, kind: str = "offline") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "conch.cli", "bench", kind, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
@@ -132,3 +132,26 @@ def test_what_cannot_be_measured_is_said(
     assert done.returncode == status
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_roads_side_by_side(server: Any, tmp_path: Path) -> None:
+    file, picture = tmp_path / "report.json", tmp_path / "roads.png"
+    done = bench(
+        *("--manifest", MANIFEST, "--url", server.http_url, "--limit", 2, "--json", file),
+        *("--road", "plain", "--road", "fused:decoder=ctc:lm_fusion=true", "--plot", picture),
+        kind="roads",
+    )
+    assert done.returncode == 0, done.stderr
+    plain, fused = json.loads(file.read_text())["roads"]
+    assert (plain["name"], fused["name"]) == ("plain", "fused")
+    assert {"attention_decoder"} <= set(plain["stages"])
+    assert {"ctc_decoder"} <= set(fused["stages"])
+    assert fused["options"]["lm_fusion"] is True
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "| fused |" in done.stdout
+
+
+def test_a_road_with_an_unknown_option_is_refused() -> None:
+    done = bench("--manifest", MANIFEST, "--road", "odd:decoder=ctc:beam=3", kind="roads")
+    assert done.returncode == 2
+    assert "unknown option 'beam'; did you mean 'beam_size'?" in done.stderr

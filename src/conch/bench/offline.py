@@ -100,9 +100,12 @@ def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
         limit=benchmark.limit,
     )
     _check_packages(benchmark, utterances)
-    report = _header(benchmark)
+    report = {
+        **header("offline", benchmark),
+        "options": asdict(RecognitionOptions.parse(benchmark.options)),
+    }
     samples = load_samples(utterances, benchmark.send)
-    with _server(benchmark.url) as (url, memory):
+    with own_or_running(benchmark.url) as (url, memory):
         report["versions"]["triton"] = triton_version(url)
         served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
         runs = [_run(url, benchmark, samples, clients, memory) for clients in benchmark.concurrency]
@@ -137,6 +140,7 @@ async def send_all(
     concurrency: int,
     options: Mapping[str, Any],
     warmup: int = 0,
+    title: str = "",
 ) -> Load[Transcript]:
     """Send every sample once, after `warmup` uncounted requests, `concurrency` at a time."""
     async with AsyncClient(url, connections=concurrency) as client:
@@ -146,7 +150,7 @@ async def send_all(
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
         await closed_loop(send, warmup, concurrency)
-        with progress(f"concurrency {concurrency}", len(samples)) as bar:
+        with progress(title or f"concurrency {concurrency}", len(samples)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
                 if outcome.error:
@@ -169,25 +173,31 @@ def _check_packages(benchmark: OfflineBenchmark, utterances: Sequence[Utterance]
         require("faster_whisper")
 
 
-def _header(benchmark: OfflineBenchmark) -> dict[str, Any]:
+def header(name: str, benchmark: Any) -> dict[str, Any]:
+    """Return what a report says besides its figures.
+
+    Args:
+        name: of the benchmark.
+        benchmark: a dataclass; what of it is not a number, a text or nothing is left out.
+    """
+    plain = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in asdict(benchmark).items()
+        if isinstance(value, Path | str | int | float | None)
+    }
     return {
-        "benchmark": "offline",
+        "benchmark": name,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command(),
         "machine": machine(),
         "versions": versions(),
-        "manifest": str(benchmark.manifest),
-        "split": benchmark.split,
-        "source": benchmark.source,
-        "limit": benchmark.limit,
-        "send": benchmark.send,
-        "warmup": benchmark.warmup,
-        "options": asdict(RecognitionOptions.parse(benchmark.options)),
+        **plain,
     }
 
 
 @contextmanager
-def _server(url: str | None) -> Iterator[tuple[str, MemorySampler | None]]:
+def own_or_running(url: str | None) -> Iterator[tuple[str, MemorySampler | None]]:
+    """Yield the address of a running server, or of one started for the benchmark."""
     if url is not None:
         yield url, None
         return

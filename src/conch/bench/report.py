@@ -16,7 +16,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         _comparison(report),
         _by_source(report),
         _stages(report["runs"]),
-        _origin(report),
+        origin(report, report["runs"][0]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -98,9 +98,9 @@ def _stages(runs: Sequence[Mapping[str, Any]]) -> str:
     return table(header, rows) if rows else ""
 
 
-def _origin(report: Mapping[str, Any]) -> str:
+def origin(report: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """Return where the figures of a report come from; `first` is its first run."""
     machine, versions = report["machine"], report["versions"]
-    first = report["runs"][0]
     return (
         f"{first['utterances']} utterances, {first['audio_s']:.0f} s of audio, {first['load']}; "
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']:g} GB; "
