@@ -1,5 +1,6 @@
 """Live streams on the real server, over HTTP and gRPC."""
 
+import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,9 @@ import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 from tritonclient.utils import InferenceServerException
+
+from conch.client import AsyncClient, Client
+from conch.errors import AudioError, SessionError
 
 pytestmark = pytest.mark.server
 
@@ -149,3 +153,42 @@ def test_a_client_that_vanishes_leaves_nothing_behind(server, recordings):
     last = Stream(server.http_url, 11)
     last.send(waveform[:STEP], ends=True)
     last.client.close()
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_conchs_own_client(server, two_utterances, scheme):
+    url = server.http_url if scheme == "http" else f"grpc://{server.grpc_url}"
+    samples = (two_utterances * 32767).astype(np.int16)
+    with Client(url) as client, client.live(mode="two_pass", word_timestamps=True) as stream:
+        for start in range(0, len(samples), 16_000):
+            partial = stream.send(samples[start : start + 16_000])
+        final = stream.finish()
+    assert not partial.is_final
+    assert final.is_final
+    assert [segment.passes for segment in final.segments] == [2, 2]
+    assert " ".join(word.text for word in final.words) == final.text
+    with Client(url) as client, client.live() as stream, pytest.raises(AudioError):
+        stream.send(np.zeros((2, 5), np.float32))
+
+
+def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
+    waveform = recordings[0].waveform()
+
+    async def run() -> tuple[str, str]:
+        async with AsyncClient(server.http_url) as client:
+            one, two = client.live(), client.live()
+            await one.send(waveform[:STEP])
+            await two.send(waveform[: 3 * STEP])
+            with pytest.raises(SessionError):
+                await replace_id(two, one).send(waveform)
+            finals = await asyncio.gather(
+                one.finish(waveform[STEP:]), client.live().finish(waveform)
+            )
+        return finals[0].text, finals[1].text
+
+    def replace_id(stream, other):
+        stream._chunks._id = other._chunks._id
+        return stream
+
+    one, alone = asyncio.run(run())
+    assert one == alone

@@ -8,11 +8,25 @@ In short:
     with Client("grpc://127.0.0.1:8001") as client:
         for part in client.stream("lecture.mp3"):
             print(part.text)
+
+    with Client("127.0.0.1:8000") as client, client.live() as stream:
+        for chunk in microphone:
+            print(stream.send(chunk).text)
+        print(stream.finish().text)
 """
 
 from conch.client.asynchronous import AsyncClient
+from conch.client.live import AsyncLiveStream, LiveStream
 from conch.client.synchronous import Client
 from conch.client.wire import Audio, OptionValue
 from conch.parts import joined_parts
 
-__all__ = ["AsyncClient", "Audio", "Client", "OptionValue", "joined_parts"]
+__all__ = [
+    "AsyncClient",
+    "AsyncLiveStream",
+    "Audio",
+    "Client",
+    "LiveStream",
+    "OptionValue",
+    "joined_parts",
+]

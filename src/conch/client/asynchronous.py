@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from conch.client import streams, transports, wire
 from conch.client.address import DEFAULT_URL, Address
+from conch.client.live import AsyncLiveStream
 from conch.result import Transcript
 
 
@@ -90,6 +91,23 @@ class AsyncClient:
             async for result in results:
                 yield wire.transcripts(result, 1)[0]
 
+    def live(
+        self,
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech",
+        **options: wire.OptionValue,
+    ) -> AsyncLiveStream:
+        """Open a stream for audio as it is spoken; see `Client.live`."""
+        return AsyncLiveStream(
+            self._send,
+            sample_rate=sample_rate,
+            timeout_s=timeout_s or self._timeout_s,
+            model=model,
+            options=options,
+        )
+
     async def _infer(
         self,
         audios: Sequence[wire.Audio],
@@ -98,11 +116,14 @@ class AsyncClient:
         model: str,
         options: dict[str, wire.OptionValue],
     ) -> list[Transcript]:
+        request = await self._request(audios, sample_rate, timeout_s, model, options)
+        return wire.transcripts(await self._send(request), len(audios))
+
+    async def _send(self, request: wire.Request) -> transports.Result:
         if self._transport is None:
             # Here and not in __init__, as connections belong to the running event loop.
             self._transport = transports.connect_async(self._address, self._connections)
-        request = await self._request(audios, sample_rate, timeout_s, model, options)
-        return wire.transcripts(await self._transport.infer(request), len(audios))
+        return await self._transport.infer(request)
 
     async def _request(
         self,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from conch.client import streams, transports, wire
 from conch.client.address import DEFAULT_URL, Address
+from conch.client.live import LiveStream
 from conch.result import Transcript
 
 
@@ -118,6 +119,34 @@ class Client:
         with closing(streams.stream(self._address, request)) as results:
             for result in results:
                 yield wire.transcripts(result, 1)[0]
+
+    def live(
+        self,
+        *,
+        sample_rate: int = 16000,
+        timeout_s: float | None = None,
+        model: str = "speech",
+        **options: wire.OptionValue,
+    ) -> LiveStream:
+        """Open a stream for audio as it is spoken; nothing is sent before its first chunk.
+
+        Args:
+            sample_rate: of the chunks, in Hz.
+            timeout_s: seconds until the client gives up on one chunk.
+            model: the entry point on the server.
+            options: as of `transcribe`, for the whole stream; `mode="two_pass"` corrects each
+                utterance once it is over.
+
+        Raises:
+            OptionError: an option is unknown, mistyped or out of range.
+        """
+        return LiveStream(
+            self._transport.infer,
+            sample_rate=sample_rate,
+            timeout_s=timeout_s or self._timeout_s,
+            model=model,
+            options=options,
+        )
 
     def _infer(
         self,

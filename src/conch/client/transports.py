@@ -219,11 +219,22 @@ def _arguments(module: Any, request: wire.Request) -> dict[str, Any]:
     for name, tensor in request.inputs.items():
         item = module.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
         inputs.append(item.set_data_from_numpy(tensor))
+    place = request.place
+    sequence = (
+        {
+            "sequence_id": place.stream_id,
+            "sequence_start": place.starts,
+            "sequence_end": place.ends,
+        }
+        if place
+        else {}
+    )
     return {
         "model_name": request.model,
         "inputs": inputs,
         "outputs": [module.InferRequestedOutput("RESULT")],
         "parameters": dict(request.parameters),
+        **sequence,
     }
 
 

@@ -24,6 +24,7 @@ from conch.errors import (
     OverloadedError,
     RequestCancelledError,
     ServerError,
+    SessionError,
 )
 from conch.options import RecognitionOptions
 from conch.result import Transcript
@@ -40,6 +41,15 @@ DEFAULT_TIMEOUT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """Which stream a chunk belongs to, and where it stands in it."""
+
+    stream_id: str
+    starts: bool
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One inference request, whatever carries it."""
 
@@ -48,6 +58,8 @@ class Request:
     """Tensors by name: FP32 and INT32 as numbers, BYTES as objects of type bytes."""
     parameters: Mapping[str, OptionValue]
     timeout_s: float
+    place: StreamPlace | None = None
+    """Of a stream's chunk."""
 
 
 def build(
@@ -103,6 +115,22 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
     return {"WAV": _padded(rows), "WAV_LENS": lens, "SAMPLE_RATE": np.full_like(lens, sample_rate)}
 
 
+def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[Any]]:
+    """Return the input tensors of a stream's chunk, samples [N], which may be none.
+
+    Raises:
+        AudioError: it is no waveform.
+    """
+    samples = _waveform(chunk) if len(chunk) else np.zeros(0, np.float32)
+    # A tensor without a single value is refused on the way; WAV_LENS says that there is none.
+    wav = samples if len(samples) else np.zeros(1, np.float32)
+    return {
+        "WAV": wav[np.newaxis],
+        "WAV_LENS": np.array([[len(samples)]], np.int32),
+        "SAMPLE_RATE": np.array([[sample_rate]], np.int32),
+    }
+
+
 def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
     """Read RESULT, BYTES [rows, 1].
 
@@ -133,6 +161,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)
     if name in {"400", "413", "INVALID_ARGUMENT", "INVALID_ARG"}:
+        if message.startswith("session "):
+            return SessionError(message)
         is_option = message.startswith(("option '", "unknown option"))
         return OptionError(message) if is_option else InvalidRequestError(message)
     if name in {"500", "INTERNAL"}:

@@ -1,0 +1,115 @@
+"""A live stream: chunks of audio as they are spoken, each answered with the text so far."""
+
+import contextlib
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.client import wire
+from conch.client.transports import Result
+from conch.errors import ConchError
+from conch.options import RecognitionOptions
+from conch.result import Transcript
+
+
+class _Chunks:
+    """Makes the requests of one stream."""
+
+    def __init__(
+        self,
+        *,
+        sample_rate: int,
+        timeout_s: float,
+        model: str,
+        options: Mapping[str, wire.OptionValue],
+    ) -> None:
+        parsed = RecognitionOptions.parse(options, streams=True)
+        self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
+        self._options = {name: getattr(parsed, name) for name in options}
+        self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
+        self.has_started = self.has_ended = False
+
+    def request(self, chunk: NDArray[Any], *, ends: bool) -> wire.Request:
+        if self.has_ended:
+            raise RuntimeError("the stream has ended; open another")
+        inputs = wire.chunk_tensors(chunk, self._sample_rate)
+        starts = not self.has_started
+        self.has_started, self.has_ended = True, ends
+        return wire.Request(
+            model=self._model,
+            inputs=inputs,
+            parameters={"session": self._session, **(self._options if starts else {})},
+            timeout_s=self._timeout_s,
+            place=wire.StreamPlace(self._id, starts, ends),
+        )
+
+
+class LiveStream:
+    """One stream over a `Client`, which opens it.
+
+    Leaving its `with` block before `finish` ends the stream on the server without an answer.
+    """
+
+    def __init__(self, infer: Callable[[wire.Request], Result], **settings: Any) -> None:
+        self._infer, self._chunks = infer, _Chunks(**settings)
+
+    def __enter__(self) -> "LiveStream":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._chunks.has_started and not self._chunks.has_ended:
+            with contextlib.suppress(ConchError):
+                self.finish()
+
+    def send(self, chunk: NDArray[Any]) -> Transcript:
+        """Send the next samples and return the transcript so far.
+
+        Its `segments` are the utterances that are new, or replaced by their second pass; `stable`
+        is the beginning of `text` that will not change any more.
+
+        Args:
+            chunk: mono samples [N], any number: floats in [-1, 1], int16 or int32.
+
+        Raises:
+            AudioError: the chunk is none; the stream goes on.
+            SessionError: the stream has expired, or an error has ended it.
+            ConchError: as `Client.transcribe`.
+        """
+        return self._answer(chunk, ends=False)
+
+    def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
+        """Send the last samples, if any are left, and return the final transcript."""
+        return self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
+
+    def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
+        return wire.transcripts(self._infer(self._chunks.request(chunk, ends=ends)), 1)[0]
+
+
+class AsyncLiveStream:
+    """`LiveStream` with `async with` and `await`, over an `AsyncClient`."""
+
+    def __init__(self, infer: Callable[[wire.Request], Awaitable[Result]], **settings: Any) -> None:
+        self._infer, self._chunks = infer, _Chunks(**settings)
+
+    async def __aenter__(self) -> "AsyncLiveStream":
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._chunks.has_started and not self._chunks.has_ended:
+            with contextlib.suppress(ConchError):
+                await self.finish()
+
+    async def send(self, chunk: NDArray[Any]) -> Transcript:
+        """See `LiveStream.send`; chunks that are sent without waiting are heard in order."""
+        return await self._answer(chunk, ends=False)
+
+    async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
+        """See `LiveStream.finish`."""
+        return await self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
+
+    async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
+        return wire.transcripts(await self._infer(self._chunks.request(chunk, ends=ends)), 1)[0]
