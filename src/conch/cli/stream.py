@@ -1,0 +1,182 @@
+"""`conch stream`: live audio to text, while it is spoken."""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO, TypeAlias
+
+from conch.cli.arguments import positive
+from conch.cli.option_flags import add_option_flags, given_options
+from conch.cli.own_server import server_url
+from conch.client.address import Address
+from conch.errors import OptionError, ServerError
+from conch.options import RecognitionOptions
+from conch.result import Segment, Transcript
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+EXAMPLES = """
+examples:
+  conch stream talk.wav                              as if it were spoken now
+  conch stream talk.wav --speed 0 --json             as fast as the server goes, every answer
+  conch stream --mic --mode two_pass                 a microphone, utterances corrected when over
+  arecord -q -f S16_LE -r 16000 -c 1 | conch stream - --url grpc://gpu-box:8001
+
+On a terminal the last line shows what is being said; utterances that are final stand above it.
+Elsewhere only these are written. Ctrl-C ends the stream and writes what was still to come; a second
+one ends at once.
+
+exit codes: 0 done (Ctrl-C on stdin or a microphone too), 1 failed, 2 wrong usage, 130 Ctrl-C
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to those of `conch`."""
+    parser = subparsers.add_parser(
+        "stream",
+        help="transcribe live audio",
+        usage="%(prog)s (FILE | - | --mic) [--url URL] [--mode two_pass] ...",
+        description="Send audio as it is spoken and write the text as it is known.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="an audio file; - reads raw 16-bit samples from stdin",
+    )
+    parser.add_argument("--mic", action="store_true", help="listen to the default microphone")
+    parser.add_argument(
+        "--url", help="host:port, http:// or grpc:// of a running server; without it one is started"
+    )
+    parser.add_argument(
+        "--chunk-ms", type=positive, default=200, metavar="N", help="of a chunk (default: 200)"
+    )
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=1.0,
+        metavar="X",
+        help="of a file; 0 does not wait (default: 1)",
+    )
+    parser.add_argument(
+        "--rate",
+        type=positive,
+        default=16_000,
+        metavar="HZ",
+        help="of stdin or --mic (default: 16000)",
+    )
+    parser.add_argument(
+        "--channels", type=positive, default=1, metavar="N", help="of stdin (default: 1)"
+    )
+    parser.add_argument("--json", action="store_true", help="write every answer, an object a line")
+    add_option_flags(parser)
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stream and return the exit code.
+
+    Raises:
+        AudioError: the file or microphone cannot be read.
+        ServerError: no server of its own can be started.
+    """
+    options = _options(args)
+    from conch.cli import live_audio
+    from conch.client import Client
+
+    if args.mic:
+        rate, chunks = args.rate, live_audio.microphone(args.rate, args.chunk_ms)
+    elif args.file == "-":
+        rate = args.rate
+        chunks = live_audio.raw_stdin(args.rate, args.channels, args.chunk_ms)
+    else:
+        rate = live_audio.file_rate(Path(args.file))
+        chunks = live_audio.paced_file(Path(args.file), args.chunk_ms, args.speed)
+    show = _Json(sys.stdout) if args.json else _Lines(sys.stdout, options.get("mode") == "two_pass")
+    is_interrupted = False
+    with (
+        server_url(args.url) as url,
+        Client(url) as client,
+        client.live(sample_rate=rate, **options) as stream,
+    ):
+        try:
+            for chunk in chunks:
+                show(stream.send(chunk))
+        except KeyboardInterrupt:
+            is_interrupted = True
+        show(stream.finish())
+    return 130 if is_interrupted and args.file not in (None, "-") else 0
+
+
+class _Json:
+    """Every answer as a line."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def __call__(self, transcript: Transcript) -> None:
+        line = json.dumps({"text": transcript.text, **asdict(transcript)}, ensure_ascii=False)
+        print(line, file=self._out, flush=True)
+
+
+class _Lines:
+    """A line for each utterance that is final and, on a terminal, one for what is being said."""
+
+    def __init__(self, out: TextIO, has_second_pass: bool) -> None:
+        self._out, self._has_second_pass = out, has_second_pass
+        self._is_terminal = out.isatty()
+        self._known: dict[int, Segment] = {}
+        self._written: list[str] = []
+
+    def __call__(self, transcript: Transcript) -> None:
+        self._known |= {segment.index: segment for segment in transcript.segments}
+        lines = list(self._final_lines())
+        if self._is_terminal:
+            self._out.write("\r\x1b[K")
+        for line in lines:
+            self._out.write(f"{line}\n")
+        if self._is_terminal and not transcript.is_final:
+            said = len(" ".join(filter(None, self._written)))
+            width = shutil.get_terminal_size().columns - 1
+            self._out.write(transcript.text[said:].strip()[-width:])
+        self._out.flush()
+
+    def _final_lines(self) -> Iterator[str]:
+        """Yield the utterances that are final, in order, each once."""
+        while (segment := self._known.get(len(self._written))) is not None:
+            if self._has_second_pass and segment.passes == 1 and not segment.error:
+                return
+            self._written.append(segment.text)
+            if segment.text:
+                yield segment.text
+
+
+def _options(args: argparse.Namespace) -> Mapping[str, Any]:
+    """Check what argparse cannot; a mistake ends the program with a message and exit code 2."""
+    usage_error: Callable[[str], None] = args.usage_error
+    options = given_options(args)
+    if (args.file is None) != args.mic:
+        usage_error("name a file, or - for stdin, or --mic")
+    try:
+        RecognitionOptions.parse(options, streams=True)
+        if args.url is not None:
+            Address.parse(args.url)
+    except (OptionError, ServerError) as error:
+        usage_error(str(error))
+    return options
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = -1.0
+    if not 0 <= speed <= 1000:
+        raise argparse.ArgumentTypeError(f"a number from 0 to 1000; got {text!r}")
+    return speed
