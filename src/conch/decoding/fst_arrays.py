@@ -179,10 +179,9 @@ def _opened(path: Path, file: BinaryIO) -> FstFile:
     if num_states < 1 or num_arcs < 0 or path.stat().st_size != size:
         raise ValueError(f"its size is {path.stat().st_size} bytes, not {size}")
     states = np.memmap(path, STATE, "r", place, (num_states,))
+    arcs: NDArray[Any] = np.zeros(0, ARC)  # nothing cannot be mapped
     if num_arcs:
         arcs = np.memmap(path, ARC, "r", place + states.nbytes, (num_arcs,))
-    else:
-        arcs = np.zeros(0, ARC)
     return FstFile(start, states, arcs, tuple(symbols))
 
 

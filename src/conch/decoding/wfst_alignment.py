@@ -74,7 +74,5 @@ def aligned_words(
         text = texts[index] if index < len(texts) else run.text
         best = [float(path[start:end].max()) for start, end in run.frames]
         confidence = math.exp(sum(best) / len(best))
-        found.append(
-            AlignedWord(text, run.frames[0][0], run.frames[-1][1], min(1.0, confidence))
-        )
+        found.append(AlignedWord(text, run.frames[0][0], run.frames[-1][1], min(1.0, confidence)))
     return tuple(found)

@@ -3,7 +3,13 @@
 import numpy as np
 
 from conch.decoding.fst_arrays import FstArrays, fst_arrays
-from conch.language.ngram_table import SENTENCE_END, SENTENCE_START, FloatArray, IntArray, NgramTable
+from conch.language.ngram_table import (
+    SENTENCE_END,
+    SENTENCE_START,
+    FloatArray,
+    IntArray,
+    NgramTable,
+)
 
 
 def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
@@ -82,7 +88,8 @@ def _targets(
     for length in range(ngrams.shape[1], 0, -1):
         open_ = np.flatnonzero(targets < 0)
         rows = table.rows(ngrams[open_, ngrams.shape[1] - length :])
-        found = np.where(rows < 0, -1, states[length - 1][rows])
+        found = np.full(len(rows), -1)
+        found[rows >= 0] = states[length - 1][rows[rows >= 0]]
         targets[open_] = found
         left = (rows >= 0) & (found < 0)
         skipped[open_[left]] += table.orders[length - 1].backoffs[rows[left]]

@@ -10,6 +10,7 @@ so that no path looks better than others while a stream goes on for being at a s
 
 import json
 import math
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -122,7 +123,12 @@ def build_graph(
     # The blank's own symbol: symbol tables refuse an empty one, and two of one text.
     inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]
     progress(f"writing {len(graph.arcs)} arcs")
-    write_fst(path, graph, symbols=((described, inputs), ("words", ["<eps>", *small.words])))
+    partial = path.with_name(path.name + ".partial")
+    try:
+        write_fst(partial, graph, symbols=((described, inputs), ("words", ["<eps>", *small.words])))
+        os.replace(partial, path)
+    except OSError as error:
+        raise ConfigError(f"the graph {path} cannot be written: {error.strerror}") from error
     return GraphReport(
         words=len(small.words) - 2,
         without_spelling=len(set(table.words) - words) - 2,

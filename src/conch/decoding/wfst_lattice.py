@@ -165,9 +165,10 @@ def _pruned(
             break
         previous = frames[number - 1]
         targets = np.searchsorted(frame.states, fst.arcs["target"][frame.emitting])
-        weights = fst.arcs["cost"][frame.emitting] + costs[
-            number - 1, fst.arcs["ilabel"][frame.emitting] - 1
-        ]
+        weights = (
+            fst.arcs["cost"][frame.emitting]
+            + costs[number - 1, fst.arcs["ilabel"][frame.emitting] - 1]
+        )
         through = weights + ahead[targets]
         keep = previous.costs[frame.sources] + through <= limit
         ahead = np.full(len(previous.states), np.inf)

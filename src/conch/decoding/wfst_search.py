@@ -22,7 +22,7 @@ from conch.errors import ConfigError, InvalidRequestError
 FloatArray = NDArray[np.float32]
 
 _IMPOSSIBLE = -1e4
-"""In place of minus infinity, with which costs cannot be counted."""
+"""In place of minus infinity, so that some path outlives a frame in which no unit is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class WfstConfig:
     """Cost above a frame's best path up to which paths are followed."""
     max_active: int = 3000
     """States followed from a frame."""
-    lattice_beam: float = 8.0
+    lattice_beam: float = 5.0
     """For n-best lists: cost above the best path up to which others are kept."""
     lattice_max_active: int = 1000
     """For n-best lists, `max_active`."""
@@ -198,7 +198,8 @@ class WfstStream:
         self._decoder.advance_decoding(kaldi_decoder.DecodableCtc(scaled, offset))
 
     def _scaled(self, log_probs: FloatArray) -> FloatArray:
-        scaled = np.full((len(log_probs), log_probs.shape[1] + 1), _IMPOSSIBLE, np.float32)
+        # Not to be ended before the end at any cost: kaldi-decoder prefers a path that is ended.
+        scaled = np.full((len(log_probs), log_probs.shape[1] + 1), -np.inf, np.float32)
         np.maximum(log_probs * self._config.acoustic_scale, _IMPOSSIBLE, out=scaled[:, :-1])
         return scaled
 
@@ -219,7 +220,7 @@ class WfstStream:
         config, vocab = self._config, self._graph.vocab
         log_probs = np.concatenate(self._frames)
         units = np.array([label for label in labels if label])[: len(log_probs)] - 1
-        path = np.maximum(log_probs[np.arange(len(units)), units], -1e4 / config.acoustic_scale)
+        path = log_probs[np.arange(len(units)), units].clip(_IMPOSSIBLE / config.acoustic_scale)
         am_score = float(path.sum(dtype=np.float64))
         texts = [self._graph.words[word] for word in words if word]
         if graph_cost is None:

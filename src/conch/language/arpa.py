@@ -1,11 +1,10 @@
 """N-gram models as text: the ARPA format."""
 
 import gzip
-import io
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TextIO, cast
 
 import numpy as np
 
@@ -35,10 +34,7 @@ def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None)
     """
     if not path.is_file():
         raise ConfigError(f"the language model {path} does not exist")
-    if is_sphinx_trie(path):
-        table = read_sphinx_trie(path)
-    else:
-        table = _read_arpa(path, progress)
+    table = read_sphinx_trie(path) if is_sphinx_trie(path) else _read_arpa(path, progress)
     for word in (SENTENCE_START, SENTENCE_END):
         if word not in table.words:
             raise ConfigError(f"the language model {path} has no {word}")
@@ -48,15 +44,16 @@ def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None)
 def _read_arpa(path: Path, progress: Callable[[str], None]) -> NgramTable:
     with path.open("rb") as file:
         is_zipped = file.read(2) == _GZIP
+    opened = gzip.open if is_zipped else open
     try:
-        with cast(BinaryIO, gzip.open(path)) if is_zipped else path.open("rb") as file:
-            return _Reader(io.TextIOWrapper(file, "utf-8"), progress).table()
+        with opened(path, "rt", encoding="utf-8") as file:
+            return _Reader(cast(TextIO, file), progress).table()
     except (EOFError, OSError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(f"the language model {path} is not an ARPA file: {error}") from error
 
 
 class _Reader:
-    def __init__(self, file: io.TextIOWrapper, progress: Callable[[str], None]) -> None:
+    def __init__(self, file: TextIO, progress: Callable[[str], None]) -> None:
         self._lines = self._numbered(file)
         self._progress = progress
         self._number = 0
@@ -86,7 +83,7 @@ class _Reader:
             raise ValueError(f"line {self._number}: \\end\\ is expected, not {line!r}")
         return sorted_table(tuple(self._indices), orders)
 
-    def _numbered(self, file: io.TextIOWrapper) -> Iterator[str]:
+    def _numbered(self, file: TextIO) -> Iterator[str]:
         for number, line in enumerate(file, start=1):
             text = line.strip()
             if text:

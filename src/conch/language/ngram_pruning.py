@@ -80,9 +80,7 @@ def entropy_pruned(table: NgramTable, threshold: float) -> NgramTable:
     return NgramTable(table.words, tuple(orders))
 
 
-def _losses(
-    table: NgramTable, number: int, contexts: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _losses(table: NgramTable, number: int, contexts: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return the relative entropy that each n-gram's loss costs, and its order's log backoffs."""
     order = table.orders[number]
     size = len(table.orders[number - 1])

@@ -69,13 +69,16 @@ class NgramTable:
     def log_probs_of(self, ngrams: IntArray) -> FloatArray:
         """Return float64 `[N]`: natural log of the last word after the others, backing off."""
         rows = self.rows(ngrams)
-        found = np.where(rows < 0, 0.0, self.orders[ngrams.shape[1] - 1].log_probs[rows])
+        found = np.zeros(len(ngrams))
+        is_there = rows >= 0
+        found[is_there] = self.orders[ngrams.shape[1] - 1].log_probs[rows[is_there]]
         missing = np.flatnonzero(rows < 0)
         if len(missing):
             histories = self.rows(ngrams[missing, :-1])
-            backoffs = self.orders[ngrams.shape[1] - 2].backoffs[histories]
-            shorter = self.log_probs_of(ngrams[missing, 1:])
-            found[missing] = np.where(histories < 0, 0.0, backoffs) + shorter
+            found[missing] = self.log_probs_of(ngrams[missing, 1:])
+            known = histories >= 0
+            backoffs = self.orders[ngrams.shape[1] - 2].backoffs
+            found[missing[known]] += backoffs[histories[known]]
         return found
 
     def _keys(self, order: int) -> IntArray:
