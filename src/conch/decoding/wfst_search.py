@@ -33,7 +33,7 @@ class WfstConfig:
     """Weight of the model's log probabilities; those of the n-grams count once."""
     beam: float = 16.0
     """Cost above a frame's best path up to which paths are followed."""
-    max_active: int = 3000
+    max_active: int = 2000
     """States followed from a frame."""
     lattice_beam: float = 5.0
     """For n-best lists: cost above the best path up to which others are kept."""
