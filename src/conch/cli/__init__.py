@@ -11,7 +11,7 @@ from conch.errors import ConchError
 
 # A module of this package each, with add_parser(subparsers) and run(args) -> int. They must
 # import cheaply: all of them are loaded for `conch --help`.
-SUBCOMMANDS = ("serve", "transcribe", "stream", "demo", "bench")
+SUBCOMMANDS = ("serve", "transcribe", "stream", "graph", "demo", "bench")
 
 
 def build_parser() -> argparse.ArgumentParser:

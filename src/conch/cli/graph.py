@@ -1,0 +1,151 @@
+"""`conch graph`: a decoding graph from a lexicon and an n-gram language model."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import TypeAlias
+
+from conch.cli.arguments import positive
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+EPILOG = """
+The lexicon is a text file with a line for each spelling: the word as it is to be shown, then its
+letters as the CTC model writes them; a word alone is spelled as it is written:
+
+  kilometre
+  Dr.   doctor
+  NVIDIA  nvidia
+
+Words count only where the language model knows them too, and nothing else will ever be
+recognised. --prune, --max-order and --max-words make the graph smaller and cost accuracy; what
+each kept is printed in the end.
+
+examples:
+  conch graph --out en.fst                            the en-us trigram in the pocketsphinx package
+  conch graph --out tiny.fst --prune 1e-6
+  conch graph --out taxi.fst --arpa taxi.arpa.gz --lexicon taxi.txt --prune 0
+
+exit codes: 0 written, 1 not written, 2 wrong usage
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to those of `conch`."""
+    parser = subparsers.add_parser(
+        "graph",
+        help="make a decoding graph for the CTC models",
+        description="Compose what a CTC model writes, a lexicon and an n-gram language model into\n"
+        "one graph, for decoding with all of them at once.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=_output, required=True, metavar="FILE", help="the graph")
+    parser.add_argument(
+        "--arpa",
+        default="",
+        metavar="FILE",
+        help="n-grams: ARPA, gzipped or not, or pocketsphinx's .lm.bin (default: en-us)",
+    )
+    parser.add_argument(
+        "--lexicon",
+        type=Path,
+        metavar="FILE",
+        help="spellings (default: the language model's words, as they are written)",
+    )
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--prune",
+        type=_threshold,
+        default=1e-7,
+        metavar="X",
+        help="drop n-grams whose loss raises perplexity by less than this part; 0 keeps all "
+        "(default: %(default)g)",
+    )
+    limits.add_argument(
+        "--max-order",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="longest n-grams (default: the model's)",
+    )
+    limits.add_argument(
+        "--max-words",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="only so many words, the most frequent (default: all)",
+    )
+    parser.add_argument(
+        "--word-bonus",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="nats for every word, against deletions (default: %(default)g)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the graph and return the exit code.
+
+    Raises:
+        ConfigError: the lexicon or the language model is missing or broken, or they share no word.
+    """
+    # Only who makes a graph waits for numpy and kaldifst.
+    from conch.acoustic.ctc_units import Characters
+    from conch.decoding.lexicon import read_lexicon
+    from conch.decoding.wfst_graph import GraphConfig, build_graph
+    from conch.language.arpa import read_ngrams
+    from conch.language.ngram import model_path
+
+    config = GraphConfig(
+        prune=args.prune,
+        max_order=args.max_order,
+        max_words=args.max_words,
+        word_bonus=args.word_bonus,
+    )
+    progress = _progress()
+    lexicon = read_lexicon(args.lexicon, Characters.vocab) if args.lexicon else None
+    model = model_path(args.arpa)
+    progress(f"reading {model.name}")
+    table = read_ngrams(model, progress)
+    report = build_graph(args.out, Characters.vocab, table, lexicon, config, progress)
+    print(f"graph     {args.out}, {args.out.stat().st_size / 1e6:.0f} MB")
+    print(f"size      {report.states} states, {report.arcs} arcs")
+    print(f"words     {report.words}")
+    print(f"  left out: {report.without_spelling} of the language model without a spelling,")
+    print(f"            {report.unknown} of the lexicon that the language model does not know")
+    for order, before in enumerate(report.ngrams, start=1):
+        after = report.kept_ngrams[order - 1] if order <= len(report.kept_ngrams) else 0
+        print(f"{order}-grams   {after} of {before}")
+    return 0
+
+
+def _progress() -> Callable[[str], None]:
+    begun = perf_counter()
+
+    def say(text: str) -> None:
+        print(f"conch: {perf_counter() - begun:5.1f} s  {text}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _threshold(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"a number from 0 to below 1; got {text!r}")
+    return value
+
+
+def _output(text: str) -> Path:
+    # Before a long composition, not after it.
+    path = Path(text)
+    if not path.parent.is_dir() or path.is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")
+    return path

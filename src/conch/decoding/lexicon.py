@@ -1,0 +1,71 @@
+"""How words are spelled in the units of a CTC model."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from conch.errors import ConfigError
+
+Lexicon = tuple[tuple[str, str], ...]
+"""Words, each with letters to write it with; a word may come several times."""
+
+
+def own_spellings(words: Iterable[str], vocab: Sequence[str]) -> Lexicon:
+    """Return the words that can be written with a vocabulary, each spelled as it is written.
+
+    The others are left out; so are `<s>`, `</s>` and `<unk>`.
+    """
+    letters = letters_of(vocab)
+    return tuple((word, word) for word in words if word and letters.issuperset(word))
+
+
+def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
+    """Return the lexicon in a text file: a line for each spelling, the word in front.
+
+    The letters follow after white space; a word alone is spelled as it is written.
+
+    Raises:
+        ConfigError: the file is missing, not UTF-8 or empty, or a letter is not in the vocabulary.
+    """
+    letters = letters_of(vocab)
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"the lexicon {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the lexicon {path} is not UTF-8: {error}") from error
+    found: dict[tuple[str, str], None] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) > 2:
+            raise ConfigError(
+                f"the lexicon {path}, line {number}: a word and its letters without spaces between"
+                f" them are expected, not {line!r}"
+            )
+        for letter in parts[-1]:
+            if letter not in letters:
+                raise ConfigError(
+                    f"the lexicon {path}, line {number}: {letter!r} in {parts[-1]!r} is not in the"
+                    f" model's vocabulary {''.join(sorted(letters))!r}"
+                )
+        found[parts[0], parts[-1]] = None
+    if not found:
+        raise ConfigError(f"the lexicon {path} has no words")
+    return tuple(found)
+
+
+def letters_of(vocab: Sequence[str]) -> frozenset[str]:
+    """Return the units that words are written with.
+
+    Raises:
+        ConfigError: the vocabulary is not a blank, single characters and a space among them.
+    """
+    if not vocab or vocab[0] or " " not in vocab or any(len(unit) != 1 for unit in vocab[1:]):
+        raise ConfigError(
+            "decoding graphs are for a vocabulary of the blank, then single characters, a space "
+            f"among them; is: {list(vocab)[:40]}"
+        )
+    if len(set(vocab)) < len(vocab):
+        raise ConfigError(f"the vocabulary has a unit twice: {list(vocab)[:40]}")
+    return frozenset(vocab[1:]) - {" "}

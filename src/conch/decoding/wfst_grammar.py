@@ -1,0 +1,96 @@
+"""An n-gram model as a transducer: the G of a decoding graph."""
+
+import numpy as np
+
+from conch.decoding.fst_arrays import FstArrays, fst_arrays
+from conch.language.ngram_table import (
+    SENTENCE_END,
+    SENTENCE_START,
+    FloatArray,
+    IntArray,
+    NgramTable,
+)
+
+
+def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
+    """Return the acceptor of sentences, with epsilon arcs that back off to a shorter history.
+
+    A path that backs off where the longer n-gram exists is in it too, and counts when it is the
+    cheaper one; every decoder with static n-gram graphs accepts that.
+
+    Args:
+        table: the n-grams. Sentences begin after `<s>`.
+        word_bonus: nats that every word but `</s>` is cheaper.
+
+    Returns:
+        States are histories, state 0 the empty one. Labels are the words' indices plus one, 0 on
+        the arcs that back off. Arcs of `</s>` lead to the only state to end in, the last one.
+    """
+    end, states = _states(table)
+    start_word = table.words.index(SENTENCE_START)
+    end_word = table.words.index(SENTENCE_END)
+    parts: list[tuple[IntArray, ...]] = []
+    costs = []
+    for number, (order, contexts) in enumerate(zip(table.orders, table.contexts(), strict=True)):
+        sources = states[number - 1][contexts] if number else np.zeros(len(order), np.int64)
+        last = order.words[:, -1]
+        targets, skipped = _targets(table, states, order.words)
+        cost = -order.log_probs - skipped - word_bonus
+        is_end = last == end_word
+        targets = np.where(is_end, end, targets)
+        cost = np.where(is_end, -order.log_probs, cost)
+        keep = (last != start_word) & np.isfinite(cost)
+        parts.append((sources[keep], last[keep] + 1, targets[keep]))
+        costs.append(cost[keep])
+        if number + 1 < len(table.orders):
+            rows = np.flatnonzero(states[number] >= 0)
+            shorter, skipped = _targets(table, states, order.words[rows, 1:])
+            parts.append((states[number][rows], np.zeros(len(rows), np.int64), shorter))
+            costs.append(-order.backoffs[rows] - skipped)
+    sources, labels, targets = (np.concatenate(item) for item in zip(*parts, strict=True))
+    # Backoff weights on the way to the start are the same for every sentence.
+    begin, _ = _targets(table, states, np.array([[start_word]]))
+    return fst_arrays(
+        end + 1,
+        sources,
+        labels,
+        labels,
+        np.concatenate(costs),
+        targets,
+        finals={end: 0.0},
+        start=int(begin[0]),
+    )
+
+
+def _states(table: NgramTable) -> tuple[int, list[IntArray]]:
+    """Return the number of histories, and each n-gram's state as one, -1 if nothing follows it."""
+    count = 1
+    states = []
+    for order, contexts in zip(table.orders[:-1], table.contexts()[1:], strict=True):
+        is_history = np.zeros(len(order), bool)
+        is_history[contexts] = True
+        states.append(np.where(is_history, np.cumsum(is_history) - 1 + count, -1))
+        count += int(is_history.sum())
+    states.append(np.full(len(table.orders[-1]), -1))
+    return count, states
+
+
+def _targets(
+    table: NgramTable, states: list[IntArray], ngrams: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Return the state after each n-gram, and the log backoff weights on the way to it.
+
+    It is the longest of its endings that is a history. A longer one that nothing follows is left
+    at once, and its backoff weight with it.
+    """
+    targets = np.full(len(ngrams), -1)
+    skipped = np.zeros(len(ngrams))
+    for length in range(ngrams.shape[1], 0, -1):
+        open_ = np.flatnonzero(targets < 0)
+        rows = table.rows(ngrams[open_, ngrams.shape[1] - length :])
+        found = np.full(len(rows), -1)
+        found[rows >= 0] = states[length - 1][rows[rows >= 0]]
+        targets[open_] = found
+        left = (rows >= 0) & (found < 0)
+        skipped[open_[left]] += table.orders[length - 1].backoffs[rows[left]]
+    return np.where(targets < 0, 0, targets), skipped

@@ -1,0 +1,262 @@
+"""Decoding graphs: token, lexicon and grammar in one weighted transducer.
+
+After Mohri, Pereira and Riley, "Weighted finite-state transducers in speech recognition" (2002),
+with the token transducer of Miao, Gowayyed and Metze, "EESEN" (2015): blanks and repetitions are
+in the graph, so that a frame of CTC is an arc. T ∘ min(det(L ∘ G)), by kaldifst.
+
+Labels on the input are units plus one, then `end`, which closes the sentence after the last frame:
+so that no path looks better than others while a stream goes on for being at a sentence's end.
+"""
+
+import json
+import math
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kaldifst
+import numpy as np
+
+from conch.acoustic.ctc_units import BLANK_ID
+from conch.decoding.fst_arrays import FstArrays, fst_arrays, open_fst, write_fst
+from conch.decoding.lexicon import Lexicon, letters_of, own_spellings
+from conch.decoding.wfst_grammar import grammar
+from conch.errors import ConfigError
+from conch.language.ngram_pruning import entropy_pruned, likeliest_words, of_order, of_words
+from conch.language.ngram_table import SENTENCE_END, NgramTable
+
+EPSILON = 0
+FORMAT = "conch-ctc-graph-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphConfig:
+    """What goes into a graph; each limit makes it smaller and costs some accuracy."""
+
+    prune: float = 1e-7
+    """N-grams whose loss raises perplexity by less, relatively, are left out; 0 keeps all."""
+    max_order: int = 0
+    """Longest n-grams; 0 is the model's own."""
+    max_words: int = 0
+    """Only so many words, the most frequent; 0 is all."""
+    word_bonus: float = 0.0
+    """Nats of the language model that every word is given."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ConfigError: a value is out of range.
+        """
+        if not 0 <= self.prune < 1:
+            raise ConfigError(f"prune takes 0 up to, not including, 1; is: {self.prune}")
+        for name in ("max_order", "max_words"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} takes 0 or more; is: {getattr(self, name)}")
+        if not math.isfinite(self.word_bonus):
+            raise ConfigError(f"word_bonus takes a finite number; is: {self.word_bonus}")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReport:
+    """What a graph was made of."""
+
+    words: int
+    """With a spelling and in the n-gram model."""
+    without_spelling: int
+    """Words of the n-gram model that the lexicon lacks."""
+    unknown: int
+    """Words of the lexicon that the n-gram model lacks."""
+    ngrams: tuple[int, ...]
+    """Of each order, before pruning."""
+    kept_ngrams: tuple[int, ...]
+    """Of each order, in the graph."""
+    states: int
+    arcs: int
+
+
+def build_graph(
+    path: Path,
+    vocab: Sequence[str],
+    table: NgramTable,
+    lexicon: Lexicon | None = None,
+    config: GraphConfig | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> GraphReport:
+    """Write a decoding graph.
+
+    Words that only one of lexicon and n-grams knows are left out. There is no unknown word: every
+    sound becomes words of the graph.
+
+    Args:
+        path: of the graph, overwritten.
+        vocab: of the CTC model: the blank first, then single characters, a space among them.
+        table: the n-grams.
+        lexicon: spellings; without them words are spelled as they are written.
+        config: the graph's limits.
+        progress: told what is being done.
+
+    Raises:
+        ConfigError: the vocabulary is of another kind, or no word is left.
+    """
+    config = config or GraphConfig()
+    letters_of(vocab)
+    lexicon = own_spellings(table.words, vocab) if lexicon is None else lexicon
+    words = {word for word, _ in lexicon}
+    known = words & set(table.words) - {SENTENCE_END}
+    if not known:
+        raise ConfigError("no word of the lexicon is in the language model")
+    small = of_words(table, known)
+    if config.max_words and config.max_words < len(known):
+        small = of_words(small, likeliest_words(small, config.max_words))
+    if config.max_order:
+        small = of_order(small, config.max_order)
+    if config.prune:
+        progress(f"pruning {sum(map(len, small.orders))} n-grams")
+        small = entropy_pruned(small, config.prune)
+    graph = _composed(vocab, small, lexicon, config.word_bonus, progress)
+    described = json.dumps({"format": FORMAT, "word_bonus": config.word_bonus})
+    # The blank's own symbol: symbol tables refuse an empty one, and two of one text.
+    inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]
+    progress(f"writing {len(graph.arcs)} arcs")
+    partial = path.with_name(path.name + ".partial")
+    try:
+        write_fst(partial, graph, symbols=((described, inputs), ("words", ["<eps>", *small.words])))
+        os.replace(partial, path)
+    except OSError as error:
+        raise ConfigError(f"the graph {path} cannot be written: {error.strerror}") from error
+    return GraphReport(
+        words=len(small.words) - 2,
+        without_spelling=len(set(table.words) - words) - 2,
+        unknown=len(words - known),
+        ngrams=tuple(map(len, table.orders)),
+        kept_ngrams=tuple(map(len, small.orders)),
+        states=len(graph.finals),
+        arcs=len(graph.arcs),
+    )
+
+
+def _composed(
+    vocab: Sequence[str],
+    table: NgramTable,
+    lexicon: Lexicon,
+    word_bonus: float,
+    progress: Callable[[str], None],
+) -> FstArrays:
+    end = len(vocab) + 1
+    spellings = _spellings(vocab, table, lexicon)
+    progress(f"composing {len(spellings)} spellings with {sum(map(len, table.orders))} n-grams")
+    lexicon_fst = _to_kaldifst(_lexicon_fst(vocab, spellings, table))
+    grammar_fst = _to_kaldifst(_with_backoff_label(grammar(table, word_bonus), table))
+    kaldifst.arcsort(lexicon_fst, "olabel")
+    kaldifst.arcsort(grammar_fst, "ilabel")
+    graph = kaldifst.StdVectorFst(kaldifst.compose(lexicon_fst, grammar_fst))
+    progress(f"determinising {graph.num_states} states")
+    kaldifst.determinize_star(graph, use_log=True)
+    progress(f"minimising {graph.num_states} states")
+    kaldifst.minimize_encoded(graph)
+    arrays = _from_kaldifst(graph)
+    arrays.arcs["ilabel"][arrays.arcs["ilabel"] > end] = EPSILON
+    graph = _to_kaldifst(arrays)
+    kaldifst.arcsort(graph, "ilabel")
+    progress(f"adding blanks and repetitions to {graph.num_states} states")
+    graph = kaldifst.StdVectorFst(kaldifst.compose(_token_fst(len(vocab)), graph))
+    # Epsilons come first in every state: the search with lattices relies on it.
+    kaldifst.arcsort(graph, "ilabel")
+    return _from_kaldifst(graph)
+
+
+def _spellings(
+    vocab: Sequence[str], table: NgramTable, lexicon: Lexicon
+) -> list[tuple[int, tuple[int, ...]]]:
+    """Return word labels with input labels: letters, space, what tells homophones apart."""
+    labels = {word: index + 1 for index, word in enumerate(table.words)}
+    units = {unit: index + 1 for index, unit in enumerate(vocab)}
+    first_extra = len(vocab) + 3  # after the units come `end` and the backoff
+    alike = Counter(spelling for _, spelling in lexicon)
+    seen: Counter[str] = Counter()
+    found = []
+    for word, spelling in lexicon:
+        if word not in labels:
+            continue
+        letters = [units[letter] for letter in (*spelling, " ")]
+        if alike[spelling] > 1:
+            letters.append(first_extra + seen[spelling])
+            seen[spelling] += 1
+        found.append((labels[word], tuple(letters)))
+    return found
+
+
+def _lexicon_fst(
+    vocab: Sequence[str], spellings: Sequence[tuple[int, tuple[int, ...]]], table: NgramTable
+) -> FstArrays:
+    """Return the closure of the spellings, as a flat loop; the sentence's end leaves it."""
+    loop, final, next_state = 0, 1, 2
+    end = len(vocab) + 1
+    rows = [
+        (loop, end + 1, _backoff_word(table), loop),
+        (loop, end, table.words.index(SENTENCE_END) + 1, final),
+    ]
+    for word, letters in spellings:
+        state = loop
+        for place, letter in enumerate(letters):
+            is_last = place == len(letters) - 1
+            target = loop if is_last else next_state
+            next_state += not is_last
+            rows.append((state, letter, EPSILON if place else word, target))
+            state = target
+    sources, ilabels, olabels, targets = np.array(rows).T
+    costs = np.zeros(len(rows))
+    finals = {final: 0.0}
+    return fst_arrays(
+        next_state, sources, ilabels, olabels, costs, targets, finals=finals, start=loop
+    )
+
+
+def _with_backoff_label(fst: FstArrays, table: NgramTable) -> FstArrays:
+    """Let backing off read a label, which determinisation must not take for nothing."""
+    fst.arcs["olabel"][fst.arcs["olabel"] == table.words.index(SENTENCE_END) + 1] = EPSILON
+    fst.arcs["ilabel"][fst.arcs["ilabel"] == EPSILON] = _backoff_word(table)
+    return fst
+
+
+def _backoff_word(table: NgramTable) -> int:
+    return len(table.words) + 1
+
+
+def _token_fst(vocab_size: int) -> Any:
+    """Return CTC's topology: labels with blanks and repetitions in, labels without them out.
+
+    State u is where unit u was read last, state 0 the blank.
+    """
+    token = kaldifst.StdVectorFst()
+    for _ in range(vocab_size):
+        token.add_state()
+    token.start = BLANK_ID
+    end = vocab_size + 1
+    for state in range(vocab_size):
+        for unit in range(vocab_size):
+            label = EPSILON if unit in (BLANK_ID, state) else unit + 1
+            token.add_arc(state, kaldifst.StdArc(unit + 1, label, 0.0, unit))
+        token.add_arc(state, kaldifst.StdArc(end, end, 0.0, BLANK_ID))
+    token.set_final(BLANK_ID, 0.0)
+    kaldifst.arcsort(token, "olabel")
+    return token
+
+
+def _to_kaldifst(fst: FstArrays) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "fst")
+        write_fst(path, fst)
+        return kaldifst.StdVectorFst(kaldifst.StdConstFst.read(str(path)))
+
+
+def _from_kaldifst(fst: Any) -> FstArrays:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "fst")
+        kaldifst.StdConstFst(fst).write(str(path))
+        return open_fst(path).arrays()

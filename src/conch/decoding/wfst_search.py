@@ -1,0 +1,236 @@
+"""Search in a decoding graph, by kaldi-decoder, as the log probabilities come in."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kaldi_decoder
+import kaldifst
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.acoustic.ctc_units import BLANK_ID
+from conch.decoding.fst_arrays import open_fst
+from conch.decoding.wfst_alignment import AlignedWord, aligned_words, letter_runs
+from conch.decoding.wfst_graph import FORMAT
+from conch.decoding.wfst_lattice import lattice_nbest
+from conch.errors import ConfigError, InvalidRequestError
+
+FloatArray = NDArray[np.float32]
+
+_IMPOSSIBLE = -1e4
+"""In place of minus infinity, so that some path outlives a frame in which no unit is possible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WfstConfig:
+    """How much of the graph is searched. Costs are in nats of the n-gram model."""
+
+    acoustic_scale: float = 1.5
+    """Weight of the model's log probabilities; those of the n-grams count once."""
+    beam: float = 16.0
+    """Cost above a frame's best path up to which paths are followed."""
+    max_active: int = 2000
+    """States followed from a frame."""
+    lattice_beam: float = 5.0
+    """For n-best lists: cost above the best path up to which others are kept."""
+    lattice_max_active: int = 1000
+    """For n-best lists, `max_active`."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ConfigError: a value is out of range.
+        """
+        for name in ("acoustic_scale", "beam", "lattice_beam"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ConfigError(f"{name} takes a number above 0; is: {value}")
+        for name in ("max_active", "lattice_max_active"):
+            # kaldi-decoder keeps at least twenty of them, and ends the process if it may not.
+            if getattr(self, name) <= 20:
+                raise ConfigError(f"{name} takes 21 or more; is: {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True)
+class WfstHypothesis:
+    """A word sequence; scores are natural logarithms, in the acoustic model's scale.
+
+    They are those of the best path alone, not summed over alignments.
+    """
+
+    text: str
+    words: tuple[AlignedWord, ...]
+    score: float
+    """`am_score + (lm_score + word_bonus · number of words) / acoustic_scale`."""
+    am_score: float
+    """Sum of the path's log probabilities."""
+    lm_score: float
+    """Of the words and of the sentence's end, by the n-grams as they are in the graph."""
+
+
+class DecodingGraph:
+    """A graph in memory, for any number of streams in any number of threads."""
+
+    def __init__(self, path: Path, vocab: Sequence[str]) -> None:
+        """Load what `build_graph` wrote.
+
+        Raises:
+            ConfigError: the file is missing or broken, or made for another vocabulary.
+        """
+        self.arrays = open_fst(path)
+        if len(self.arrays.symbols) != 2:
+            raise ConfigError(f"the graph {path} was not made by `conch graph`: it has no symbols")
+        (described, inputs), (_, words) = self.arrays.symbols
+        try:
+            facts = json.loads(described)
+            is_ours = isinstance(facts, dict) and facts.get("format") == FORMAT
+        except ValueError:
+            is_ours = False
+        if not is_ours:
+            raise ConfigError(f"the graph {path} was not made by this version's `conch graph`")
+        if inputs[2:-1] != tuple(vocab[1:]):
+            raise ConfigError(
+                f"the graph {path} is for the vocabulary {list(inputs[2:-1])}, not for the model's "
+                f"{list(vocab[1:])[:40]}: make it anew with `conch graph`"
+            )
+        self.vocab = tuple(vocab)
+        self.words = words
+        """By output label."""
+        self.word_bonus = float(facts["word_bonus"])
+        self.fst: Any = kaldifst.StdConstFst.read(str(path))
+        if self.fst is None:
+            raise ConfigError(f"the graph {path} cannot be read by kaldifst")
+
+
+class WfstStream:
+    """The search of one utterance. Not for several threads at once; the graph may be shared."""
+
+    def __init__(self, graph: DecodingGraph, config: WfstConfig | None = None) -> None:
+        """Begin an utterance."""
+        self._graph = graph  # kaldi-decoder keeps a bare pointer to it
+        self._config = config or WfstConfig()
+        self._decoder = kaldi_decoder.FasterDecoder(
+            graph.fst,
+            kaldi_decoder.FasterDecoderOptions(
+                beam=self._config.beam, max_active=self._config.max_active
+            ),
+        )
+        self._decoder.init_decoding()
+        self._frames: list[FloatArray] = []
+        self._is_finished = False
+
+    @property
+    def num_frames(self) -> int:
+        """Frames so far."""
+        return sum(map(len, self._frames))
+
+    def advance(self, log_probs: FloatArray) -> None:
+        """Search further.
+
+        Args:
+            log_probs: float32 `[T, vocab_size]` of the next frames; T may be 0.
+
+        Raises:
+            InvalidRequestError: they are of another shape or not numbers, or the stream is
+                finished.
+        """
+        if self._is_finished:
+            raise InvalidRequestError("the stream is finished: begin another one")
+        width = len(self._graph.vocab)
+        if log_probs.ndim != 2 or log_probs.shape[1] != width:
+            raise InvalidRequestError(
+                f"log_probs must be [T, {width}], as the graph's vocabulary; is: "
+                f"{list(log_probs.shape)}"
+            )
+        if np.isnan(log_probs).any() or np.isposinf(log_probs).any():
+            raise InvalidRequestError("log_probs must be numbers below infinity, not NaN")
+        if len(log_probs):
+            self._frames.append(log_probs.astype(np.float32))
+            self._feed(self._scaled(self._frames[-1]))
+
+    def best(self) -> WfstHypothesis:
+        """Return the best hypothesis so far.
+
+        Letters after the last word that is certain are the beginning of the next; while the stream
+        goes on, `lm_score` holds a part of that word too.
+        """
+        is_found, path = self._decoder.get_best_path()
+        if not is_found or not self.num_frames:
+            return WfstHypothesis("", (), 0.0, 0.0, 0.0)
+        _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
+        return self._hypothesis(labels, words, weight.value1)
+
+    def finish(self, nbest: int = 1) -> tuple[WfstHypothesis, ...]:
+        """End the utterance and return its hypotheses, best first, each of other words.
+
+        More than one cost a second search, by a lattice.
+
+        Raises:
+            InvalidRequestError: the stream is finished already.
+        """
+        if self._is_finished:
+            raise InvalidRequestError("the stream is finished: begin another one")
+        self._is_finished = True
+        ending = self._ending()
+        self._feed(ending)
+        if nbest == 1 or not self._frames:
+            return (self.best(),)
+        scaled = np.concatenate([*map(self._scaled, self._frames), ending])
+        paths = lattice_nbest(
+            self._graph.arrays,
+            -scaled.astype(np.float64),
+            nbest,
+            beam=self._config.beam,
+            max_active=self._config.lattice_max_active,
+            lattice_beam=self._config.lattice_beam,
+        )
+        if not paths:
+            return (self.best(),)
+        return tuple(self._hypothesis(item.labels, item.words, None, item.cost) for item in paths)
+
+    def _feed(self, scaled: FloatArray) -> None:
+        offset = self._decoder.num_frames_decoded()
+        self._decoder.advance_decoding(kaldi_decoder.DecodableCtc(scaled, offset))
+
+    def _scaled(self, log_probs: FloatArray) -> FloatArray:
+        # Not to be ended before the end at any cost: kaldi-decoder prefers a path that is ended.
+        scaled = np.full((len(log_probs), log_probs.shape[1] + 1), -np.inf, np.float32)
+        np.maximum(log_probs * self._config.acoustic_scale, _IMPOSSIBLE, out=scaled[:, :-1])
+        return scaled
+
+    def _ending(self) -> FloatArray:
+        """Return two frames: the last word's space, if it is still to come, and the end."""
+        frames = np.full((2, len(self._graph.vocab) + 1), _IMPOSSIBLE, np.float32)
+        frames[0, [BLANK_ID, self._graph.vocab.index(" ")]] = 0.0
+        frames[1, -1] = 0.0
+        return frames
+
+    def _hypothesis(
+        self,
+        labels: Sequence[int],
+        words: Sequence[int],
+        graph_cost: float | None,
+        cost: float = 0.0,
+    ) -> WfstHypothesis:
+        config, vocab = self._config, self._graph.vocab
+        log_probs = np.concatenate(self._frames)
+        units = np.array([label for label in labels if label])[: len(log_probs)] - 1
+        path = log_probs[np.arange(len(units)), units].clip(_IMPOSSIBLE / config.acoustic_scale)
+        am_score = float(path.sum(dtype=np.float64))
+        texts = [self._graph.words[word] for word in words if word]
+        if graph_cost is None:
+            graph_cost = cost + config.acoustic_scale * am_score
+        lm_score = -graph_cost - self._graph.word_bonus * len(texts)
+        aligned = aligned_words(texts, letter_runs(units, vocab), path)
+        return WfstHypothesis(
+            text=" ".join(word.text for word in aligned),
+            words=aligned,
+            score=am_score - graph_cost / config.acoustic_scale,
+            am_score=am_score,
+            lm_score=lm_score,
+        )

@@ -1,0 +1,101 @@
+"""All n-grams of a language model as arrays, from ARPA or pocketsphinx's binary."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+SENTENCE_START = "<s>"
+SENTENCE_END = "</s>"
+
+
+@dataclass(frozen=True, slots=True)
+class NgramOrder:
+    """The n-grams of one order, sorted by their words' indices, the oldest word first."""
+
+    words: IntArray
+    """int64 `[N, order]`: indices into the table's words, the oldest first."""
+    log_probs: FloatArray
+    """float64 `[N]`, natural log: of the last word after those before it."""
+    backoffs: FloatArray
+    """float64 `[N]`, natural log: weight of the shorter history where this one has no n-gram."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def where(self, keep: NDArray[np.bool_]) -> "NgramOrder":
+        """Return some of them: bool `[N]`."""
+        return NgramOrder(self.words[keep], self.log_probs[keep], self.backoffs[keep])
+
+
+@dataclass(frozen=True, slots=True)
+class NgramTable:
+    """A backoff n-gram model. The context of each n-gram is an n-gram of the order below."""
+
+    words: tuple[str, ...]
+    """Every word, `<s>` and `</s>` among them; unigram i is of word i."""
+    orders: tuple[NgramOrder, ...]
+    """Unigrams first."""
+
+    def contexts(self) -> list[IntArray]:
+        """Return for each order int64 `[N]`: the row of each n-gram's context, one order below.
+
+        Unigrams have row 0, the empty history.
+        """
+        found = [np.zeros(len(self.orders[0]), np.int64)]
+        for order in self.orders[1:]:
+            found.append(self.rows(order.words[:, :-1]))
+        return found
+
+    def rows(self, ngrams: IntArray) -> IntArray:
+        """Return the row of each n-gram in its order, -1 where it has none.
+
+        Args:
+            ngrams: int64 `[N, order]`, word indices.
+        """
+        rows = ngrams[:, 0]
+        for column in range(1, ngrams.shape[1]):
+            table = self._keys(column + 1)
+            keys = np.where(rows < 0, -1, rows * len(self.words) + ngrams[:, column])
+            places = np.searchsorted(table, keys).clip(0, max(0, len(table) - 1))
+            is_there = (table[places] == keys) if len(table) else np.zeros(len(keys), bool)
+            rows = np.where(is_there, places, -1)
+        return rows
+
+    def log_probs_of(self, ngrams: IntArray) -> FloatArray:
+        """Return float64 `[N]`: natural log of the last word after the others, backing off."""
+        rows = self.rows(ngrams)
+        found = np.zeros(len(ngrams))
+        is_there = rows >= 0
+        found[is_there] = self.orders[ngrams.shape[1] - 1].log_probs[rows[is_there]]
+        missing = np.flatnonzero(rows < 0)
+        if len(missing):
+            histories = self.rows(ngrams[missing, :-1])
+            found[missing] = self.log_probs_of(ngrams[missing, 1:])
+            known = histories >= 0
+            backoffs = self.orders[ngrams.shape[1] - 2].backoffs
+            found[missing[known]] += backoffs[histories[known]]
+        return found
+
+    def _keys(self, order: int) -> IntArray:
+        """Sorted: row of the context times the number of words, plus the last word."""
+        words = self.orders[order - 1].words
+        rows = words[:, 0] if order == 2 else self.rows(words[:, :-1])
+        return rows * len(self.words) + words[:, -1]
+
+
+def sorted_table(words: Sequence[str], orders: Sequence[NgramOrder]) -> NgramTable:
+    """Return a table of n-grams in any order; those without their context are left out."""
+    table = NgramTable(tuple(words), ())
+    for number, order in enumerate(orders):
+        columns = [order.words[:, column] for column in reversed(range(number + 1))]
+        places = np.lexsort(columns)
+        order = NgramOrder(order.words[places], order.log_probs[places], order.backoffs[places])
+        if number:
+            order = order.where(table.rows(order.words[:, :-1]) >= 0)
+        table = NgramTable(table.words, (*table.orders, order))
+    return table

@@ -1,0 +1,100 @@
+"""The n-grams in pocketsphinx's binary language models, which it cannot list or write as ARPA.
+
+The format is KenLM's quantised trie (Heafield, "KenLM: Faster and Smaller Language Model
+Queries", 2011), turned round: a node's word comes before those on the way to it.
+"""
+
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.errors import ConfigError
+from conch.language.ngram_table import NgramOrder, NgramTable, sorted_table
+
+MAGIC = b"Trie Language Model"
+_BINS = 1 << 16
+"""Values that a quantised number can have."""
+_LOG_BASE = math.log(1.0001)
+"""The file counts in powers of 1.0001."""
+_UNIGRAM = np.dtype([("log_prob", "<f4"), ("backoff", "<f4"), ("first", "<u4")])
+
+
+def is_sphinx_trie(path: Path) -> bool:
+    """Return whether a file begins as one."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def read_sphinx_trie(path: Path) -> NgramTable:
+    """Return the n-grams of a `.lm.bin`.
+
+    Raises:
+        ConfigError: the file is cut short or not of this format.
+    """
+    try:
+        return _parsed(path.read_bytes())
+    except (IndexError, ValueError, struct.error) as error:
+        raise ConfigError(f"the language model {path} is broken: {error}") from error
+
+
+def _parsed(data: bytes) -> NgramTable:
+    order = data[len(MAGIC)]
+    place = len(MAGIC) + 1
+    counts = struct.unpack_from(f"<{order}I", data, place)
+    if order < 2:
+        raise ValueError(f"it is of order {order}, not 2 or more")
+    place += 4 * order + 4  # a number that once told how values are quantised
+    tables = []
+    for _ in range(2 * (order - 1) - 1):  # of log_probs and backoffs; the longest have no backoff
+        tables.append(_LOG_BASE * np.frombuffer(data, "<f4", _BINS, place).astype(np.float64))
+        place += 4 * _BINS
+    unigrams = np.frombuffer(data, _UNIGRAM, counts[0] + 1, place)
+    place += unigrams.nbytes
+    orders = [
+        NgramOrder(
+            np.arange(counts[0])[:, np.newaxis],
+            _LOG_BASE * unigrams["log_prob"][:-1].astype(np.float64),
+            _LOG_BASE * unigrams["backoff"][:-1].astype(np.float64),
+        )
+    ]
+    words, firsts = orders[0].words, unigrams["first"].astype(np.int64)
+    for number in range(2, order + 1):
+        count, is_longest = counts[number - 1], number == order
+        word_bits = counts[0].bit_length()
+        next_bits = 0 if is_longest else counts[number].bit_length()
+        total_bits = word_bits + (16 if is_longest else 32) + next_bits
+        size = ((1 + count) * total_bits + 7) // 8 + 8
+        packed = np.frombuffer(data, np.uint8, size, place)
+        place += size
+        parents = np.repeat(np.arange(len(words)), np.diff(firsts))
+        used = len(parents)  # room was made for n-grams that the file's maker then left out
+        if used > count:
+            raise ValueError(f"it holds {used} {number}-grams, not {count}")
+        starts = np.arange(used + 1) * total_bits
+        # Newest first on the way down, so that the node's own word goes in front.
+        words = np.column_stack([_bits(packed, starts[:-1], word_bits), words[parents]])
+        values = starts[:-1] + word_bits
+        if is_longest:
+            log_probs = tables[-1][_bits(packed, values, 16)]
+            backoffs = np.zeros(used)
+        else:
+            backoffs = tables[2 * number - 3][_bits(packed, values, 16)]
+            log_probs = tables[2 * number - 4][_bits(packed, values + 16, 16)]
+            firsts = _bits(packed, starts + word_bits + 32, next_bits)
+        orders.append(NgramOrder(words, log_probs, backoffs))
+    (length,) = struct.unpack_from("<I", data, place)
+    texts = data[place + 4 : place + 4 + length - 1].decode().split("\0")
+    if len(texts) != counts[0]:
+        raise ValueError(f"it holds {len(texts)} words, not {counts[0]}")
+    return sorted_table(texts, orders)
+
+
+def _bits(packed: NDArray[np.uint8], starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Return numbers of up to 25 bits, the lowest bit first, from where each starts."""
+    value = np.zeros(len(starts), np.int64)
+    for byte in range(4):
+        value |= packed[(starts >> 3) + byte].astype(np.int64) << (8 * byte)
+    return (value >> (starts & 7)) & ((1 << length) - 1)

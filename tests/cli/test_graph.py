@@ -1,0 +1,53 @@
+import pytest
+
+from conch.acoustic.ctc_units import Characters
+from conch.cli import main
+from conch.decoding.wfst_search import DecodingGraph
+from tests.decoding.wfst_toys import ARPA
+
+
+@pytest.fixture
+def arpa(tmp_path):
+    path = tmp_path / "toy.arpa"
+    path.write_text(ARPA)
+    return path
+
+
+def test_a_graph_is_made_and_told_of(tmp_path, arpa, capsys):
+    out, lexicon = tmp_path / "toy.fst", tmp_path / "words.txt"
+    lexicon.write_text("a\nball\nnever\nall awl\n")
+    command = ["graph", "--arpa", str(arpa), "--lexicon", str(lexicon), "--out", str(out)]
+    assert main([*command, "--prune", "0"]) == 0
+    printed, progress = capsys.readouterr()
+    assert "words     3" in printed
+    assert "1 of the lexicon that the language model does not know" in printed
+    assert "2-grams   5 of 7" in printed
+    assert "reading toy.arpa" in progress
+    assert "determinising" in progress
+    assert "ball" in DecodingGraph(out, Characters.vocab).words
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--arpa", "none.arpa"], "the language model none.arpa does not exist"),
+        (["--lexicon", "none.txt"], "the lexicon none.txt cannot be read"),
+    ],
+)
+def test_missing_files_are_told(tmp_path, arpa, capsys, flags, message):
+    assert main(["graph", "--arpa", str(arpa), "--out", str(tmp_path / "g.fst"), *flags]) == 1
+    assert f"conch graph: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--prune", "2"], "argument --prune: a number from 0 to below 1; got '2'"),
+        (["--max-words", "0"], "argument --max-words: a whole number from 1 on; got '0'"),
+        (["--out", "no/such/folder/g.fst"], "argument --out: not a file in a folder that exists"),
+    ],
+)
+def test_wrong_usage_is_told(tmp_path, capsys, flags, message):
+    with pytest.raises(SystemExit, match="2"):
+        main(["graph", "--out", str(tmp_path / "g.fst"), *flags])
+    assert message in capsys.readouterr().err

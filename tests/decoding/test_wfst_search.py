@@ -1,0 +1,207 @@
+"""The search finds what trying every sentence finds."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conch.decoding.lexicon import read_lexicon
+from conch.decoding.wfst_graph import GraphConfig, build_graph
+from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
+from conch.errors import ConfigError, InvalidRequestError
+from conch.language.arpa import read_ngrams
+from tests.decoding.wfst_toys import ARPA, VOCAB, best_sentences, lm_score, random_log_probs
+
+WIDE = WfstConfig(
+    acoustic_scale=1.5, beam=200, max_active=10_000, lattice_beam=60, lattice_max_active=10_000
+)
+QUANTUM = 0.02
+"""Minimisation rounds each cost to a thousandth."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wfst")
+    (path / "toy.arpa").write_text(ARPA)
+    return path
+
+
+def built(folder, name="toy", lexicon=None, vocab=VOCAB, **config) -> DecodingGraph:
+    path = folder / f"{name}.fst"
+    table = read_ngrams(folder / "toy.arpa")
+    if lexicon is not None:
+        (folder / f"{name}.txt").write_text(lexicon)
+        lexicon = read_lexicon(folder / f"{name}.txt", vocab)
+    build_graph(path, vocab, table, lexicon, GraphConfig(**{"prune": 0.0, **config}))
+    return DecodingGraph(path, vocab)
+
+
+@pytest.fixture(scope="module")
+def graph(folder) -> DecodingGraph:
+    return built(folder)
+
+
+def decoded(graph, log_probs, config=WIDE, nbest=1):
+    stream = WfstStream(graph, config)
+    stream.advance(log_probs)
+    return stream.finish(nbest)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.5])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_sentence_is_that_of_brute_force(graph, seed, scale):
+    log_probs = random_log_probs(seed, 9)
+    expected = best_sentences(log_probs, 4, scale)
+    (found,) = decoded(graph, log_probs, replace(WIDE, acoustic_scale=scale))
+    assert tuple(found.text.split()) == expected[0][1]
+    assert found.score == pytest.approx(expected[0][0], abs=QUANTUM)
+    assert found.lm_score == pytest.approx(lm_score(expected[0][1]), abs=QUANTUM)
+    assert found.score == pytest.approx(found.am_score + found.lm_score / scale)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_nbest_list_is_that_of_brute_force(graph, seed):
+    log_probs = random_log_probs(seed, 8)
+    expected = best_sentences(log_probs, 4, WIDE.acoustic_scale)[:6]
+    found = decoded(graph, log_probs, nbest=6)
+    scores = [item.score for item in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len({item.text for item in found}) == 6
+    assert scores == pytest.approx([score for score, _ in expected], abs=QUANTUM)
+    by_text = {" ".join(words): score for score, words in expected}
+    for item in found:
+        assert item.score == pytest.approx(by_text.get(item.text, item.score), abs=QUANTUM)
+        assert item.lm_score == pytest.approx(lm_score(tuple(item.text.split())), abs=QUANTUM)
+
+
+def test_a_bonus_counts_every_word(folder):
+    graph = built(folder, "bonus", word_bonus=2.0)
+    for seed in range(4):
+        log_probs = random_log_probs(seed, 9)
+        score, words = best_sentences(log_probs, 5, WIDE.acoustic_scale, 2.0)[0]
+        (found,) = decoded(graph, log_probs)
+        assert tuple(found.text.split()) == words
+        assert found.score == pytest.approx(score, abs=QUANTUM)
+        assert found.lm_score == pytest.approx(lm_score(words), abs=QUANTUM)
+
+
+@pytest.mark.parametrize("sizes", [(1,) * 40, (0, 7, 0, 13, 20), (39, 1)])
+def test_chunks_give_what_the_whole_gives(graph, sizes):
+    log_probs = random_log_probs(11, 40)
+    narrow = replace(WIDE, lattice_beam=5)
+    whole = decoded(graph, log_probs, narrow, nbest=4)
+    stream = WfstStream(graph, narrow)
+    for part in np.split(log_probs, np.cumsum(sizes)[:-1]):
+        stream.advance(part)
+    assert stream.num_frames == 40
+    assert stream.finish(4) == whole
+
+
+def sure_of(text: str) -> np.ndarray:
+    """Frames that are sure of these units; _ is the blank."""
+    log_probs = np.full((len(text), len(VOCAB)), np.log(1e-4), np.float32)
+    for frame, unit in enumerate(text):
+        log_probs[frame, 0 if unit == "_" else VOCAB.index(unit)] = np.log(0.9)
+    return log_probs
+
+
+def test_words_have_times(graph):
+    (found,) = decoded(graph, sure_of("_aa_ _bball_l__"))
+    assert [(word.text, word.start_frame, word.end_frame) for word in found.words] == [
+        ("a", 1, 3),
+        ("ball", 6, 13),
+    ]
+    assert [word.confidence for word in found.words] == pytest.approx([0.9, 0.9])
+    assert found.am_score == pytest.approx(15 * np.log(0.9))
+
+
+def test_partial_results_are_shown_as_they_are_spelled(graph):
+    stream = WfstStream(graph, WIDE)
+    assert stream.best().text == ""
+    stream.advance(sure_of("a b"))
+    assert stream.best().text in ("a b", "a ball")
+    stream.advance(sure_of("al_l"))
+    assert stream.best().text == "a ball"
+    assert stream.finish()[0].text == "a ball"
+
+
+def test_silence_and_no_frames_are_no_words(graph):
+    (silence,) = decoded(graph, sure_of("______"))
+    assert (silence.text, silence.words) == ("", ())
+    assert silence.lm_score == pytest.approx(lm_score(()), abs=QUANTUM)
+    (nothing,) = WfstStream(graph, WIDE).finish(3)
+    assert (nothing.text, nothing.score) == ("", 0.0)
+
+
+def test_noise_is_bounded_by_max_active(graph):
+    log_probs = np.full((50, len(VOCAB)), -np.log(len(VOCAB)), np.float32)
+    found = decoded(graph, log_probs, WfstConfig(max_active=30, lattice_max_active=30), nbest=3)
+    assert len(found) >= 1
+    assert np.isfinite([item.score for item in found]).all()
+
+
+def test_impossible_units_are_allowed(graph):
+    log_probs = np.where(sure_of("_a__") > -1, 0.0, -np.inf).astype(np.float32)
+    assert decoded(graph, log_probs)[0].text == "a"
+
+
+def test_words_are_written_as_the_lexicon_says_and_homophones_by_the_ngrams(folder):
+    lexicon = "ball bal\nlab bal\na\nall\tal\nnever a\n"
+    graph = built(folder, "spelled", lexicon)
+    assert decoded(graph, sure_of("a bal"))[0].text == "a ball"
+    assert [item.text for item in decoded(graph, sure_of("bal"), nbest=2)] == ["ball", "lab"]
+    assert decoded(graph, sure_of("al"))[0].text == "all"
+
+
+def test_streams_of_several_threads_share_a_graph(graph):
+    inputs = [random_log_probs(seed, 30) for seed in range(12)]
+    narrow = replace(WIDE, lattice_beam=5)
+    alone = [decoded(graph, item, narrow, nbest=2) for item in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda item: decoded(graph, item, narrow, nbest=2), inputs))
+    assert together == alone
+
+
+def test_log_probs_are_checked(graph):
+    stream = WfstStream(graph, WIDE)
+    with pytest.raises(InvalidRequestError, match=r"\[T, 5\].*is: \[3, 4\]"):
+        stream.advance(np.zeros((3, 4), np.float32))
+    for value in (np.nan, np.inf):
+        with pytest.raises(InvalidRequestError, match="not NaN"):
+            stream.advance(np.full((3, 5), value, np.float32))
+    stream.advance(sure_of("a"))
+    assert stream.finish()[0].text == "a"
+    with pytest.raises(InvalidRequestError, match="finished"):
+        stream.advance(sure_of("a"))
+    with pytest.raises(InvalidRequestError, match="finished"):
+        stream.finish()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"beam": 0.0}, "beam takes a number above 0; is: 0.0"),
+        ({"acoustic_scale": float("nan")}, "acoustic_scale takes"),
+        ({"max_active": 20}, "max_active takes 21 or more; is: 20"),
+    ],
+)
+def test_config_is_checked(values, message):
+    with pytest.raises(ConfigError, match=message):
+        WfstConfig(**values)
+
+
+def test_broken_and_foreign_graphs_are_refused(graph, folder):
+    whole = (folder / "toy.fst").read_bytes()
+    broken = folder / "broken.fst"
+    with pytest.raises(ConfigError, match=r"absent\.fst cannot be read: No such file"):
+        DecodingGraph(folder / "absent.fst", VOCAB)
+    for size in (0, 3, 30, 90, len(whole) - 8):
+        broken.write_bytes(whole[:size])
+        with pytest.raises(ConfigError, match=r"broken\.fst is not one of OpenFst, or broken"):
+            DecodingGraph(broken, VOCAB)
+    broken.write_bytes(whole.replace(b"conch-ctc-graph-1", b"conch-ctc-graph-0"))
+    with pytest.raises(ConfigError, match="was not made by this version"):
+        DecodingGraph(broken, VOCAB)
+    with pytest.raises(ConfigError, match="is for the vocabulary"):
+        DecodingGraph(folder / "toy.fst", ("", " ", "a", "b", "c"))
