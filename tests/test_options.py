@@ -90,7 +90,7 @@ def test_a_streams_options():
         ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
         (
             {"decoder": "attention"},
-            "option 'decoder' is ctc with mode streaming; sent: 'attention'",
+            "option 'decoder' takes ctc or wfst with mode streaming; sent: attention",
         ),
         ({"attention_rescore": True}, "option 'attention_rescore' goes with mode two_pass"),
     ],

@@ -21,18 +21,18 @@ def option(
     low: float | None = None,
     high: float | None = None,
     ctc: Any = None,
-    ctc_only: bool = False,
+    decoders: tuple[str, ...] = (),
 ) -> Any:
     """Return a dataclass field with what `parse`, `--help` and README.md tell about it.
 
     Args:
-        default: without the option; with decoder=ctc it is `ctc`, where that is not None.
+        default: without the option; with decoder ctc or wfst it is `ctc`, if that is not None.
         help: one line.
         low, high: the closed range of a number.
         ctc: see default.
-        ctc_only: an error with any other decoder.
+        decoders: it is an error with any other; empty: with none.
     """
-    metadata = {"help": help, "low": low, "high": high, "ctc": ctc, "ctc_only": ctc_only}
+    metadata = {"help": help, "low": low, "high": high, "ctc": ctc, "decoders": decoders}
     return field(default=default, metadata=metadata)
 
 
@@ -43,8 +43,10 @@ class RecognitionOptions:
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto", "the road; auto is streaming for a stream's chunks, else offline"
     )
-    decoder: Literal["attention", "ctc"] = option(
-        "attention", "which decoder writes the text; ctc costs least"
+    decoder: Literal["attention", "ctc", "wfst"] = option(
+        "attention",
+        "which decoder writes the text: Whisper's, a beam search over CTC, or CTC in a graph of "
+        "known words",
     )
     language: str = option("auto", "language code of the speech (en, de, …), or auto")
     beam_size: int = option(
@@ -52,7 +54,9 @@ class RecognitionOptions:
     )
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=128)
     lm_fusion: bool = option(
-        False, "the language model takes part in the search (shallow fusion)", ctc_only=True
+        False,
+        "the language model takes part in the search (shallow fusion)",
+        decoders=("ctc",),
     )
     rescore: bool = option(False, "rescore the n-best with the language model")
     # Both chosen by training/tune_rescoring.py on the dev split of docs/benchmarks.md.
@@ -67,7 +71,7 @@ class RecognitionOptions:
         0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=4.5
     )
     attention_rescore: bool = option(
-        False, "rescore the n-best with Whisper's decoder", ctc_only=True
+        False, "rescore the n-best with Whisper's decoder", decoders=("ctc", "wfst")
     )
     attention_weight: float = option(
         1.0, "weight of the attention decoder's score, with attention_rescore", low=0, high=10
@@ -75,7 +79,7 @@ class RecognitionOptions:
     hotwords: str = option(
         "",
         "phrases to prefer, parted by commas, each with a weight if you like: Conch:8, Triton",
-        ctc_only=True,
+        decoders=("ctc",),
     )
     hotword_weight: float = option(
         5.0, "of a hotword without its own: nats for each time it is found", low=0, high=100
@@ -122,54 +126,69 @@ class RecognitionOptions:
             if name not in known:
                 raise OptionError(_unknown_name(name, list(known)))
         sent = {name: _checked(known[name], value) for name, value in parameters.items()}
-        mode = sent.get("mode", "auto")
-        if mode == "auto":
-            mode = sent["mode"] = "streaming" if streams else "offline"
-        if streams != (mode in ("streaming", "two_pass")):
+        if sent.get("mode", "auto") == "auto":
+            sent["mode"] = "streaming" if streams else "offline"
+        if streams != (sent["mode"] in ("streaming", "two_pass")):
             what = "a stream's chunks" if streams else "a request without a sequence id"
-            raise OptionError(f"option 'mode' of {what} cannot be {mode}")
-        decoder = sent.setdefault("decoder", "ctc" if mode == "streaming" else "attention")
-        if mode == "streaming" and decoder != "ctc":
-            raise OptionError(f"option 'decoder' is ctc with mode streaming; sent: {decoder!r}")
-        if decoder == "ctc":
-            sent = _ctc_defaults() | sent
-        options = cls(**sent)
+            raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
+        sent.setdefault("decoder", "ctc" if sent["mode"] == "streaming" else cls().decoder)
+        options = cls(**_defaults_of(sent["decoder"]) | sent)
         for name, item in known.items():
-            searches = decoder == "ctc" or (mode == "two_pass" and name != "attention_rescore")
-            if item.metadata["ctc_only"] and getattr(options, name) and not searches:
-                raise OptionError(f"option '{name}' goes with decoder ctc; decoder is {decoder}")
-        if options.attention_rescore and mode == "streaming":
-            raise OptionError("option 'attention_rescore' goes with mode two_pass, not streaming")
-        if options.lm_fusion and options.rescore and decoder == "ctc":
-            raise OptionError(
-                "option 'rescore' is for texts that the language model has not seen yet; "
-                "with lm_fusion it has: send one of them"
-            )
-        if decoder == "attention" and options.beam_size > 32:
-            raise OptionError(
-                f"option 'beam_size' takes at most 32 with decoder attention; "
-                f"sent: {options.beam_size}"
-            )
-        if options.nbest > options.beam_size:
-            raise OptionError(
-                f"option 'nbest' takes at most beam_size ({options.beam_size}); "
-                f"sent: {options.nbest}; raise beam_size to get more hypotheses"
-            )
-        if options.vad and options.max_segment_s < 4 * options.vad_pad_ms / 1000:
-            raise OptionError(
-                "option 'max_segment_s' takes at least four times vad_pad_ms "
-                f"({options.vad_pad_ms} ms); sent: {options.max_segment_s:g}"
-            )
+            if getattr(options, name) and not options._is_followed(name, item.metadata["decoders"]):
+                wanted = " or ".join(item.metadata["decoders"])
+                raise OptionError(
+                    f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
+                )
+        if problem := options._contradiction():
+            raise OptionError(problem)
         return options
 
+    def _is_followed(self, name: str, decoders: tuple[str, ...]) -> bool:
+        """Whether an option means something to one of the passes."""
+        if not decoders or self.decoder in decoders:
+            return True
+        # The first pass of two is by ctc, where the second is by attention.
+        return self.mode == "two_pass" and name != "attention_rescore"
+
+    def _contradiction(self) -> str | None:
+        """Return what is wrong with two options together."""
+        if self.mode == "streaming" and self.decoder == "attention":
+            return "option 'decoder' takes ctc or wfst with mode streaming; sent: attention"
+        if self.mode == "streaming" and self.attention_rescore:
+            return "option 'attention_rescore' goes with mode two_pass, not streaming"
+        if self.rescore and (self.decoder == "wfst" or (self.decoder == "ctc" and self.lm_fusion)):
+            return (
+                "option 'rescore' is for texts that the language model has not seen yet; with "
+                "lm_fusion and with decoder wfst it has"
+            )
+        if self.decoder == "attention" and self.beam_size > 32:
+            return (
+                f"option 'beam_size' takes at most 32 with decoder attention; "
+                f"sent: {self.beam_size}"
+            )
+        if self.nbest > self.beam_size:
+            return (
+                f"option 'nbest' takes at most beam_size ({self.beam_size}); "
+                f"sent: {self.nbest}; raise beam_size to get more hypotheses"
+            )
+        if self.vad and self.max_segment_s < 4 * self.vad_pad_ms / 1000:
+            return (
+                "option 'max_segment_s' takes at least four times vad_pad_ms "
+                f"({self.vad_pad_ms} ms); sent: {self.max_segment_s:g}"
+            )
+        return None
+
     def of_first_pass(self) -> "RecognitionOptions":
-        """Return what a stream's search goes by: the options themselves, or CTC's defaults."""
-        if self.decoder == "ctc":
+        """Return what a stream's search goes by: the options themselves, or ctc's defaults."""
+        if self.decoder != "attention":
             return self
-        return replace(self, **_ctc_defaults(), decoder="ctc", rescore=False, nbest=1)
+        return replace(self, **_defaults_of("ctc"), decoder="ctc", rescore=False, nbest=1)
 
 
-def _ctc_defaults() -> dict[str, Any]:
+def _defaults_of(decoder: str) -> dict[str, Any]:
+    """Return the defaults of a decoder that are not those of the fields."""
+    if decoder == "attention":
+        return {}
     own = {item.name: item.metadata["ctc"] for item in fields(RecognitionOptions)}
     return {name: value for name, value in own.items() if value is not None}
 

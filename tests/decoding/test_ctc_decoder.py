@@ -51,7 +51,7 @@ def test_rows_of_a_batch_have_options_of_their_own(decoder):
     rows = [
         row(log_probs),
         row(log_probs, nbest=3, beam_size=4),
-        row(log_probs, hotwords="Conch:40"),
+        row(log_probs, hotwords="Conch:9"),
         row(log_probs, lm_fusion=True, lm_weight="1.5", word_bonus="3", beam_size=20),
     ]
     together = decoder(rows)
@@ -65,6 +65,18 @@ def test_rows_of_a_batch_have_options_of_their_own(decoder):
     assert texts(hot) == ["conch"]
     assert fused["lm_scores"][0] < 0
     assert plain["lm_scores"].tolist() == [0]
+
+
+def test_the_graph_knows_words_only(decoder):
+    rows = [
+        row(log_probs_of("--th-e--  -do-kg--"), decoder="wfst"),
+        row(log_probs_of("--th-e--  -do-kg--")),
+    ]
+    graph, beam = decoder(rows)
+    assert texts(graph) == ["the dog"]
+    assert texts(beam) == ["the dokg"]
+    assert graph["lm_scores"][0] < 0
+    assert graph["words"].tolist() == [b"the", b"dog"]
 
 
 def test_padding_is_not_read(decoder):
@@ -141,7 +153,9 @@ def chunks_of(streaming, log_probs, stream_id, rng, last_is_over=False, **parame
         yield answer
 
 
-@pytest.mark.parametrize("parameters", [{}, {"lm_fusion": True}, {"hotwords": "abba:9"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"lm_fusion": True}, {"hotwords": "abba:9"}, {"decoder": "wfst"}]
+)
 def test_a_stream_says_at_its_end_what_the_segment_says(decoder, streaming, parameters):
     rng = np.random.default_rng(0)
     log_probs = log_probs_of("--a-bb-b-a--  th-e--  -dd-o-g--", 0.3)

@@ -26,6 +26,12 @@ ROADS: Mapping[str, Mapping[str, Any]] = {
     "CTC greedy": {**CTC, "beam_size": 1},
     "CTC beam": CTC,
     "CTC beam, n-gram fusion": {**CTC, "lm_fusion": True},
+    "CTC graph (WFST)": {"decoder": "wfst"},
+    "CTC graph, rescored by attention": {
+        "decoder": "wfst",
+        "attention_rescore": True,
+        "beam_size": 8,
+    },
     "CTC beam, rescored by n-gram": {**CTC, "rescore": True},
     "CTC beam, rescored by attention": {**CTC, "attention_rescore": True},
     "CTC fusion, rescored by attention": {**CTC, "lm_fusion": True, "attention_rescore": True},

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,15 +11,20 @@ from numpy.typing import NDArray
 
 from conch.acoustic.ctc_graph import read_vocabulary
 from conch.component import Outputs, Row, bytes_array
-from conch.decoding.ctc_greedy import best_path
-from conch.decoding.ctc_hypothesis import CtcHypothesis, words_of
 from conch.decoding.ctc_language import load_ctc_language_model
-from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_stable import stable_text
-from conch.decoding.ctc_state import SearchState
 from conch.decoding.ctc_vocab import CtcVocab
-from conch.decoding.search_parameters import nbest_count, search_options
+from conch.decoding.search_parameters import is_greedy, nbest_count, search_options
+from conch.decoding.shipped_graph import unpacked_graph
+from conch.decoding.utterance_search import (
+    BeamUtterance,
+    Found,
+    GraphUtterance,
+    UtteranceSearch,
+    advance,
+    greedy,
+)
+from conch.decoding.wfst_search import DecodingGraph, WfstConfig
 from conch.errors import InvalidRequestError, OptionError, TranscriptionError
 from conch.language.ngram import LanguageModelConfig
 
@@ -37,19 +44,28 @@ class CtcDecoderConfig:
     pocketsphinx package, none is none."""
     oov_log_prob: float = -12.0
     """Natural log probability of a word that the language model does not know."""
+    graph: str = ""
+    """For decoder wfst: a file of `conch graph`; empty is the one that comes with Conch, none is
+    none."""
+    graph_acoustic_scale: float = WfstConfig().acoustic_scale
+    """Weight of the model's log probabilities in the graph; those of the n-grams count once."""
+    graph_beam: float = WfstConfig().beam
+    """Cost above a frame's best path up to which the graph is searched."""
+    graph_max_active: int = WfstConfig().max_active
+    """States of the graph followed from a frame."""
     intra_threads: int = 1
     """CPU threads; a step of the search is too small to gain from more."""
     device: str = "cpu"
-    """cpu or cuda; left out of config.pbtxt, the instance's kind decides."""
+    """cpu or cuda, of the beam; left out of config.pbtxt, the instance's kind decides."""
     device_index: int = 0
     """Which GPU, with device cuda."""
 
 
 class CtcDecoder:
-    """Log probabilities of segments to n-best texts with words; rows share the search's steps."""
+    """Log probabilities of segments to n-best texts with words; rows share the beam's steps."""
 
     def __init__(self, config: CtcDecoderConfig) -> None:
-        """Load the units and the language model.
+        """Load the units, the language model and the graph.
 
         Raises:
             ConfigError: one of them is missing or broken.
@@ -66,40 +82,55 @@ class CtcDecoder:
             )
             model = load_ctc_language_model(language_model, vocab, device)
         self._search = CtcSearch(vocab, model, device)
+        self._graph = None
+        if config.graph != "none":
+            path = Path(config.graph) if config.graph else unpacked_graph()
+            self._graph = DecodingGraph(path, vocab.texts)
+        self._graph_config = WfstConfig(
+            acoustic_scale=config.graph_acoustic_scale,
+            beam=config.graph_beam,
+            max_active=config.graph_max_active,
+        )
         self._frame_s = vocabulary.frame_s
         self._language = config.language
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
         """Answer rows with `log_probs` and `log_probs_lens`."""
         answers: dict[int, Outputs | TranscriptionError] = {}
-        searches: dict[int, tuple[SearchState, FloatArray]] = {}
+        searches: dict[int, tuple[UtteranceSearch, FloatArray]] = {}
         for index, row in enumerate(rows):
             try:
-                log_probs, options = self.checked_log_probs(row), self.checked_options(row)
-                if _is_greedy(options):
-                    answers[index] = self._outputs([best_path(log_probs, self._search.vocab)])
+                log_probs, search = self.checked_log_probs(row), self.new_search(row.parameters)
+                if is_greedy(row.parameters):
+                    answers[index] = outputs([greedy(log_probs, self._search, self._frame_s)])
                 else:
-                    searches[index] = self._search.start(options), log_probs
+                    searches[index] = search, log_probs
             except TranscriptionError as error:
                 answers[index] = error
-        for index, state in self.advanced(searches).items():
-            answers[index] = self.outputs(state, nbest_count(rows[index].parameters), is_final=True)
+        advance([pair[0] for pair in searches.values()], [pair[1] for pair in searches.values()])
+        for index, (search, _) in searches.items():
+            count = nbest_count(rows[index].parameters)
+            answers[index] = outputs(search.nbest(count, is_final=True))
         return [answers[index] for index in range(len(rows))]
 
-    def checked_options(self, row: Row) -> CtcSearchOptions:
-        """Return the options of a row's search.
+    def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
+        """Return the search of an utterance before its first frame.
 
         Raises:
-            OptionError: one of them is out of range, or cannot be had here.
+            OptionError: an option is out of range, or cannot be had here.
         """
-        nbest_count(row.parameters)
-        language = row.parameters.get("language", "auto")
+        nbest_count(parameters)
+        language = parameters.get("language", "auto")
         if language not in ("auto", self._language):
             raise OptionError(
                 f"option 'language' takes auto or {self._language} with this CTC model; "
                 f"sent: {language!r:.40}"
             )
-        return search_options(row.parameters)
+        if parameters.get("decoder", "ctc") != "wfst":
+            return BeamUtterance(self._search, search_options(parameters), self._frame_s)
+        if self._graph is None:
+            raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
+        return GraphUtterance(self._graph, self._graph_config, self._frame_s)
 
     def checked_log_probs(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, vocab]`.
@@ -121,47 +152,18 @@ class CtcDecoder:
             raise InvalidRequestError("log_probs holds values that are not numbers")
         return log_probs
 
-    def start(self, options: CtcSearchOptions) -> SearchState:
-        """Return a search before its first frame."""
-        return self._search.start(options)
 
-    def advanced(
-        self, searches: Mapping[int, tuple[SearchState, FloatArray]]
-    ) -> dict[int, SearchState]:
-        """Return searches after their next frames, all of them in one batch."""
-        if not searches:
-            return {}
-        states, log_probs = zip(*searches.values(), strict=True)
-        # A copy: the server's memory, where a row's array lies, cannot be written to.
-        tensors = [torch.from_numpy(item.copy()) for item in log_probs]
-        return dict(zip(searches, self._search.advance(states, tensors), strict=True))
-
-    def outputs(self, state: SearchState, count: int, *, is_final: bool) -> Outputs:
-        """Return the n-best of a search as tensors."""
-        return self._outputs(self._search.nbest(state, count, is_final))
-
-    def stable_text(self, state: SearchState, *, is_final: bool) -> str:
-        """Return the beginning of the text that no later frame can change."""
-        if is_final:
-            return self._search.nbest(state, 1, is_final)[0].text
-        return stable_text(state, self._search.vocab)
-
-    def _outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        words = [words_of(item, self._frame_s) for item in found]
-        every = [word for of_one in words for word in of_one]
-        return {
-            "hypotheses": bytes_array([item.text for item in found]),
-            "scores": np.array([item.score for item in found], np.float32),
-            "am_scores": np.array([item.am_score for item in found], np.float32),
-            "lm_scores": np.array([item.lm_score for item in found], np.float32),
-            "num_words": np.array([len(of_one) for of_one in words], np.int32),
-            "words": bytes_array([word.text for word in every]),
-            "word_starts": np.array([word.start for word in every], np.float32),
-            "word_ends": np.array([word.end for word in every], np.float32),
-            "word_confidences": np.array([word.confidence for word in every], np.float32),
-        }
-
-
-def _is_greedy(options: CtcSearchOptions) -> bool:
-    """Whether the best path is all that is asked for."""
-    return options.beam_size == 1 and not options.language_model and not options.hotwords
+def outputs(found: Sequence[Found]) -> Outputs:
+    """Return hypotheses as tensors."""
+    words = [word for item in found for word in item.words]
+    return {
+        "hypotheses": bytes_array([item.text for item in found]),
+        "scores": np.array([item.score for item in found], np.float32),
+        "am_scores": np.array([item.am_score for item in found], np.float32),
+        "lm_scores": np.array([item.lm_score for item in found], np.float32),
+        "num_words": np.array([len(item.words) for item in found], np.int32),
+        "words": bytes_array([word.text for word in words]),
+        "word_starts": np.array([word.start for word in words], np.float32),
+        "word_ends": np.array([word.end for word in words], np.float32),
+        "word_confidences": np.array([word.confidence for word in words], np.float32),
+    }

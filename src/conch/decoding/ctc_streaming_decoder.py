@@ -1,16 +1,16 @@
 """CTC search over streams, chunk by chunk, as the `ctc_streaming_decoder` component."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conch.component import Outputs, Row, bytes_array
-from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_state import SearchState
+from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig, outputs
 from conch.decoding.search_parameters import nbest_count
+from conch.decoding.utterance_search import UtteranceSearch, advance
 from conch.errors import TranscriptionError
 from conch.streams import Streams
 
@@ -27,9 +27,9 @@ class CtcStreamingDecoderConfig(CtcDecoderConfig):
 
 @dataclass(slots=True)
 class _Stream:
-    options: CtcSearchOptions | None = None
+    parameters: Mapping[str, Any] | None = None
     """Of its first chunk."""
-    search: SearchState | None = None
+    search: UtteranceSearch | None = None
     """Of the utterance that is being said."""
 
 
@@ -56,27 +56,27 @@ class CtcStreamingDecoder:
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
         """Answer rows with `log_probs` and `log_probs_lens`, each the next frames of its stream."""
         answers: dict[int, Outputs | TranscriptionError] = {}
-        streams: dict[int, _Stream] = {}
-        searches: dict[int, tuple[SearchState, FloatArray]] = {}
+        heard: dict[int, tuple[_Stream, UtteranceSearch, FloatArray]] = {}
         for index, row in enumerate(rows):
             try:
-                streams[index], searches[index] = self._heard(row)
+                heard[index] = self._heard(row)
             except TranscriptionError as error:
                 answers[index] = error
-        for index, state in self._decoder.advanced(searches).items():
-            is_over = rows[index].parameters.get("is_over", False) is True or rows[index].ends
-            count = nbest_count(rows[index].parameters)
-            streams[index].search = None if is_over else state
-            answers[index] = {
-                **self._decoder.outputs(state, count, is_final=is_over),
-                "stable": bytes_array([self._decoder.stable_text(state, is_final=is_over)]),
-            }
+        advance([item[1] for item in heard.values()], [item[2] for item in heard.values()])
+        for index, (stream, search, _) in heard.items():
+            is_over = rows[index].ends or rows[index].parameters.get("is_over") is True
+            found = search.nbest(nbest_count(rows[index].parameters), is_final=is_over)
+            stable = found[0].text if is_over else search.stable_text()
+            stream.search = None if is_over else search
+            answers[index] = {**outputs(found), "stable": bytes_array([stable])}
         return [answers[index] for index in range(len(rows))]
 
-    def _heard(self, row: Row) -> tuple[_Stream, tuple[SearchState, FloatArray]]:
-        """Return a row's stream, and the search that its frames continue."""
+    def _heard(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
+        """Return a row's stream, the search that goes on in it, and its frames."""
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         log_probs = self._decoder.checked_log_probs(row)
-        if stream.options is None:
-            stream.options = self._decoder.checked_options(row)
-        return stream, (stream.search or self._decoder.start(stream.options), log_probs)
+        if stream.parameters is None:
+            stream.search = self._decoder.new_search(row.parameters)
+            stream.parameters = row.parameters
+        search = stream.search or self._decoder.new_search(stream.parameters)
+        return stream, search, log_probs

@@ -29,6 +29,13 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
     )
 
 
+def is_greedy(parameters: Mapping[str, Any]) -> bool:
+    """Return whether the best path is all that a call asks for."""
+    asks_more = parameters.get("lm_fusion") or str(parameters.get("hotwords", "")).strip()
+    is_beam = parameters.get("decoder", "ctc") == "ctc"
+    return is_beam and parameters.get("beam_size") == 1 and not asks_more
+
+
 def nbest_count(parameters: Mapping[str, Any]) -> int:
     """Return how many hypotheses a call asks for.
 

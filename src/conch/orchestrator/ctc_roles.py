@@ -113,6 +113,7 @@ async def end(calls: Calls, place: StreamPlace) -> None:
 def _search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
     has_second_pass = options.rescore or options.attention_rescore
     return {
+        "decoder": options.decoder,
         "beam_size": options.beam_size,
         "nbest": options.beam_size if has_second_pass else options.nbest,
         "lm_fusion": options.lm_fusion,
@@ -136,7 +137,8 @@ def _decoded(
         outputs["num_words"].numpy().tolist(),
         strict=True,
     ):
-        fused = {"lm_score": lm_score, "num_words": num_words} if options.lm_fusion else {}
+        has_lm = options.lm_fusion or options.decoder == "wfst"
+        fused = {"lm_score": lm_score, "num_words": num_words} if has_lm else {}
         nbest.append(replace(hypothesis, am_score=am_score, **fused))
         words_of[hypothesis.text] = tuple(islice(timed, num_words))
     return CtcDecoded(nbest, words_of)

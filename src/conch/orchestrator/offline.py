@@ -74,7 +74,7 @@ async def recognize_segment(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
     """Encode, decode and, where the request asks for it, rescore and align one segment."""
-    if options.decoder == "ctc":
+    if options.decoder != "attention":
         log_probs = await ctc_roles.encode(calls, speech.waveform)
         found = await ctc_roles.decode(calls, log_probs, options, speech.start)
         nbest = found.nbest
@@ -92,7 +92,7 @@ async def recognize_segment(
     text = nbest[0].text
     words: tuple[Word, ...] = ()
     if options.word_timestamps and text:
-        if options.decoder == "ctc":
+        if options.decoder != "attention":
             words = found.words[text]
         else:
             words = await roles.align(calls, encoded, text, options.language, speech.start)

@@ -1,0 +1,118 @@
+"""One utterance's search, by a beam of prefixes or in a decoding graph."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from conch.decoding.ctc_greedy import best_path
+from conch.decoding.ctc_hypothesis import CtcHypothesis, words_of
+from conch.decoding.ctc_options import CtcSearchOptions
+from conch.decoding.ctc_search import CtcSearch
+from conch.decoding.ctc_stable import stable_text
+from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
+from conch.result import Word
+
+FloatArray = NDArray[np.float32]
+
+
+class Found(NamedTuple):
+    """A hypothesis and its words; scores are natural logarithms."""
+
+    text: str
+    score: float
+    am_score: float
+    lm_score: float
+    words: tuple[Word, ...]
+
+
+class UtteranceSearch(Protocol):
+    """The search of one utterance; `advance` feeds it."""
+
+    def nbest(self, count: int, *, is_final: bool) -> list[Found]:
+        """Return the best hypotheses, best first; nothing is to come after the final ones."""
+        ...
+
+    def stable_text(self) -> str:
+        """Return the whole words at the beginning of the text that no later frame can change."""
+        ...
+
+
+class BeamUtterance:
+    """By `CtcSearch`."""
+
+    def __init__(self, search: CtcSearch, options: CtcSearchOptions, frame_s: float) -> None:
+        """Begin an utterance.
+
+        Raises:
+            OptionError: the options ask for what this search cannot do.
+        """
+        self._search, self._frame_s = search, frame_s
+        self.state = search.start(options)
+
+    def nbest(self, count: int, *, is_final: bool) -> list[Found]:
+        """See `UtteranceSearch`."""
+        found = self._search.nbest(self.state, count, is_final)
+        return [of_beam(item, self._frame_s) for item in found]
+
+    def stable_text(self) -> str:
+        """See `UtteranceSearch`."""
+        return stable_text(self.state, self._search.vocab)
+
+
+class GraphUtterance:
+    """By `WfstStream`."""
+
+    def __init__(self, graph: DecodingGraph, config: WfstConfig, frame_s: float) -> None:
+        """Begin an utterance."""
+        self._frame_s = frame_s
+        self.stream = WfstStream(graph, config)
+
+    def nbest(self, count: int, *, is_final: bool) -> list[Found]:
+        """See `UtteranceSearch`; before the end only one is known."""
+        found = self.stream.finish(count) if is_final else (self.stream.best(),)
+        return [self._found(item) for item in found]
+
+    def stable_text(self) -> str:
+        """See `UtteranceSearch`: kaldi-decoder does not tell what all its paths have in common."""
+        return ""
+
+    def _found(self, item: WfstHypothesis) -> Found:
+        words = tuple(
+            Word(
+                word.text,
+                word.start_frame * self._frame_s,
+                word.end_frame * self._frame_s,
+                word.confidence,
+            )
+            for word in item.words
+        )
+        return Found(item.text, item.score, item.am_score, item.lm_score, words)
+
+
+def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]) -> None:
+    """Feed each search its next frames, float32 `[T_i, vocab]`; beams share their steps."""
+    beams: dict[CtcSearch, list[tuple[BeamUtterance, FloatArray]]] = {}
+    for search, frames in zip(searches, log_probs, strict=True):
+        if isinstance(search, BeamUtterance):
+            beams.setdefault(search._search, []).append((search, frames))
+        elif isinstance(search, GraphUtterance):
+            search.stream.advance(frames)
+    for shared, pairs in beams.items():
+        # A copy: the server's memory, where a row's array lies, cannot be written to.
+        tensors = [torch.from_numpy(frames.copy()) for _, frames in pairs]
+        states = shared.advance([search.state for search, _ in pairs], tensors)
+        for (search, _), state in zip(pairs, states, strict=True):
+            search.state = state
+
+
+def greedy(log_probs: FloatArray, search: CtcSearch, frame_s: float) -> Found:
+    """Return the best path of an utterance, float32 `[T, vocab]`."""
+    return of_beam(best_path(log_probs, search.vocab), frame_s)
+
+
+def of_beam(item: CtcHypothesis, frame_s: float) -> Found:
+    """Return a beam's hypothesis with its words."""
+    return Found(item.text, item.score, item.am_score, item.lm_score, words_of(item, frame_s))

@@ -1,0 +1,34 @@
+import lzma
+
+import pytest
+
+from conch.acoustic.ctc_units import Characters
+from conch.decoding.shipped_graph import unpacked_graph
+from conch.decoding.wfst_search import DecodingGraph
+from conch.errors import ConfigError
+
+
+def test_it_is_unpacked_once_and_loads(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = unpacked_graph()
+    assert path.parent == tmp_path / "conch"
+    assert DecodingGraph(path, Characters.vocab).words
+    written = path.stat().st_mtime_ns
+    assert unpacked_graph() == path
+    assert path.stat().st_mtime_ns == written
+    assert [item.name for item in path.parent.iterdir()] == [path.name]
+
+
+def test_a_cache_that_cannot_be_written_to_is_no_trouble(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    packed = tmp_path / "small.xz"
+    packed.write_bytes(lzma.compress(b"a graph"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert unpacked_graph(packed).read_bytes() == b"a graph"
+
+
+def test_a_broken_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"missing\.xz does not exist"):
+        unpacked_graph(tmp_path / "missing.xz")
