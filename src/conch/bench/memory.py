@@ -92,6 +92,16 @@ def process_tree(root: int) -> list[int]:
     return tree
 
 
+def cpu_s(root: int) -> float:
+    """Return the seconds of CPU that the descendants of a process have used, those that live."""
+    ticks = 0
+    for pid in process_tree(root)[1:]:
+        if stat := _read(pid, "stat"):
+            user, system = stat.rpartition(")")[2].split()[11:13]
+            ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def tree_memory(pids: list[int]) -> Memory:
     """Return the sum of the processes' PSS; one that has ended counts nothing."""
     by_process: dict[str, float] = {}

@@ -3,11 +3,20 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from conch.cli.arguments import positive
+from conch.cli.bench_arguments import (
+    add_option,
+    add_output,
+    add_url,
+    add_what,
+    count,
+    counts,
+    in_order,
+    output,
+)
 from conch.errors import OptionError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -33,6 +42,14 @@ examples:
 exit codes: 0 measured, 1 not measured or every request of a road failed, 2 wrong usage
 """
 
+STREAMING_EPILOG = """
+examples:
+  conch bench streaming --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
+  conch bench streaming --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
+
+exit codes: 0 measured, 1 not measured or every stream of a run failed, 2 wrong usage
+"""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
@@ -42,6 +59,7 @@ def add_parser(subparsers: Subparsers) -> None:
     benchmarks = parser.add_subparsers(required=True, metavar="BENCHMARK")
     _add_offline(benchmarks)
     _add_roads(benchmarks)
+    _add_streaming(benchmarks)
 
 
 def run_roads(args: argparse.Namespace) -> int:
@@ -68,6 +86,33 @@ def run_roads(args: argparse.Namespace) -> int:
     return 1 if any(road["errors"] == road["utterances"] for road in report["roads"]) else 0
 
 
+def run_streaming(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from conch.bench import streaming
+    from conch.bench.options import parse_options
+
+    try:
+        options = parse_options(args.option, streams=True)
+    except OptionError as error:
+        print(f"conch bench: {error}", file=sys.stderr)
+        return 2
+    report = streaming.run(
+        streaming.StreamingBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            source=args.source,
+            limit=args.limit,
+            streams=in_order(args.streams or [[8]]),
+            chunk_ms=args.chunk_ms,
+            seconds=args.seconds,
+            url=args.url,
+            options=options,
+        )
+    )
+    _write(args, report, streaming.markdown(report))
+    return 1 if any(run["errors"] == run["streams"] for run in report["runs"]) else 0
+
+
 def run(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
     # Only who measures waits for numpy and the clients.
@@ -86,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
             split=args.split,
             source=args.source,
             limit=args.limit,
-            concurrency=_in_order(args.concurrency or [[1]]),
+            concurrency=in_order(args.concurrency or [[1]]),
             url=args.url,
             options=options,
             send=args.send,
@@ -116,7 +161,7 @@ def _add_offline(benchmarks: Subparsers) -> None:
         epilog=OFFLINE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    what = _add_what(parser)
+    what = add_what(parser)
     what.add_argument(
         "--send",
         choices=("waveform", "file"),
@@ -124,35 +169,29 @@ def _add_offline(benchmarks: Subparsers) -> None:
         help="samples decoded beforehand, or the files for the server to decode "
         "(default: waveform)",
     )
-    what.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a request option, as often as needed",
-    )
+    add_option(what)
     how = parser.add_argument_group("how")
     how.add_argument(
         "--concurrency",
-        type=_counts,
+        type=counts,
         action="append",
         metavar="N[,N…]",
         help="clients at once; several numbers give one run each (default: 1)",
     )
     how.add_argument(
         "--warmup",
-        type=_count,
+        type=count,
         default=8,
         metavar="N",
         help="requests before each run that are not counted (default: 8)",
     )
-    _add_url(how)
+    add_url(how)
     how.add_argument(
         "--baseline",
         choices=("faster-whisper",),
         help="measure this too, on the same recordings, with the same weights, in one process",
     )
-    _add_output(parser)
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
@@ -165,7 +204,7 @@ def _add_roads(benchmarks: Subparsers) -> None:
         epilog=ROADS_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_what(parser).add_argument(
+    add_what(parser).add_argument(
         "--road",
         type=_road,
         action="append",
@@ -178,39 +217,39 @@ def _add_roads(benchmarks: Subparsers) -> None:
     how.add_argument(
         "--concurrency", type=positive, default=4, metavar="N", help="clients at once (default: 4)"
     )
-    _add_url(how)
-    out = _add_output(parser)
-    out.add_argument("--plot", type=_output, metavar="FILE.png", help="WER against RTFx")
+    add_url(how)
+    out = add_output(parser)
+    out.add_argument("--plot", type=output, metavar="FILE.png", help="WER against RTFx")
     parser.set_defaults(run=run_roads)
 
 
-def _add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    what = parser.add_argument_group("what is sent")
-    what.add_argument("--manifest", type=Path, required=True, metavar="FILE.tsv")
-    what.add_argument("--split", help="only utterances of this split")
-    what.add_argument("--source", help="only utterances of this source")
-    what.add_argument(
-        "--limit",
-        type=positive,
-        metavar="N",
-        help="at most N utterances, spread evenly over the manifest, the same ones each time",
+def _add_streaming(benchmarks: Subparsers) -> None:
+    parser = benchmarks.add_parser(
+        "streaming",
+        help="live streams, paced in real time",
+        description="Send live streams, each in real time, and see how late the answers are and "
+        "how many streams the server keeps up with.",
+        epilog=STREAMING_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    return what
-
-
-def _add_url(how: "argparse._ArgumentGroup") -> None:
+    add_option(add_what(parser))
+    how = parser.add_argument_group("how")
     how.add_argument(
-        "--url",
-        help="host:port, http:// or grpc:// of a running server; without it one is started, "
-        "and its memory measured",
+        "--streams",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="at once; several numbers give one run each (default: 8)",
     )
-
-
-def _add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    out = parser.add_argument_group("output, besides the table on stdout")
-    out.add_argument("--json", type=_output, metavar="FILE", help="every figure")
-    out.add_argument("--markdown", type=_output, metavar="FILE", help="the table")
-    return out
+    how.add_argument(
+        "--chunk-ms", type=positive, default=640, metavar="N", help="of a chunk (default: 640)"
+    )
+    how.add_argument(
+        "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
+    )
+    add_url(how)
+    add_output(parser)
+    parser.set_defaults(run=run_streaming)
 
 
 def _road(text: str) -> tuple[str, Mapping[str, Any]]:
@@ -221,25 +260,3 @@ def _road(text: str) -> tuple[str, Mapping[str, Any]]:
         return name, parse_options(pairs)
     except OptionError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _in_order(groups: Sequence[Sequence[int]]) -> list[int]:
-    return list(dict.fromkeys(count for group in groups for count in group))
-
-
-def _counts(text: str) -> list[int]:
-    return [positive(part) for part in text.split(",")]
-
-
-def _count(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"a whole number from 0 on; got {text!r}")
-    return int(text)
-
-
-def _output(text: str) -> Path:
-    # Before a long measurement, not after it.
-    path = Path(text)
-    if not path.parent.is_dir() or path.is_dir():
-        raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")
-    return path
