@@ -118,29 +118,30 @@ def _advance(
 ) -> tuple[list[Moment], Steps]:
     never = -math.inf
     streams, size = beam.last.shape
-    width, device = log_probs.shape[2], log_probs.device
+    other, device = log_probs.shape[2], log_probs.device
+    width = other + 1
     starts = (torch.arange(streams, device=device) * size).unsqueeze(1)
     bases = (torch.arange(size, device=device) * width).view(1, 1, size)
     impossible = torch.full((), never, dtype=torch.float64, device=device)
-    # Under the blank stands the prefix itself, so the blank is no extension.
-    extending = log_probs.clone()
+    # In place of the extension by the blank stands the prefix itself, or the likelier part of
+    # it: paths that end in a blank, and those that end in the last unit, take a slot each. The
+    # other part stands in a column more.
+    extending = torch.nn.functional.pad(log_probs, [0, 1], value=never)
     extending.select(2, 0).fill_(never)
+    nowhere = torch.zeros(streams, size + 1, dtype=torch.bool, device=device)
     blank_frames = log_probs.narrow(2, 0, 1)
     opening_frames = blank_frames
     if tables is not None:
-        closed = log_probs.masked_fill(~tables.opening, never)
+        closed = extending.masked_fill(~tables.opening, never)
         opening_frames = closed.amax(2, keepdim=True)
-    # Once a stream has a prefix in every slot it never lacks one, if nothing is impossible.
-    may_lack = limits is not None or not bool(log_probs.isfinite().all())
-    lacking = True
     renewed_id = torch.arange(size, device=device).unsqueeze(0) + (size + 2 * size * first)
     moments: list[Moment] = []
     steps = Steps([], [], [], [], [], [])
 
     blank, unit, peak, hashes, last, emission = beam
-    total = torch.logaddexp(blank, unit)
     for t in range(log_probs.shape[0]):
         frame = log_probs[t]
+        total = torch.logaddexp(blank, unit)
         again = frame.gather(1, last)
         in_space = last == space
         stay_blank = total + blank_frames[t]
@@ -163,7 +164,9 @@ def _advance(
         # The emission that most of the probability came in by is the one that counts.
         renewed = arriving > torch.maximum(stay_blank, stay_unit)
         stay_unit = torch.logaddexp(stay_unit, arriving)
-        grown.select(2, 0).copy_(torch.logaddexp(stay_blank, stay_unit))
+        blank_leads = stay_blank > stay_unit
+        grown.select(2, 0).copy_(torch.maximum(stay_blank, stay_unit))
+        grown.select(2, other).copy_(torch.minimum(stay_blank, stay_unit))
 
         ranks = grown
         found: Ranked | None = None
@@ -176,7 +179,15 @@ def _advance(
         slot = choice.div(width, rounding_mode="floor")
         added = choice - slot * width
         rows = slot + starts
-        extended = added > 0
+        # The other part joins the likelier one, and leaves its slot empty.
+        is_other = added == other
+        dead = best == never
+        joining = torch.where(is_other & ~dead, slot, size)
+        lost = ~nowhere.scatter(1, joining, True).narrow(1, 0, size)
+        stay_blank = stay_blank.masked_fill(lost & ~blank_leads, never)
+        stay_unit = stay_unit.masked_fill(lost & blank_leads, never)
+        dead = dead | is_other
+        extended = (added > 0) & ~dead
 
         steps.emission.append(emission)
         steps.peak.append(peak)
@@ -190,21 +201,14 @@ def _advance(
         emission = torch.where(extended, renewed_id + size, emission)
         renewed_id = renewed_id + 2 * size
         peak = torch.where(renewed, again, torch.maximum(peak, again)).take(rows)
-        peak = torch.where(extended, frame.gather(1, added), peak)
+        peak = torch.where(extended, extending[t].gather(1, added), peak)
         last = torch.where(extended, added, last.take(rows))
-        total = best
         if tables is not None and fusion is not None and found is not None:
             fusion = selected(rows, extended, added, fusion, found, tables)
-            total = flat.gather(1, choice)
-        blank = torch.where(extended, impossible, stay_blank.take(rows))
-        unit = torch.where(extended, total, stay_unit.take(rows))
-        if lacking:
-            dead = best == never
-            lacking = may_lack or bool(dead.any())
-            blank.masked_fill_(dead, never)
-            unit.masked_fill_(dead, never)
-            total.masked_fill_(dead, never)
-            hashes.masked_fill_(dead, dead_hash)
+            best = flat.gather(1, choice)
+        blank = stay_blank.take(rows).masked_fill_(extended | dead, never)
+        unit = torch.where(extended, best, stay_unit.take(rows)).masked_fill_(dead, never)
+        hashes.masked_fill_(dead, dead_hash)
         if t + 1 in ends:
             moments.append(Moment(Beam(blank, unit, peak, hashes, last, emission), fusion))
     return moments, steps
@@ -271,7 +275,7 @@ def traced(steps: Steps, width: int, streams: int) -> tuple[Tensor, Tensor, Tens
         streams: to fill up to, with zeros.
     """
     emission, peak, last, place, rows, added = (torch.stack(column) for column in steps)
-    parent = place.div(width, rounding_mode="floor")
+    parent = place.div(width + 1, rounding_mode="floor")
     found = []
     for before in (emission, peak):
         of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)

@@ -9,6 +9,8 @@ MAX_HOTWORDS = 1000
 MAX_HOTWORD_LENGTH = 100
 """Characters of one phrase."""
 MAX_HOTWORD_WEIGHT = 100.0
+NO_LIMIT = -100.0
+"""Of `unit_min_log_prob`: at or under it no unit is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class CtcSearchOptions:
     """Nats added for each word; nothing without `language_model`."""
     hotwords: tuple[Hotword, ...] = ()
     """At most 1000."""
+    unit_min_log_prob: float = -5.0
+    """Log posterior under which a unit is left out of a frame, the best never. A narrow beam with
+    an n-gram needs it: where the model is sure of a unit that makes no known word, the beam would
+    fill up with texts that go without it, and none is left once those turn out to be worse. -100
+    or less leaves out none."""
     skip_blank_above: float = 1.0
     """Probability of the blank above which a frame is passed over when it follows another such
     frame. 1 passes over none; 0.99 halves the work on clear speech and changes few texts."""
@@ -51,6 +58,8 @@ class CtcSearchOptions:
             raise _out_of_range("lm_weight", "a number from 0 to 10", self.lm_weight)
         if not -20 <= self.word_bonus <= 20:
             raise _out_of_range("word_bonus", "a number from -20 to 20", self.word_bonus)
+        if not self.unit_min_log_prob <= 0:
+            raise _out_of_range("unit_min_log_prob", "a number up to 0", self.unit_min_log_prob)
         if not 0.5 <= self.skip_blank_above <= 1:
             raise _out_of_range("skip_blank_above", "a number from 0.5 to 1", self.skip_blank_above)
         if len(self.hotwords) > MAX_HOTWORDS:
