@@ -117,6 +117,7 @@ class _Fusing:
             hotwords,
             opening,
             lone,
+            with_words and any(item.prune_history for item in options),
         )
         used = [
             (item.lm_weight, item.word_bonus) if item.language_model else (0.0, 0.0)
@@ -124,8 +125,12 @@ class _Fusing:
         ]
         rows = torch.tensor(used, dtype=torch.float64, device=device)
         lm_weight, word_bonus = rows[:, :1], rows[:, 1:]
+        kept = [[not (item.language_model and item.prune_history)] for item in options]
         self._weights = FusionWeights(
-            lm_weight, word_bonus, lm_weight * model.ngram.oov_log_prob
+            lm_weight,
+            word_bonus,
+            lm_weight * model.ngram.oov_log_prob,
+            torch.tensor(kept, device=device),
         )
 
     def _automata(self, nothing: HotwordTables) -> Iterator[HotwordTables]:

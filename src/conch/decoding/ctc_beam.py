@@ -25,6 +25,7 @@ from conch.decoding.ctc_fusion import (
     Ranked,
     ranked,
     selected,
+    superseded,
 )
 from conch.decoding.ctc_vocab import BLANK
 
@@ -179,15 +180,26 @@ def _advance(
         slot = choice.div(width, rounding_mode="floor")
         added = choice - slot * width
         rows = slot + starts
-        # The other part joins the likelier one, and leaves its slot empty.
         is_other = added == other
         dead = best == never
+        extended = (added > 0) & ~is_other
+        if (
+            tables is not None
+            and weights is not None
+            and fusion is not None
+            and found is not None
+        ):
+            fusion = selected(rows, extended, added, fusion, found, tables, multiplier)
+            best = flat.gather(1, choice)
+            if tables.prune_history:
+                in_blank = (blank_leads.take(rows) ^ is_other) & ~extended
+                dead = dead | superseded(fusion, in_blank, weights.keep_history)
+        # The other part joins the likelier one, and leaves its slot empty.
         joining = torch.where(is_other & ~dead, slot, size)
         lost = ~nowhere.scatter(1, joining, True).narrow(1, 0, size)
         stay_blank = stay_blank.masked_fill(lost & ~blank_leads, never)
         stay_unit = stay_unit.masked_fill(lost & blank_leads, never)
         dead = dead | is_other
-        extended = (added > 0) & ~dead
 
         steps.emission.append(emission)
         steps.peak.append(peak)
@@ -203,9 +215,6 @@ def _advance(
         peak = torch.where(renewed, again, torch.maximum(peak, again)).take(rows)
         peak = torch.where(extended, extending[t].gather(1, added), peak)
         last = torch.where(extended, added, last.take(rows))
-        if tables is not None and fusion is not None and found is not None:
-            fusion = selected(rows, extended, added, fusion, found, tables)
-            best = flat.gather(1, choice)
         blank = stay_blank.take(rows).masked_fill_(extended | dead, never)
         unit = torch.where(extended, best, stay_unit.take(rows)).masked_fill_(dead, never)
         hashes.masked_fill_(dead, dead_hash)

@@ -30,15 +30,19 @@ class FusionTables(NamedTuple):
     """bool `[V]`: the units that close the word before them."""
     space: int
     """The only one of these, or -1."""
+    prune_history: bool
+    """Some stream drops prefixes that cannot become the best any more."""
 
 
 class FusionWeights(NamedTuple):
-    """What differs from stream to stream; float64 `[B, 1]`."""
+    """What differs from stream to stream; `[B, 1]`, float64 if nothing else is said."""
 
     lm_weight: Tensor
     word_bonus: Tensor
     unknown: Tensor
     """What a beginning of no known word costs, weighted: 0 or less."""
+    keep_history: Tensor
+    """bool: not to drop prefixes that cannot become the best any more."""
 
 
 class FusionState(NamedTuple):
@@ -60,6 +64,8 @@ class FusionState(NamedTuple):
     """int64: the lexicon's node of the last word."""
     hotword: Tensor
     """int64: the state of the hotwords' automaton."""
+    spelling: Tensor
+    """int64: a hash of the last word's units."""
 
 
 def empty_fusion(size: int, context: int, device: torch.device) -> FusionState:
@@ -81,6 +87,7 @@ def empty_fusion(size: int, context: int, device: torch.device) -> FusionState:
         context=places + context,
         node=places + ROOT,
         hotword=places + BETWEEN_WORDS,
+        spelling=places,
     )
 
 
@@ -164,6 +171,7 @@ def selected(
     state: FusionState,
     ranked: Ranked,
     tables: FusionTables,
+    multiplier: int,
 ) -> FusionState:
     """Return the state after a frame.
 
@@ -174,6 +182,7 @@ def selected(
         state: before the frame.
         ranked: of the frame.
         tables: of these streams.
+        multiplier: of hashes.
     """
     root = 0
     opens = extended & tables.opening.take(added)
@@ -181,7 +190,7 @@ def selected(
     prior = torch.where(opens, prior + ranked.closing.take(rows), prior)
     lm_score, bias, word_score = state.lm_score, state.bias, ranked.word_score
     word_target, context, node = ranked.word_target, state.context, state.node
-    hotword = state.hotword
+    hotword, spelling = state.hotword, state.spelling
     width = tables.opening.shape[0]
     if tables.with_hotwords:
         hotword = hotword.take(rows)
@@ -197,4 +206,28 @@ def selected(
         context = torch.where(closes, word_target, context)
         word_score = word_score.masked_fill(extended, math.nan)
         node = tables.lexicon.following.take(node * width + added).long()
-    return FusionState(prior, lm_score, bias, word_score, word_target, context, node, hotword)
+    if tables.prune_history:
+        spelling = spelling.take(rows)
+        longer = (spelling * 31 + added) * multiplier
+        spelling = torch.where(extended, longer.masked_fill(opens, 0) + added, spelling)
+    return FusionState(
+        prior, lm_score, bias, word_score, word_target, context, node, hotword, spelling
+    )
+
+
+def superseded(state: FusionState, in_blank: Tensor, keep_history: Tensor) -> Tensor:
+    """Return which prefixes differ from a better one only in what no score depends on any more.
+
+    Args:
+        state: of prefixes, the best first.
+        in_blank: bool `[B, K]`: the prefix ends in a blank.
+        keep_history: bool `[B, 1]`: of such prefixes all are kept.
+
+    Returns:
+        bool `[B, K]`.
+    """
+    # Sums of large odd multiples wrap around: different parts do not make equal keys.
+    key = state.spelling * 3202034522624059733 + state.context * 5555116246627715051
+    key = key + state.hotword * 7319936632422683419 + in_blank
+    same = key.unsqueeze(2) == key.unsqueeze(1)
+    return same.tril(-1).any(2) & ~keep_history

@@ -35,6 +35,10 @@ class CtcSearchOptions:
     """Nats of the acoustic score per nat of the n-gram; nothing without `language_model`."""
     word_bonus: float = 1.0
     """Nats added for each word; nothing without `language_model`."""
+    prune_history: bool = True
+    """With the n-gram, drop prefixes that differ from a better one only before the words that
+    the n-gram still sees: that makes room in the beam, but n-best lists differ less. For more
+    than the best text, choose False."""
     hotwords: tuple[Hotword, ...] = ()
     """At most 1000."""
     unit_min_log_prob: float = -5.0
