@@ -67,7 +67,7 @@ def advance_batch(
         )
         at_end.update(zip([first + end for end in ends], moments, strict=True))
         moment = moments[-1]
-        traces.append(traced(steps, len(vocab.texts), len(chunks)))
+        traces.append(traced(steps, len(chunks)))
     parents, units, peaks = (torch.cat(part).cpu().numpy() for part in zip(*traces, strict=True))
     emissions = {frame: item.beam.emission.tolist() for frame, item in at_end.items()}
     states = []
@@ -107,7 +107,6 @@ class _Fusing:
         places = dict(zip(automata, starts, strict=True))
         self._starts = [places[id(item)] for item in self._automata(nothing)]
         opening = torch.tensor([*vocab.opening, False], device=device)
-        lone = vocab.space if sum(vocab.opening) == 1 else -1
         model = model or no_language_model(len(vocab.texts), device)
         self.tables = FusionTables(
             with_words,
@@ -116,7 +115,6 @@ class _Fusing:
             model.lexicon,
             hotwords,
             opening,
-            lone,
             with_words and any(item.prune_history for item in options),
         )
         used = [

@@ -72,8 +72,8 @@ class Steps(NamedTuple):
     """Before the frame, as `Beam.peak`."""
     last: list[Tensor]
     """Before the frame, as `Beam.last`."""
-    place: list[Tensor]
-    """int64: where the prefix is among the extensions of the prefixes in the beam."""
+    parent_slot: list[Tensor]
+    """int64: the slot of the prefix without its last unit; 0 if it has none."""
     rows: list[Tensor]
     """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
     added: list[Tensor]
@@ -120,21 +120,29 @@ def _advance(
     never = -math.inf
     streams, size = beam.last.shape
     other, device = log_probs.shape[2], log_probs.device
-    width = other + 1
     starts = (torch.arange(streams, device=device) * size).unsqueeze(1)
-    bases = (torch.arange(size, device=device) * width).view(1, 1, size)
     impossible = torch.full((), never, dtype=torch.float64, device=device)
-    # In place of the extension by the blank stands the prefix itself, or the likelier part of
-    # it: paths that end in a blank, and those that end in the last unit, take a slot each. The
-    # other part stands in a column more.
-    extending = torch.nn.functional.pad(log_probs, [0, 1], value=never)
-    extending.select(2, 0).fill_(never)
+    # Each prefix has a row of columns in each frame. The first is the prefix itself, or the
+    # likelier part of it: paths that end in a blank, and those that end in the last unit, take a
+    # slot each. The second is the other part. Then come its extensions, only those possible.
+    possible = log_probs > never
+    possible.select(2, 0).fill_(False)
+    counts: list[int] = possible.sum(2).amax(1).tolist()
+    column = (possible.cumsum(2) + 1) * possible
+    shape = [log_probs.shape[0], streams, max(counts) + 2]
+    extending = torch.full(shape, never, dtype=log_probs.dtype, device=device)
+    extending.scatter_(2, column, log_probs).select(2, 0).fill_(never)
+    units = torch.arange(other, device=device).expand_as(log_probs)
+    units = torch.zeros(shape, dtype=torch.int64, device=device).scatter_(2, column, units)
+    units.select(2, 0).fill_(0)
+    units.select(2, 1).fill_(other)
+    slots = torch.arange(size, device=device).view(1, 1, size)
     nowhere = torch.zeros(streams, size + 1, dtype=torch.bool, device=device)
     blank_frames = log_probs.narrow(2, 0, 1)
-    opening_frames = blank_frames
+    opening = torch.zeros_like(units, dtype=torch.bool)
     if tables is not None:
-        closed = extending.masked_fill(~tables.opening, never)
-        opening_frames = closed.amax(2, keepdim=True)
+        opening = tables.opening.take(units)
+    opening_frames = extending.masked_fill(~opening, never).amax(2, keepdim=True)
     renewed_id = torch.arange(size, device=device).unsqueeze(0) + (size + 2 * size * first)
     moments: list[Moment] = []
     steps = Steps([], [], [], [], [], [])
@@ -147,19 +155,24 @@ def _advance(
         in_space = last == space
         stay_blank = total + blank_frames[t]
         stay_unit = torch.where(in_space, total, unit).add_(again)
-        grown = total.unsqueeze(2) + extending[t].unsqueeze(1)
+        width = counts[t] + 2
+        extension = extending[t].narrow(1, 0, width)
+        unit_at = units[t].narrow(1, 0, width)
+        grown = total.unsqueeze(2) + extension.unsqueeze(1)
         # A unit twice in a row needs a blank between.
         repeated = torch.where(in_space, impossible, blank).add_(again)
-        grown.scatter_(2, last.unsqueeze(2), repeated.unsqueeze(2))
+        column_of_last = column[t].gather(1, last)
+        grown.scatter_(2, column_of_last.unsqueeze(2), repeated.unsqueeze(2))
         if space < 0:  # the empty prefix' last unit is the blank
             grown.select(2, 0).fill_(never)
         flat = grown.view(streams, -1)
 
         # What reaches a prefix of the beam as the extension of another belongs to it. The place
-        # is that of an impossible blank where the other is not in the beam.
+        # is in a first column, impossible as yet, where the other is not in the beam.
         parents = (hashes - last) * inverse
         is_parent = parents.unsqueeze(2) == hashes.unsqueeze(1)
-        place = (bases + last.unsqueeze(2)).mul_(is_parent).sum(2)
+        parent_slot = (slots * is_parent).sum(2)
+        place = parent_slot * width + column_of_last * is_parent.any(2)
         arriving = flat.gather(1, place)
         flat.scatter_(1, place, never)
         # The emission that most of the probability came in by is the one that counts.
@@ -167,22 +180,33 @@ def _advance(
         stay_unit = torch.logaddexp(stay_unit, arriving)
         blank_leads = stay_blank > stay_unit
         grown.select(2, 0).copy_(torch.maximum(stay_blank, stay_unit))
-        grown.select(2, other).copy_(torch.minimum(stay_blank, stay_unit))
+        grown.select(2, 1).copy_(torch.minimum(stay_blank, stay_unit))
 
         ranks = grown
         found: Ranked | None = None
         if tables is not None and weights is not None and fusion is not None:
-            found = ranked(grown, total, opening_frames[t], limits, fusion, tables, weights)
+            found = ranked(
+                grown,
+                total,
+                unit_at,
+                opening[t].narrow(1, 0, width),
+                opening_frames[t],
+                limits,
+                fusion,
+                tables,
+                weights,
+            )
             ranks = found.ranks
         best, choice = ranks.view(streams, -1).topk(size)
         if limits is not None:
             best.masked_fill_(limits, never)
         slot = choice.div(width, rounding_mode="floor")
-        added = choice - slot * width
+        at = choice - slot * width
+        added = unit_at.gather(1, at)
         rows = slot + starts
-        is_other = added == other
+        is_other = at == 1
         dead = best == never
-        extended = (added > 0) & ~is_other
+        extended = at > 1
         if (
             tables is not None
             and weights is not None
@@ -204,7 +228,7 @@ def _advance(
         steps.emission.append(emission)
         steps.peak.append(peak)
         steps.last.append(last)
-        steps.place.append(place)
+        steps.parent_slot.append(parent_slot)
         steps.rows.append(rows)
         steps.added.append(added)
         taken = hashes.take(rows)
@@ -213,7 +237,7 @@ def _advance(
         emission = torch.where(extended, renewed_id + size, emission)
         renewed_id = renewed_id + 2 * size
         peak = torch.where(renewed, again, torch.maximum(peak, again)).take(rows)
-        peak = torch.where(extended, extending[t].gather(1, added), peak)
+        peak = torch.where(extended, extension.gather(1, at), peak)
         last = torch.where(extended, added, last.take(rows))
         blank = stay_blank.take(rows).masked_fill_(extended | dead, never)
         unit = torch.where(extended, best, stay_unit.take(rows)).masked_fill_(dead, never)
@@ -275,16 +299,14 @@ def advance_frames(
     )
 
 
-def traced(steps: Steps, width: int, streams: int) -> tuple[Tensor, Tensor, Tensor]:
+def traced(steps: Steps, streams: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each.
 
     Args:
         steps: of some frames.
-        width: of the vocabulary.
         streams: to fill up to, with zeros.
     """
-    emission, peak, last, place, rows, added = (torch.stack(column) for column in steps)
-    parent = place.div(width + 1, rounding_mode="floor")
+    emission, peak, last, parent, rows, added = (torch.stack(column) for column in steps)
     found = []
     for before in (emission, peak):
         of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)

@@ -27,9 +27,7 @@ class FusionTables(NamedTuple):
     lexicon: Lexicon
     hotwords: HotwordTables
     opening: Tensor
-    """bool `[V]`: the units that close the word before them."""
-    space: int
-    """The only one of these, or -1."""
+    """bool `[V + 1]`: the units that close the word before them; one more for none."""
     prune_history: bool
     """Some stream drops prefixes that cannot become the best any more."""
 
@@ -95,7 +93,7 @@ class Ranked(NamedTuple):
     """Scores to rank by."""
 
     ranks: Tensor
-    """float64 `[B, K, V]`."""
+    """float64 `[B, K, N]`."""
     word_score: Tensor
     word_target: Tensor
     closing: Tensor
@@ -105,6 +103,8 @@ class Ranked(NamedTuple):
 def ranked(
     grown: Tensor,
     total: Tensor,
+    unit_at: Tensor,
+    opening: Tensor,
     opening_frame: Tensor,
     limits: Tensor | None,
     state: FusionState,
@@ -117,33 +117,35 @@ def ranked(
     most 0, so that many need not be looked up.
 
     Args:
-        grown: float64 `[B, K, V]`: acoustic scores of each prefix extended by each unit; under
-            the blank those of the prefix itself.
+        grown: float64 `[B, K, N]`: acoustic scores of each prefix, twice, and of its extensions.
         total: float64 `[B, K]`: acoustic scores before this frame.
+        unit_at: int64 `[B, N]`: the units of the extensions; V in the second column.
+        opening: bool `[B, N]`: which of them close a word.
         opening_frame: float64 `[B, 1]`: the best log posterior of the units that close a word.
         limits: as in `ctc_beam.advance_frames`.
         state: before this frame.
         tables: of these streams.
         weights: of these streams.
     """
-    blank, root, never = 0, 0, -math.inf
-    shape = grown.shape
+    root, never = 0, -math.inf
+    width = tables.opening.shape[0]
+    units = unit_at.unsqueeze(1)
     ranks = grown + state.prior.unsqueeze(2)
     word_score, word_target = state.word_score, state.word_target
     closing = torch.zeros_like(total)
     if tables.with_hotwords:
-        pending = tables.hotwords.pending.index_select(0, state.hotword.flatten()).view(shape)
+        pending = tables.hotwords.pending.take((state.hotword * width).unsqueeze(2) + units)
         ranks = ranks + pending
+        closing = tables.hotwords.done.take(state.hotword)
         if tables.with_words:
-            cost = tables.lexicon.penalties.index_select(0, state.node.flatten()).view(shape)
+            cost = tables.lexicon.penalties.take((state.node * width).unsqueeze(2) + units)
             # Where a hotword goes on, a word that the n-gram does not know is welcome.
             ranks = ranks + cost.masked_fill(pending > 0, 0.0) * weights.unknown.unsqueeze(2)
-        closing = tables.hotwords.done.take(state.hotword)
     elif tables.with_words:
-        cost = tables.lexicon.penalties.index_select(0, state.node.flatten()).view(shape)
+        cost = tables.lexicon.penalties.take((state.node * width).unsqueeze(2) + units)
         ranks = ranks + cost * weights.unknown.unsqueeze(2)
     if tables.with_words:
-        staying = ranks.select(2, blank)
+        staying = ranks.select(2, 0)
         if limits is not None:
             staying = staying.masked_fill(limits, math.inf)
         bound = total + state.prior + closing + (opening_frame + weights.word_bonus)
@@ -157,10 +159,7 @@ def ranked(
         # Not asked for: it could not make it, so it must not.
         scored = (word_score * weights.lm_weight + weights.word_bonus).nan_to_num(nan=never)
         closing = torch.where(state.node == root, closing, closing + scored)
-    if tables.space >= 0:
-        ranks.select(2, tables.space).add_(closing)
-    else:
-        ranks = torch.where(tables.opening, ranks + closing.unsqueeze(2), ranks)
+    ranks = torch.where(opening.unsqueeze(1), ranks + closing.unsqueeze(2), ranks)
     return Ranked(ranks, word_score, word_target, closing)
 
 
