@@ -11,7 +11,6 @@ from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_b
 from conch.decoding.ctc_fusion import FusionState, FusionTables, FusionWeights, empty_fusion
 from conch.decoding.ctc_hotwords import HotwordTables, combined, no_hotwords
 from conch.decoding.ctc_language import CtcLanguageModel, no_language_model
-from conch.decoding.ctc_options import NO_LIMIT
 from conch.decoding.ctc_prefix import Trace, linked
 from conch.decoding.ctc_state import SearchState, StreamChunk
 from conch.decoding.ctc_vocab import CtcVocab
@@ -37,10 +36,7 @@ def advance_batch(
     lens = [len(chunk.log_probs) for chunk in chunks]
     sizes = [len(chunk.state.prefixes) for chunk in chunks]
     size = max(sizes)
-    log_probs = torch.nn.utils.rnn.pad_sequence(
-        [chunk.log_probs.to(device, torch.float64) for chunk in chunks]
-    )
-    log_probs = _likely(log_probs, [chunk.state.options.unit_min_log_prob for chunk in chunks])
+    log_probs = torch.nn.utils.rnn.pad_sequence([chunk.log_probs for chunk in chunks])
     limits = None
     if min(sizes) < size:
         slots = torch.arange(size, device=device)
@@ -175,16 +171,6 @@ def _stacked(streams: Sequence[_Columns], nothing: _Columns) -> _Columns:
         ]
         columns.append(torch.cat(padded))
     return type(nothing)(*columns)
-
-
-def _likely(log_probs: Tensor, lowest: Sequence[float]) -> Tensor:
-    """Return `[T, B, V]` with the units that are less likely than a stream's lowest impossible."""
-    if max(lowest) <= NO_LIMIT:
-        return log_probs
-    limit = torch.tensor(lowest, dtype=log_probs.dtype, device=log_probs.device)[:, None]
-    limit = limit.masked_fill(limit <= NO_LIMIT, -torch.inf)
-    best = log_probs.amax(2, keepdim=True)
-    return log_probs.masked_fill(log_probs < torch.minimum(best, limit), -torch.inf)
 
 
 def _rows(moment: Moment, streams: int) -> Moment:

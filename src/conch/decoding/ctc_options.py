@@ -47,8 +47,9 @@ class CtcSearchOptions:
     fill up with texts that go without it, and none is left once those turn out to be worse. -100
     or less leaves out none."""
     skip_blank_above: float = 1.0
-    """Probability of the blank above which a frame is passed over when it follows another such
-    frame. 1 passes over none; 0.99 halves the work on clear speech and changes few texts."""
+    """Probability of the blank above which every other unit is left out of a frame; 1 is off.
+    Frames of the blank alone cost next to nothing where they follow each other: 0.95 saves a
+    third of the frames more, for a few words in a thousand."""
 
     def __post_init__(self) -> None:
         """Check the ranges.

@@ -89,7 +89,10 @@ class CtcSearch:
             if item.ndim != 2 or item.shape[1] != len(self.vocab.texts):
                 wanted = f"[T, {len(self.vocab.texts)}]"
                 raise ValueError(f"log_probs must be {wanted}; is {list(item.shape)}")
-        chunks = [StreamChunk(*pair) for pair in zip(states, log_probs, strict=True)]
+        chunks = [
+            StreamChunk(state, item.to(self.device))
+            for state, item in zip(states, log_probs, strict=True)
+        ]
         found = [chunk.passed() for chunk in chunks]
         groups: dict[int, list[int]] = defaultdict(list)
         for index, chunk in enumerate(chunks):
