@@ -159,7 +159,8 @@ class CtcSearch:
         if fusion is None:
             nothing = [0.0] * len(state.prefixes)
             return _Extras(nothing, nothing, nothing)
-        rank, lm_score, bias = fusion.prior[0], fusion.lm_score[0], fusion.bias[0]
+        rank, bias = fusion.prior[0], fusion.bias[0]
+        lm_score = torch.zeros_like(bias)
         matched = torch.zeros_like(bias)
         if state.hotwords is not None:
             place = fusion.hotword[0]
@@ -167,7 +168,7 @@ class CtcSearch:
             gained = state.hotwords.done[place] if is_final else matched
             rank, bias = rank + gained, bias + gained
         if options.language_model and self._model is not None:
-            node = fusion.node[0]
+            node, lm_score = fusion.node[0], fusion.lm_score[0]
             if is_final:
                 log_prob, closes = self._model.final(node, fusion.context[0])
                 lm_score = lm_score + log_prob
