@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
 
 from conch.decoding.ctc_language import load_ctc_language_model
 from conch.decoding.ctc_lexicon import NO_WORD, ROOT, lexicon
@@ -12,7 +13,6 @@ from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
 from conch.errors import ConfigError
 from conch.language.ngram import LanguageModelConfig, PocketsphinxModel
-from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
 
 TINY = r"""\data\
 ngram 1=7
@@ -146,10 +146,7 @@ def test_chunks_and_batches_of_mixed_options_find_what_one_search_finds(search):
 
 def test_dropping_history_makes_a_narrow_beam_better(search):
     kept, dropped = (
-        [
-            run(search, random_log_probs(seed, 40, sharpness=4), own)[0].score
-            for seed in range(20)
-        ]
+        [run(search, random_log_probs(seed, 40, sharpness=4), own)[0].score for seed in range(20)]
         for own in (options(beam_size=6), options(beam_size=6, prune_history=True))
     )
     assert sum(dropped) > sum(kept) + 5

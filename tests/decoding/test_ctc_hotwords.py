@@ -4,12 +4,6 @@ import itertools
 
 import pytest
 import torch
-
-from conch.decoding.ctc_hotwords import hotword_tables
-from conch.decoding.ctc_options import CtcSearchOptions, Hotword
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.errors import OptionError
 from ctc_reference import (
     VOCAB,
     hotword_pending,
@@ -17,6 +11,12 @@ from ctc_reference import (
     random_log_probs,
     text_scores,
 )
+
+from conch.decoding.ctc_hotwords import hotword_tables
+from conch.decoding.ctc_options import CtcSearchOptions, Hotword
+from conch.decoding.ctc_search import CtcSearch
+from conch.decoding.ctc_vocab import CtcVocab
+from conch.errors import OptionError
 
 LISTS = [
     {"ab": 3.0},
@@ -59,9 +59,7 @@ def test_every_text_gains_what_the_definition_says(weights):
 @pytest.mark.parametrize("weights", LISTS)
 def test_final_scores_are_those_of_enumeration(search, seed, weights):
     log_probs = random_log_probs(seed, 4)
-    options = CtcSearchOptions(
-        beam_size=512, unit_min_log_prob=-1000, hotwords=hotwords(weights)
-    )
+    options = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000, hotwords=hotwords(weights))
     (state,) = search.advance([search.start(options)], [log_probs])
     found = {item.text: item for item in search.nbest(state, 1000, True)}
     for text, am_score in text_scores(log_probs).items():
@@ -143,9 +141,7 @@ def test_subwords_spell_hotwords_in_any_way():
     search = CtcSearch(CtcVocab(vocab))
     log_probs = random_log_probs(5, 3, vocab)
     weights = {"ab": 2.0, "abc b": 5.0}
-    options = CtcSearchOptions(
-        beam_size=512, unit_min_log_prob=-1000, hotwords=hotwords(weights)
-    )
+    options = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000, hotwords=hotwords(weights))
     (state,) = search.advance([search.start(options)], [log_probs])
     found = {item.text: item.score for item in search.nbest(state, 1000, True)}
     for text, am_score in text_scores(log_probs, vocab).items():

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from ctc_reference import VOCAB, random_log_probs, text_scores
 
 from conch.acoustic.ctc_units import Characters, greedy_text
 from conch.decoding.ctc_hypothesis import words_of
@@ -13,7 +14,6 @@ from conch.decoding.ctc_prefix import Prefix
 from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
 from conch.errors import ConfigError, OptionError
-from ctc_reference import VOCAB, random_log_probs, text_scores
 
 ALL = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000)
 """A beam that holds every prefix of a few frames."""

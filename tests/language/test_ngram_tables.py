@@ -85,7 +85,9 @@ def test_the_shipped_trigram_scores_as_pocketsphinx_does(seed):
     ngrams, model = read_ngrams(path), PocketsphinxModel(path, -12.0)
     tables = ngram_tables(ngrams, -12.0, torch.device("cpu"))
     choose = random.Random(seed)
-    common = [ngrams.words[index] for order in ngrams.orders[1:] for index in order.words[::9999, 0]]
+    common = [
+        ngrams.words[index] for order in ngrams.orders[1:] for index in order.words[::9999, 0]
+    ]
     pool = [*common, *choose.sample(ngrams.words, 200), "qqxq"]
     sentences = [[*choose.choices(pool, k=9), "</s>"] for _ in range(40)]
     found, _ = scored(ngrams, tables, sentences)

@@ -40,7 +40,7 @@ def hotword_score(text: str, weights: dict[str, float]) -> float:
 
 def hotword_pending(text: str, weights: dict[str, float]) -> float:
     """Return what hotwords add to a text that goes on: also the largest share of a match."""
-    done, _, last = text.rpartition(" ")
+    done = text.rpartition(" ")[0]
     starts = [0, *(at + 1 for at, letter in enumerate(text) if letter == " ")]
     shares = [
         weight * len(text[start:]) / len(phrase)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_beam, traced
 from conch.decoding.ctc_fusion import FusionState, FusionTables, FusionWeights, empty_fusion
@@ -58,9 +57,7 @@ def advance_batch(
             vocab.space,
             None if limits is None else limits[:streams],
         )
-        moments, steps = advance_frames(
-            narrowed, chunk, fusing.tables, fusing.weights(streams)
-        )
+        moments, steps = advance_frames(narrowed, chunk, fusing.tables, fusing.weights(streams))
         at_end.update(zip([first + end for end in ends], moments, strict=True))
         moment = moments[-1]
         traces.append(traced(steps, len(chunks)))

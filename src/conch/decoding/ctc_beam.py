@@ -207,12 +207,7 @@ def _advance(
         is_other = at == 1
         dead = best == never
         extended = at > 1
-        if (
-            tables is not None
-            and weights is not None
-            and fusion is not None
-            and found is not None
-        ):
+        if tables is not None and weights is not None and fusion is not None and found is not None:
             fusion = selected(rows, extended, added, fusion, found, tables, multiplier)
             best = flat.gather(1, choice)
             if tables.prune_history:
@@ -257,8 +252,6 @@ def _compiled() -> Callable[..., tuple[list[Moment], Steps]]:
     return compiled
 
 
-
-
 class Chunk(NamedTuple):
     """Frames of some streams, and what holds for all of the streams' frames."""
 
@@ -295,7 +288,18 @@ def advance_frames(
     """
     function = _compiled() if compiled else _advance
     return function(
-        *moment, *chunk[:4], chunk.limits, tables, weights, _MULTIPLIER, _INVERSE, _DEAD_HASH
+        moment.beam,
+        moment.fusion,
+        chunk.log_probs,
+        chunk.ends,
+        chunk.first,
+        chunk.space,
+        chunk.limits,
+        tables,
+        weights,
+        _MULTIPLIER,
+        _INVERSE,
+        _DEAD_HASH,
     )
 
 

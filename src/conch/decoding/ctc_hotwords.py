@@ -28,7 +28,7 @@ class HotwordTables(NamedTuple):
     following: Tensor
     """int32 `[states, V + 1]`: the state after a unit."""
     pending: Tensor
-    """float32 `[states, V + 1]`: what the phrases matched in part give after a unit, not for good."""
+    """float32 `[states, V + 1]`: what phrases matched in part give after a unit, not for good."""
     done: Tensor
     """float64 `[states]`: what phrases give for good when a word ends here."""
 

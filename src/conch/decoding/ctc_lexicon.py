@@ -29,8 +29,8 @@ class Lexicon(NamedTuple):
     following: Tensor
     """int32 `[nodes, V + 1]`: the node after a unit."""
     penalties: Tensor
-    """float32 `[nodes, V + 1]`: 0 where a unit leads to the beginning of a known word; else how many
-    times an unknown word's cost the beginning costs, at least 1."""
+    """float32 `[nodes, V + 1]`: 0 where a unit leads to the beginning of a known word; else how
+    many times an unknown word's cost the beginning costs, at least 1."""
     words: Tensor
     """int64 `[nodes]`: the word that ends here, -1 where none does, -2 between words."""
 

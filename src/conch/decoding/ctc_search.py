@@ -56,7 +56,9 @@ class CtcSearch:
                 model.
         """
         if options.language_model and self._model is None:
-            raise OptionError("option 'language_model' takes false here: none is loaded; sent: True")
+            raise OptionError(
+                "option 'language_model' takes false here: none is loaded; sent: True"
+            )
         size = options.beam_size
         hotwords = self._hotwords(options.hotwords) if options.hotwords else None
         fusion = None
