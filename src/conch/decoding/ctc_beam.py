@@ -73,7 +73,7 @@ class Steps(NamedTuple):
     last: list[Tensor]
     """Before the frame, as `Beam.last`."""
     parent_slot: list[Tensor]
-    """int64: the slot of the prefix without its last unit; 0 if it has none."""
+    """int64: the slot of the prefix without its last unit, counted from 1; 0 if it has none."""
     rows: list[Tensor]
     """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
     added: list[Tensor]
@@ -136,8 +136,7 @@ def _advance(
     units = torch.zeros(shape, dtype=torch.int64, device=device).scatter_(2, column, units)
     units.select(2, 0).fill_(0)
     units.select(2, 1).fill_(other)
-    slots = torch.arange(size, device=device).view(1, 1, size)
-    nowhere = torch.zeros(streams, size + 1, dtype=torch.bool, device=device)
+    slots_from_one = torch.arange(1, size + 1, device=device).view(1, 1, size)
     blank_frames = log_probs.narrow(2, 0, 1)
     opening = torch.zeros_like(units, dtype=torch.bool)
     if tables is not None:
@@ -171,8 +170,8 @@ def _advance(
         # is in a first column, impossible as yet, where the other is not in the beam.
         parents = (hashes - last) * inverse
         is_parent = parents.unsqueeze(2) == hashes.unsqueeze(1)
-        parent_slot = (slots * is_parent).sum(2)
-        place = parent_slot * width + column_of_last * is_parent.any(2)
+        parent_slot = (slots_from_one * is_parent).sum(2)
+        place = (parent_slot * width).add_(column_of_last - width).clamp_(min=0)
         arriving = flat.gather(1, place)
         flat.scatter_(1, place, never)
         # The emission that most of the probability came in by is the one that counts.
@@ -198,7 +197,9 @@ def _advance(
             )
             ranks = found.ranks
         best, choice = ranks.view(streams, -1).topk(size)
+        worst = best.narrow(1, size - 1, 1)
         if limits is not None:
+            worst = best.masked_fill(limits, math.inf).amin(1, keepdim=True)
             best.masked_fill_(limits, never)
         slot = choice.div(width, rounding_mode="floor")
         at = choice - slot * width
@@ -213,11 +214,10 @@ def _advance(
             if tables.prune_history:
                 in_blank = (blank_leads.take(rows) ^ is_other) & ~extended
                 dead = dead | superseded(fusion, in_blank, weights.keep_history)
-        # The other part joins the likelier one, and leaves its slot empty.
-        joining = torch.where(is_other & ~dead, slot, size)
-        lost = ~nowhere.scatter(1, joining, True).narrow(1, 0, size)
-        stay_blank = stay_blank.masked_fill(lost & ~blank_leads, never)
-        stay_unit = stay_unit.masked_fill(lost & blank_leads, never)
+        # The other part, if it is kept, joins the likelier one and leaves its slot empty.
+        lost = ranks.select(2, 1) < worst
+        stay_blank.masked_fill_(lost & ~blank_leads, never)
+        stay_unit.masked_fill_(lost & blank_leads, never)
         dead = dead | is_other
 
         steps.emission.append(emission)
@@ -313,8 +313,9 @@ def traced(steps: Steps, streams: int) -> tuple[Tensor, Tensor, Tensor]:
     emission, peak, last, parent, rows, added = (torch.stack(column) for column in steps)
     found = []
     for before in (emission, peak):
+        of_renewed = before.gather(2, (parent - 1).clamp(min=0))
         of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
-        found.append(torch.cat([before.gather(2, parent), of_extended], 2))
+        found.append(torch.cat([of_renewed, of_extended], 2))
     found.insert(1, torch.cat([last, added], 2))
     padding = (0, 0, 0, streams - last.shape[1])
     parents, units, peaks = (torch.nn.functional.pad(item, padding) for item in found)
