@@ -116,7 +116,7 @@ def _advance(
     multiplier: int,
     inverse: int,
     dead_hash: int,
-) -> tuple[list[Moment], Steps]:
+) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
     never = -math.inf
     streams, size = beam.last.shape
     other, device = log_probs.shape[2], log_probs.device
@@ -143,7 +143,7 @@ def _advance(
         opening = tables.opening.take(units)
     opening_frames = extending.masked_fill(~opening, never).amax(2, keepdim=True)
     renewed_id = torch.arange(size, device=device).unsqueeze(0) + (size + 2 * size * first)
-    moments: list[Moment] = []
+    moments: list[list[Tensor]] = []
     steps = Steps([], [], [], [], [], [])
 
     blank, unit, peak, hashes, last, emission = beam
@@ -238,17 +238,33 @@ def _advance(
         unit = torch.where(extended, best, stay_unit.take(rows)).masked_fill_(dead, never)
         hashes.masked_fill_(dead, dead_hash)
         if t + 1 in ends:
-            moments.append(Moment(Beam(blank, unit, peak, hashes, last, emission), fusion))
-    return moments, steps
+            columns = [blank, unit, peak, hashes, last, emission]
+            if fusion is not None:
+                columns += [fusion.prior, fusion.lm_score, fusion.bias]
+                columns += [fusion.word_score, fusion.word_target, fusion.context]
+                columns += [fusion.node, fusion.hotword, fusion.spelling]
+            moments.append(columns)
+    # Not as named tuples: TorchScript would make a new class of each that it returns.
+    return moments, [
+        steps.emission,
+        steps.peak,
+        steps.last,
+        steps.parent_slot,
+        steps.rows,
+        steps.added,
+    ]
+
+
+_Advance = Callable[..., tuple[list[list[Tensor]], list[list[Tensor]]]]
 
 
 @functools.cache
-def _compiled() -> Callable[..., tuple[list[Moment], Steps]]:
+def _compiled() -> _Advance:
     """Compile `_advance`: without the interpreter between them, small operations take half."""
     with warnings.catch_warnings():
         # torch.compile, which is to take its place, needs a C++ compiler where it runs.
         warnings.simplefilter("ignore", DeprecationWarning)
-        compiled: Callable[..., tuple[list[Moment], Steps]] = torch.jit.script(_advance)
+        compiled: _Advance = torch.jit.script(_advance)
     return compiled
 
 
@@ -287,7 +303,7 @@ def advance_frames(
         The beam after each of the ends, and what each frame did.
     """
     function = _compiled() if compiled else _advance
-    return function(
+    moments, steps = function(
         moment.beam,
         moment.fusion,
         chunk.log_probs,
@@ -301,6 +317,12 @@ def advance_frames(
         _INVERSE,
         _DEAD_HASH,
     )
+    width = len(Beam._fields)
+    found = [
+        Moment(Beam(*item[:width]), FusionState(*item[width:]) if item[width:] else None)
+        for item in moments
+    ]
+    return found, Steps(*steps)
 
 
 def traced(steps: Steps, streams: int) -> tuple[Tensor, Tensor, Tensor]:
