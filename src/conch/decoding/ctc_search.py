@@ -17,7 +17,7 @@ from conch.decoding.ctc_hypothesis import CtcHypothesis
 from conch.decoding.ctc_language import CtcLanguageModel
 from conch.decoding.ctc_options import CtcSearchOptions, Hotword
 from conch.decoding.ctc_prefix import Prefix, emissions_of
-from conch.decoding.ctc_state import SearchState, StreamChunk
+from conch.decoding.ctc_state import SearchState, stream_chunks
 from conch.decoding.ctc_vocab import BLANK, CtcVocab
 from conch.errors import OptionError
 
@@ -91,10 +91,7 @@ class CtcSearch:
             if item.ndim != 2 or item.shape[1] != len(self.vocab.texts):
                 wanted = f"[T, {len(self.vocab.texts)}]"
                 raise ValueError(f"log_probs must be {wanted}; is {list(item.shape)}")
-        chunks = [
-            StreamChunk(state, item.to(self.device))
-            for state, item in zip(states, log_probs, strict=True)
-        ]
+        chunks = stream_chunks(states, [item.to(self.device) for item in log_probs])
         found = [chunk.passed() for chunk in chunks]
         groups: dict[int, list[int]] = defaultdict(list)
         for index, chunk in enumerate(chunks):
