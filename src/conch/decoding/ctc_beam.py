@@ -147,20 +147,22 @@ def _advance(
     steps = Steps([], [], [], [], [], [])
 
     blank, unit, peak, hashes, last, emission = beam
+    every_frame, every_blank = log_probs.unbind(), blank_frames.unbind()
+    every_extending, every_unit, every_column = extending.unbind(), units.unbind(), column.unbind()
     for t in range(log_probs.shape[0]):
-        frame = log_probs[t]
+        frame = every_frame[t]
         total = torch.logaddexp(blank, unit)
         again = frame.gather(1, last)
         in_space = last == space
-        stay_blank = total + blank_frames[t]
+        stay_blank = total + every_blank[t]
         stay_unit = torch.where(in_space, total, unit).add_(again)
         width = counts[t] + 2
-        extension = extending[t].narrow(1, 0, width)
-        unit_at = units[t].narrow(1, 0, width)
+        extension = every_extending[t].narrow(1, 0, width)
+        unit_at = every_unit[t].narrow(1, 0, width)
         grown = total.unsqueeze(2) + extension.unsqueeze(1)
         # A unit twice in a row needs a blank between.
         repeated = torch.where(in_space, impossible, blank).add_(again)
-        column_of_last = column[t].gather(1, last)
+        column_of_last = every_column[t].gather(1, last)
         grown.scatter_(2, column_of_last.unsqueeze(2), repeated.unsqueeze(2))
         if space < 0:  # the empty prefix' last unit is the blank
             grown.select(2, 0).fill_(never)
@@ -177,7 +179,6 @@ def _advance(
         # The emission that most of the probability came in by is the one that counts.
         renewed = arriving > torch.maximum(stay_blank, stay_unit)
         stay_unit = torch.logaddexp(stay_unit, arriving)
-        blank_leads = stay_blank > stay_unit
         grown.select(2, 0).copy_(torch.maximum(stay_blank, stay_unit))
         grown.select(2, 1).copy_(torch.minimum(stay_blank, stay_unit))
 
@@ -212,12 +213,15 @@ def _advance(
             fusion = selected(rows, extended, added, fusion, found, tables, multiplier)
             best = flat.gather(1, choice)
             if tables.prune_history:
-                in_blank = (blank_leads.take(rows) ^ is_other) & ~extended
+                in_blank = ((stay_blank > stay_unit).take(rows) ^ is_other) & ~extended
                 dead = dead | superseded(fusion, in_blank, weights.keep_history)
-        # The other part, if it is kept, joins the likelier one and leaves its slot empty.
-        lost = ranks.select(2, 1) < worst
-        stay_blank.masked_fill_(lost & ~blank_leads, never)
-        stay_unit.masked_fill_(lost & blank_leads, never)
+        # Of a prefix' two parts, one that is worse than all that is kept is lost; the other part,
+        # if it is kept, joins the likelier one and leaves its slot empty.
+        if found is not None:
+            # Without what both are ranked by besides; rounding must not lose the last one kept.
+            worst = worst - (ranks.select(2, 0) - grown.select(2, 0)) - 1e-6
+        stay_blank.masked_fill_(stay_blank < worst, never)
+        stay_unit.masked_fill_(stay_unit < worst, never)
         dead = dead | is_other
 
         steps.emission.append(emission)
