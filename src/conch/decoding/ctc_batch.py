@@ -6,11 +6,11 @@ from typing import TypeVar
 
 import torch
 
-from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_beam, traced
+from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_beam
 from conch.decoding.ctc_fusion import FusionState, FusionTables, FusionWeights, empty_fusion
 from conch.decoding.ctc_hotwords import HotwordTables, combined, no_hotwords
 from conch.decoding.ctc_language import CtcLanguageModel, no_language_model
-from conch.decoding.ctc_prefix import Trace, linked
+from conch.decoding.ctc_prefix import Trace, linked, traced
 from conch.decoding.ctc_state import SearchState, StreamChunk
 from conch.decoding.ctc_vocab import CtcVocab
 

@@ -27,6 +27,7 @@ from conch.decoding.ctc_fusion import (
     selected,
     superseded,
 )
+from conch.decoding.ctc_prefix import Steps
 from conch.decoding.ctc_vocab import BLANK
 
 _NEVER = -math.inf
@@ -61,23 +62,6 @@ class Moment(NamedTuple):
 
     beam: Beam
     fusion: FusionState | None
-
-
-class Steps(NamedTuple):
-    """What frames did to the beam, for `ctc_prefix.Trace`: a `[B, K]` of each frame."""
-
-    emission: list[Tensor]
-    """Before the frame, as `Beam.emission`."""
-    peak: list[Tensor]
-    """Before the frame, as `Beam.peak`."""
-    last: list[Tensor]
-    """Before the frame, as `Beam.last`."""
-    parent_slot: list[Tensor]
-    """int64: the slot of the prefix without its last unit, counted from 1; 0 if it has none."""
-    rows: list[Tensor]
-    """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
-    added: list[Tensor]
-    """int64: the units that they were extended by, or the blank."""
 
 
 def empty_beam(size: int, space: int, device: torch.device) -> Beam:
@@ -327,22 +311,3 @@ def advance_frames(
         for item in moments
     ]
     return found, Steps(*steps)
-
-
-def traced(steps: Steps, streams: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each.
-
-    Args:
-        steps: of some frames.
-        streams: to fill up to, with zeros.
-    """
-    emission, peak, last, parent, rows, added = (torch.stack(column) for column in steps)
-    found = []
-    for before in (emission, peak):
-        of_renewed = before.gather(2, (parent - 1).clamp(min=0))
-        of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
-        found.append(torch.cat([of_renewed, of_extended], 2))
-    found.insert(1, torch.cat([last, added], 2))
-    padding = (0, 0, 0, streams - last.shape[1])
-    parents, units, peaks = (torch.nn.functional.pad(item, padding) for item in found)
-    return parents, units, peaks

@@ -37,19 +37,17 @@ class CtcSearchOptions:
     """Nats added for each word; nothing without `language_model`."""
     prune_history: bool = True
     """With the n-gram, drop prefixes that differ from a better one only before the words that
-    the n-gram still sees: that makes room in the beam, but n-best lists differ less. For more
+    the n-gram still sees: that makes room in the beam, but n-best lists hold fewer texts. For more
     than the best text, choose False."""
     hotwords: tuple[Hotword, ...] = ()
     """At most 1000."""
     unit_min_log_prob: float = -5.0
-    """Log posterior under which a unit is left out of a frame, the best never. A narrow beam with
-    an n-gram needs it: where the model is sure of a unit that makes no known word, the beam would
-    fill up with texts that go without it, and none is left once those turn out to be worse. -100
-    or less leaves out none."""
+    """Log posterior under which a unit is left out of a frame, the best never, as pyctcdecode's
+    `token_min_logp`: what is left out costs nothing. -100 or less leaves out none."""
     skip_blank_above: float = 1.0
     """Probability of the blank above which every other unit is left out of a frame; 1 is off.
-    Frames of the blank alone cost next to nothing where they follow each other: 0.95 saves a
-    third of the frames more, for a few words in a thousand."""
+    Frames that have but the blank cost next to nothing where they follow each other. The surer
+    the model, the more that saves: with 0.95 a tenth of the time was seen, at 0.1 points of WER."""
 
     def __post_init__(self) -> None:
         """Check the ranges.

@@ -201,7 +201,7 @@ class _Extras:
 
 
 def _size_class(beam_size: int) -> int:
-    """Return what beams share that search together: none pays for more than twice its slots."""
+    """Return what beams share that are searched together: over 16, less than twice each."""
     return max(16, 1 << (beam_size - 1).bit_length())
 
 
