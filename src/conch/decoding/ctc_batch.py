@@ -6,11 +6,11 @@ from typing import TypeVar
 
 import torch
 
-from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_beam, traced
+from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_beam
 from conch.decoding.ctc_fusion import FusionState, FusionTables, FusionWeights, empty_fusion
 from conch.decoding.ctc_hotwords import HotwordTables, combined, no_hotwords
 from conch.decoding.ctc_language import CtcLanguageModel, no_language_model
-from conch.decoding.ctc_prefix import Trace, linked
+from conch.decoding.ctc_prefix import Trace, linked, traced
 from conch.decoding.ctc_state import SearchState, StreamChunk
 from conch.decoding.ctc_vocab import CtcVocab
 
@@ -35,9 +35,7 @@ def advance_batch(
     lens = [len(chunk.log_probs) for chunk in chunks]
     sizes = [len(chunk.state.prefixes) for chunk in chunks]
     size = max(sizes)
-    log_probs = torch.nn.utils.rnn.pad_sequence(
-        [chunk.log_probs.to(device, torch.float64) for chunk in chunks]
-    )
+    log_probs = torch.nn.utils.rnn.pad_sequence([chunk.log_probs for chunk in chunks])
     limits = None
     if min(sizes) < size:
         slots = torch.arange(size, device=device)
@@ -62,7 +60,7 @@ def advance_batch(
         moments, steps = advance_frames(narrowed, chunk, fusing.tables, fusing.weights(streams))
         at_end.update(zip([first + end for end in ends], moments, strict=True))
         moment = moments[-1]
-        traces.append(traced(steps, len(vocab.texts), len(chunks)))
+        traces.append(traced(steps, len(chunks)))
     parents, units, peaks = (torch.cat(part).cpu().numpy() for part in zip(*traces, strict=True))
     emissions = {frame: item.beam.emission.tolist() for frame, item in at_end.items()}
     states = []
@@ -101,8 +99,7 @@ class _Fusing:
         hotwords, starts = combined(list(automata.values()))
         places = dict(zip(automata, starts, strict=True))
         self._starts = [places[id(item)] for item in self._automata(nothing)]
-        opening = torch.tensor(vocab.opening, device=device)
-        lone = vocab.space if sum(vocab.opening) == 1 else -1
+        opening = torch.tensor([*vocab.opening, False], device=device)
         model = model or no_language_model(len(vocab.texts), device)
         self.tables = FusionTables(
             with_words,
@@ -111,7 +108,7 @@ class _Fusing:
             model.lexicon,
             hotwords,
             opening,
-            lone,
+            with_words and any(item.prune_history for item in options),
         )
         used = [
             (item.lm_weight, item.word_bonus) if item.language_model else (0.0, 0.0)
@@ -119,7 +116,13 @@ class _Fusing:
         ]
         rows = torch.tensor(used, dtype=torch.float64, device=device)
         lm_weight, word_bonus = rows[:, :1], rows[:, 1:]
-        self._weights = FusionWeights(lm_weight, word_bonus, lm_weight * model.ngram.oov_log_prob)
+        kept = [[not (item.language_model and item.prune_history)] for item in options]
+        self._weights = FusionWeights(
+            lm_weight,
+            word_bonus,
+            lm_weight * model.ngram.oov_log_prob,
+            torch.tensor(kept, device=device),
+        )
 
     def _automata(self, nothing: HotwordTables) -> Iterator[HotwordTables]:
         for state in self._states:

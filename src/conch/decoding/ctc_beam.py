@@ -25,7 +25,9 @@ from conch.decoding.ctc_fusion import (
     Ranked,
     ranked,
     selected,
+    superseded,
 )
+from conch.decoding.ctc_prefix import Steps
 from conch.decoding.ctc_vocab import BLANK
 
 _NEVER = -math.inf
@@ -60,23 +62,6 @@ class Moment(NamedTuple):
 
     beam: Beam
     fusion: FusionState | None
-
-
-class Steps(NamedTuple):
-    """What frames did to the beam, for `ctc_prefix.Trace`: a `[B, K]` of each frame."""
-
-    emission: list[Tensor]
-    """Before the frame, as `Beam.emission`."""
-    peak: list[Tensor]
-    """Before the frame, as `Beam.peak`."""
-    last: list[Tensor]
-    """Before the frame, as `Beam.last`."""
-    place: list[Tensor]
-    """int64: where the prefix is among the extensions of the prefixes in the beam."""
-    rows: list[Tensor]
-    """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
-    added: list[Tensor]
-    """int64: the units that they were extended by, or the blank."""
 
 
 def empty_beam(size: int, space: int, device: torch.device) -> Beam:
@@ -115,73 +100,118 @@ def _advance(
     multiplier: int,
     inverse: int,
     dead_hash: int,
-) -> tuple[list[Moment], Steps]:
+) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
     never = -math.inf
     streams, size = beam.last.shape
-    width, device = log_probs.shape[2], log_probs.device
+    other, device = log_probs.shape[2], log_probs.device
     starts = (torch.arange(streams, device=device) * size).unsqueeze(1)
-    bases = (torch.arange(size, device=device) * width).view(1, 1, size)
     impossible = torch.full((), never, dtype=torch.float64, device=device)
-    # Under the blank stands the prefix itself, so the blank is no extension.
-    extending = log_probs.clone()
-    extending.select(2, 0).fill_(never)
+    # Each prefix has a row of columns in each frame. The first is the prefix itself, or the
+    # likelier part of it: paths that end in a blank, and those that end in the last unit, take a
+    # slot each. The second is the other part. Then come its extensions, only those possible.
+    possible = log_probs > never
+    possible.select(2, 0).fill_(False)
+    counts: list[int] = possible.sum(2).amax(1).tolist()
+    column = (possible.cumsum(2) + 1) * possible
+    shape = [log_probs.shape[0], streams, max(counts) + 2]
+    extending = torch.full(shape, never, dtype=log_probs.dtype, device=device)
+    extending.scatter_(2, column, log_probs).select(2, 0).fill_(never)
+    units = torch.arange(other, device=device).expand_as(log_probs)
+    units = torch.zeros(shape, dtype=torch.int64, device=device).scatter_(2, column, units)
+    units.select(2, 0).fill_(0)
+    units.select(2, 1).fill_(other)
+    slots_from_one = torch.arange(1, size + 1, device=device).view(1, 1, size)
     blank_frames = log_probs.narrow(2, 0, 1)
-    opening_frames = blank_frames
+    opening = torch.zeros_like(units, dtype=torch.bool)
     if tables is not None:
-        closed = log_probs.masked_fill(~tables.opening, never)
-        opening_frames = closed.amax(2, keepdim=True)
-    # Once a stream has a prefix in every slot it never lacks one, if nothing is impossible.
-    may_lack = limits is not None or not bool(log_probs.isfinite().all())
-    lacking = True
+        opening = tables.opening.take(units)
+    opening_frames = extending.masked_fill(~opening, never).amax(2, keepdim=True)
     renewed_id = torch.arange(size, device=device).unsqueeze(0) + (size + 2 * size * first)
-    moments: list[Moment] = []
+    moments: list[list[Tensor]] = []
     steps = Steps([], [], [], [], [], [])
 
     blank, unit, peak, hashes, last, emission = beam
-    total = torch.logaddexp(blank, unit)
+    every_frame, every_blank = log_probs.unbind(), blank_frames.unbind()
+    every_extending, every_unit, every_column = extending.unbind(), units.unbind(), column.unbind()
     for t in range(log_probs.shape[0]):
-        frame = log_probs[t]
+        frame = every_frame[t]
+        total = torch.logaddexp(blank, unit)
         again = frame.gather(1, last)
         in_space = last == space
-        stay_blank = total + blank_frames[t]
+        stay_blank = total + every_blank[t]
         stay_unit = torch.where(in_space, total, unit).add_(again)
-        grown = total.unsqueeze(2) + extending[t].unsqueeze(1)
+        width = counts[t] + 2
+        extension = every_extending[t].narrow(1, 0, width)
+        unit_at = every_unit[t].narrow(1, 0, width)
+        grown = total.unsqueeze(2) + extension.unsqueeze(1)
         # A unit twice in a row needs a blank between.
         repeated = torch.where(in_space, impossible, blank).add_(again)
-        grown.scatter_(2, last.unsqueeze(2), repeated.unsqueeze(2))
+        column_of_last = every_column[t].gather(1, last)
+        grown.scatter_(2, column_of_last.unsqueeze(2), repeated.unsqueeze(2))
         if space < 0:  # the empty prefix' last unit is the blank
             grown.select(2, 0).fill_(never)
         flat = grown.view(streams, -1)
 
         # What reaches a prefix of the beam as the extension of another belongs to it. The place
-        # is that of an impossible blank where the other is not in the beam.
+        # is in a first column, impossible as yet, where the other is not in the beam.
         parents = (hashes - last) * inverse
         is_parent = parents.unsqueeze(2) == hashes.unsqueeze(1)
-        place = (bases + last.unsqueeze(2)).mul_(is_parent).sum(2)
+        parent_slot = (slots_from_one * is_parent).sum(2)
+        place = (parent_slot * width).add_(column_of_last - width).clamp_(min=0)
         arriving = flat.gather(1, place)
         flat.scatter_(1, place, never)
         # The emission that most of the probability came in by is the one that counts.
         renewed = arriving > torch.maximum(stay_blank, stay_unit)
         stay_unit = torch.logaddexp(stay_unit, arriving)
-        grown.select(2, 0).copy_(torch.logaddexp(stay_blank, stay_unit))
+        grown.select(2, 0).copy_(torch.maximum(stay_blank, stay_unit))
+        grown.select(2, 1).copy_(torch.minimum(stay_blank, stay_unit))
 
         ranks = grown
         found: Ranked | None = None
         if tables is not None and weights is not None and fusion is not None:
-            found = ranked(grown, total, opening_frames[t], limits, fusion, tables, weights)
+            found = ranked(
+                grown,
+                total,
+                unit_at,
+                opening[t].narrow(1, 0, width),
+                opening_frames[t],
+                limits,
+                fusion,
+                tables,
+                weights,
+            )
             ranks = found.ranks
         best, choice = ranks.view(streams, -1).topk(size)
+        worst = best.narrow(1, size - 1, 1)
         if limits is not None:
+            worst = best.masked_fill(limits, math.inf).amin(1, keepdim=True)
             best.masked_fill_(limits, never)
         slot = choice.div(width, rounding_mode="floor")
-        added = choice - slot * width
+        at = choice - slot * width
+        added = unit_at.gather(1, at)
         rows = slot + starts
-        extended = added > 0
+        is_other = at == 1
+        dead = best == never
+        extended = at > 1
+        if tables is not None and weights is not None and fusion is not None and found is not None:
+            fusion = selected(rows, extended, added, fusion, found, tables, multiplier)
+            best = flat.gather(1, choice)
+            if tables.prune_history:
+                in_blank = ((stay_blank > stay_unit).take(rows) ^ is_other) & ~extended
+                dead = dead | superseded(fusion, in_blank, weights.keep_history)
+        # Of a prefix' two parts, one that is worse than all that is kept is lost; the other part,
+        # if it is kept, joins the likelier one and leaves its slot empty.
+        if found is not None:
+            # Without what both are ranked by besides; rounding must not lose the last one kept.
+            worst = worst - (ranks.select(2, 0) - grown.select(2, 0)) - 1e-6
+        stay_blank.masked_fill_(stay_blank < worst, never)
+        stay_unit.masked_fill_(stay_unit < worst, never)
+        dead = dead | is_other
 
         steps.emission.append(emission)
         steps.peak.append(peak)
         steps.last.append(last)
-        steps.place.append(place)
+        steps.parent_slot.append(parent_slot)
         steps.rows.append(rows)
         steps.added.append(added)
         taken = hashes.take(rows)
@@ -190,33 +220,39 @@ def _advance(
         emission = torch.where(extended, renewed_id + size, emission)
         renewed_id = renewed_id + 2 * size
         peak = torch.where(renewed, again, torch.maximum(peak, again)).take(rows)
-        peak = torch.where(extended, frame.gather(1, added), peak)
+        peak = torch.where(extended, extension.gather(1, at), peak)
         last = torch.where(extended, added, last.take(rows))
-        total = best
-        if tables is not None and fusion is not None and found is not None:
-            fusion = selected(rows, extended, added, fusion, found, tables)
-            total = flat.gather(1, choice)
-        blank = torch.where(extended, impossible, stay_blank.take(rows))
-        unit = torch.where(extended, total, stay_unit.take(rows))
-        if lacking:
-            dead = best == never
-            lacking = may_lack or bool(dead.any())
-            blank.masked_fill_(dead, never)
-            unit.masked_fill_(dead, never)
-            total.masked_fill_(dead, never)
-            hashes.masked_fill_(dead, dead_hash)
+        blank = stay_blank.take(rows).masked_fill_(extended | dead, never)
+        unit = torch.where(extended, best, stay_unit.take(rows)).masked_fill_(dead, never)
+        hashes.masked_fill_(dead, dead_hash)
         if t + 1 in ends:
-            moments.append(Moment(Beam(blank, unit, peak, hashes, last, emission), fusion))
-    return moments, steps
+            columns = [blank, unit, peak, hashes, last, emission]
+            if fusion is not None:
+                columns += [fusion.prior, fusion.lm_score, fusion.bias]
+                columns += [fusion.word_score, fusion.word_target, fusion.context]
+                columns += [fusion.node, fusion.hotword, fusion.spelling]
+            moments.append(columns)
+    # Not as named tuples: TorchScript would make a new class of each that it returns.
+    return moments, [
+        steps.emission,
+        steps.peak,
+        steps.last,
+        steps.parent_slot,
+        steps.rows,
+        steps.added,
+    ]
+
+
+_Advance = Callable[..., tuple[list[list[Tensor]], list[list[Tensor]]]]
 
 
 @functools.cache
-def _compiled() -> Callable[..., tuple[list[Moment], Steps]]:
+def _compiled() -> _Advance:
     """Compile `_advance`: without the interpreter between them, small operations take half."""
     with warnings.catch_warnings():
         # torch.compile, which is to take its place, needs a C++ compiler where it runs.
         warnings.simplefilter("ignore", DeprecationWarning)
-        compiled: Callable[..., tuple[list[Moment], Steps]] = torch.jit.script(_advance)
+        compiled: _Advance = torch.jit.script(_advance)
     return compiled
 
 
@@ -255,26 +291,23 @@ def advance_frames(
         The beam after each of the ends, and what each frame did.
     """
     function = _compiled() if compiled else _advance
-    return function(
-        *moment, *chunk[:4], chunk.limits, tables, weights, _MULTIPLIER, _INVERSE, _DEAD_HASH
+    moments, steps = function(
+        moment.beam,
+        moment.fusion,
+        chunk.log_probs,
+        chunk.ends,
+        chunk.first,
+        chunk.space,
+        chunk.limits,
+        tables,
+        weights,
+        _MULTIPLIER,
+        _INVERSE,
+        _DEAD_HASH,
     )
-
-
-def traced(steps: Steps, width: int, streams: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each.
-
-    Args:
-        steps: of some frames.
-        width: of the vocabulary.
-        streams: to fill up to, with zeros.
-    """
-    emission, peak, last, place, rows, added = (torch.stack(column) for column in steps)
-    parent = place.div(width, rounding_mode="floor")
-    found = []
-    for before in (emission, peak):
-        of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
-        found.append(torch.cat([before.gather(2, parent), of_extended], 2))
-    found.insert(1, torch.cat([last, added], 2))
-    padding = (0, 0, 0, streams - last.shape[1])
-    parents, units, peaks = (torch.nn.functional.pad(item, padding) for item in found)
-    return parents, units, peaks
+    width = len(Beam._fields)
+    found = [
+        Moment(Beam(*item[:width]), FusionState(*item[width:]) if item[width:] else None)
+        for item in moments
+    ]
+    return found, Steps(*steps)

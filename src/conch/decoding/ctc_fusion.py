@@ -27,18 +27,20 @@ class FusionTables(NamedTuple):
     lexicon: Lexicon
     hotwords: HotwordTables
     opening: Tensor
-    """bool `[V]`: the units that close the word before them."""
-    space: int
-    """The only one of these, or -1."""
+    """bool `[V + 1]`: the units that close the word before them; one more for none."""
+    prune_history: bool
+    """Some stream drops prefixes that cannot become the best any more."""
 
 
 class FusionWeights(NamedTuple):
-    """What differs from stream to stream; float64 `[B, 1]`."""
+    """What differs from stream to stream; `[B, 1]`, float64 if nothing else is said."""
 
     lm_weight: Tensor
     word_bonus: Tensor
     unknown: Tensor
     """What a beginning of no known word costs, weighted: 0 or less."""
+    keep_history: Tensor
+    """bool: not to drop prefixes that cannot become the best any more."""
 
 
 class FusionState(NamedTuple):
@@ -60,6 +62,8 @@ class FusionState(NamedTuple):
     """int64: the lexicon's node of the last word."""
     hotword: Tensor
     """int64: the state of the hotwords' automaton."""
+    spelling: Tensor
+    """int64: a hash of the last word's units."""
 
 
 def empty_fusion(size: int, context: int, device: torch.device) -> FusionState:
@@ -81,6 +85,7 @@ def empty_fusion(size: int, context: int, device: torch.device) -> FusionState:
         context=places + context,
         node=places + ROOT,
         hotword=places + BETWEEN_WORDS,
+        spelling=places,
     )
 
 
@@ -88,7 +93,7 @@ class Ranked(NamedTuple):
     """Scores to rank by."""
 
     ranks: Tensor
-    """float64 `[B, K, V]`."""
+    """float64 `[B, K, N]`."""
     word_score: Tensor
     word_target: Tensor
     closing: Tensor
@@ -98,6 +103,8 @@ class Ranked(NamedTuple):
 def ranked(
     grown: Tensor,
     total: Tensor,
+    unit_at: Tensor,
+    opening: Tensor,
     opening_frame: Tensor,
     limits: Tensor | None,
     state: FusionState,
@@ -110,33 +117,35 @@ def ranked(
     most 0, so that many need not be looked up.
 
     Args:
-        grown: float64 `[B, K, V]`: acoustic scores of each prefix extended by each unit; under
-            the blank those of the prefix itself.
+        grown: float64 `[B, K, N]`: acoustic scores of each prefix, twice, and of its extensions.
         total: float64 `[B, K]`: acoustic scores before this frame.
+        unit_at: int64 `[B, N]`: the units of the extensions; V in the second column.
+        opening: bool `[B, N]`: which of them close a word.
         opening_frame: float64 `[B, 1]`: the best log posterior of the units that close a word.
         limits: as in `ctc_beam.advance_frames`.
         state: before this frame.
         tables: of these streams.
         weights: of these streams.
     """
-    blank, root, never = 0, 0, -math.inf
-    shape = grown.shape
+    root, never = 0, -math.inf
+    width = tables.opening.shape[0]
+    units = unit_at.unsqueeze(1)
     ranks = grown + state.prior.unsqueeze(2)
     word_score, word_target = state.word_score, state.word_target
     closing = torch.zeros_like(total)
     if tables.with_hotwords:
-        pending = tables.hotwords.pending.index_select(0, state.hotword.flatten()).view(shape)
+        pending = tables.hotwords.pending.take((state.hotword * width).unsqueeze(2) + units)
         ranks = ranks + pending
+        closing = tables.hotwords.done.take(state.hotword)
         if tables.with_words:
-            cost = tables.lexicon.penalties.index_select(0, state.node.flatten()).view(shape)
+            cost = tables.lexicon.penalties.take((state.node * width).unsqueeze(2) + units)
             # Where a hotword goes on, a word that the n-gram does not know is welcome.
             ranks = ranks + cost.masked_fill(pending > 0, 0.0) * weights.unknown.unsqueeze(2)
-        closing = tables.hotwords.done.take(state.hotword)
     elif tables.with_words:
-        cost = tables.lexicon.penalties.index_select(0, state.node.flatten()).view(shape)
+        cost = tables.lexicon.penalties.take((state.node * width).unsqueeze(2) + units)
         ranks = ranks + cost * weights.unknown.unsqueeze(2)
     if tables.with_words:
-        staying = ranks.select(2, blank)
+        staying = ranks.select(2, 0)
         if limits is not None:
             staying = staying.masked_fill(limits, math.inf)
         bound = total + state.prior + closing + (opening_frame + weights.word_bonus)
@@ -150,10 +159,7 @@ def ranked(
         # Not asked for: it could not make it, so it must not.
         scored = (word_score * weights.lm_weight + weights.word_bonus).nan_to_num(nan=never)
         closing = torch.where(state.node == root, closing, closing + scored)
-    if tables.space >= 0:
-        ranks.select(2, tables.space).add_(closing)
-    else:
-        ranks = torch.where(tables.opening, ranks + closing.unsqueeze(2), ranks)
+    ranks = torch.where(opening.unsqueeze(1), ranks + closing.unsqueeze(2), ranks)
     return Ranked(ranks, word_score, word_target, closing)
 
 
@@ -164,6 +170,7 @@ def selected(
     state: FusionState,
     ranked: Ranked,
     tables: FusionTables,
+    multiplier: int,
 ) -> FusionState:
     """Return the state after a frame.
 
@@ -174,6 +181,7 @@ def selected(
         state: before the frame.
         ranked: of the frame.
         tables: of these streams.
+        multiplier: of hashes.
     """
     root = 0
     opens = extended & tables.opening.take(added)
@@ -181,7 +189,7 @@ def selected(
     prior = torch.where(opens, prior + ranked.closing.take(rows), prior)
     lm_score, bias, word_score = state.lm_score, state.bias, ranked.word_score
     word_target, context, node = ranked.word_target, state.context, state.node
-    hotword = state.hotword
+    hotword, spelling = state.hotword, state.spelling
     width = tables.opening.shape[0]
     if tables.with_hotwords:
         hotword = hotword.take(rows)
@@ -197,4 +205,28 @@ def selected(
         context = torch.where(closes, word_target, context)
         word_score = word_score.masked_fill(extended, math.nan)
         node = tables.lexicon.following.take(node * width + added).long()
-    return FusionState(prior, lm_score, bias, word_score, word_target, context, node, hotword)
+    if tables.prune_history:
+        spelling = spelling.take(rows)
+        longer = (spelling * 31 + added) * multiplier
+        spelling = torch.where(extended, longer.masked_fill(opens, 0) + added, spelling)
+    return FusionState(
+        prior, lm_score, bias, word_score, word_target, context, node, hotword, spelling
+    )
+
+
+def superseded(state: FusionState, in_blank: Tensor, keep_history: Tensor) -> Tensor:
+    """Return which prefixes differ from a better one only in what no score depends on any more.
+
+    Args:
+        state: of prefixes, the best first.
+        in_blank: bool `[B, K]`: the prefix ends in a blank.
+        keep_history: bool `[B, 1]`: of such prefixes all are kept.
+
+    Returns:
+        bool `[B, K]`.
+    """
+    # Sums of large odd multiples wrap around: different parts do not make equal keys.
+    key = state.spelling * 3202034522624059733 + state.context * 5555116246627715051
+    key = key + state.hotword * 7319936632422683419 + in_blank
+    same = key.unsqueeze(2) == key.unsqueeze(1)
+    return same.tril(-1).any(2) & ~keep_history

@@ -26,9 +26,9 @@ class HotwordTables(NamedTuple):
     """The automaton's states over the units of a vocabulary; under the blank nothing moves."""
 
     following: Tensor
-    """int32 `[states, V]`: the state after a unit."""
+    """int32 `[states, V + 1]`: the state after a unit."""
     pending: Tensor
-    """float32 `[states, V]`: what the phrases matched in part give after a unit, not for good."""
+    """float32 `[states, V + 1]`: what phrases matched in part give after a unit, not for good."""
     done: Tensor
     """float64 `[states]`: what phrases give for good when a word ends here."""
 
@@ -55,7 +55,8 @@ def hotword_tables(
         weights[phrase] = max(hotword.weight, weights.get(phrase, 0.0))
     table, pending, done = _automaton(weights, letters)
     states = np.arange(len(table), dtype=np.int32)
-    following = np.empty((len(states), len(vocab.texts)), np.int32)
+    following = np.empty((len(states), len(vocab.texts) + 1), np.int32)
+    following[:, -1] = states
     for unit, text in enumerate(vocab.texts):
         state = states
         for letter in text:
@@ -76,8 +77,8 @@ def no_hotwords(width: int, device: torch.device) -> HotwordTables:
         device: where it is to lie.
     """
     return HotwordTables(
-        following=torch.zeros(1, width, dtype=torch.int32, device=device),
-        pending=torch.zeros(1, width, device=device),
+        following=torch.zeros(1, width + 1, dtype=torch.int32, device=device),
+        pending=torch.zeros(1, width + 1, device=device),
         done=torch.zeros(1, dtype=torch.float64, device=device),
     )
 

@@ -75,7 +75,7 @@ def no_language_model(width: int, device: torch.device) -> CtcLanguageModel:
     """
     integers = torch.zeros(0, dtype=torch.int64, device=device)
     numbers = torch.zeros(0, device=device)
-    table = torch.zeros(0, width, device=device)
+    table = torch.zeros(0, width + 1, device=device)
     return CtcLanguageModel(
         NgramTables(integers, numbers, integers.int(), numbers, numbers, integers.int(), 1, 0.0),
         Lexicon(table.int(), table, integers),

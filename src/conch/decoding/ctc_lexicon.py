@@ -27,10 +27,10 @@ class Lexicon(NamedTuple):
     """
 
     following: Tensor
-    """int32 `[nodes, V]`: the node after a unit."""
+    """int32 `[nodes, V + 1]`: the node after a unit."""
     penalties: Tensor
-    """float32 `[nodes, V]`: 0 where a unit leads to the beginning of a known word; else how many
-    times an unknown word's cost the beginning costs, at least 1."""
+    """float32 `[nodes, V + 1]`: 0 where a unit leads to the beginning of a known word; else how
+    many times an unknown word's cost the beginning costs, at least 1."""
     words: Tensor
     """int64 `[nodes]`: the word that ends here, -1 where none does, -2 between words."""
 
@@ -56,7 +56,8 @@ def lexicon(words: Sequence[str], vocab: CtcVocab, device: torch.device) -> Lexi
     letter_table = np.where(letter_table == 0, left[:, None], letter_table).astype(np.int32)
 
     nodes = np.arange(len(letter_table), dtype=np.int32)
-    following = np.empty((len(nodes), len(vocab.texts)), np.int32)
+    following = np.empty((len(nodes), len(vocab.texts) + 1), np.int32)
+    following[:, -1] = nodes
     for unit, text in enumerate(vocab.texts):
         node = np.full_like(nodes, ROOT) if vocab.opening[unit] else nodes
         for letter in text.lstrip(" "):

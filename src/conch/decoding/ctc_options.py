@@ -9,6 +9,8 @@ MAX_HOTWORDS = 1000
 MAX_HOTWORD_LENGTH = 100
 """Characters of one phrase."""
 MAX_HOTWORD_WEIGHT = 100.0
+NO_LIMIT = -100.0
+"""Of `unit_min_log_prob`: at or under it no unit is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,19 @@ class CtcSearchOptions:
     """Nats of the acoustic score per nat of the n-gram; nothing without `language_model`."""
     word_bonus: float = 1.0
     """Nats added for each word; nothing without `language_model`."""
+    prune_history: bool = True
+    """With the n-gram, drop prefixes that differ from a better one only before the words that
+    the n-gram still sees: that makes room in the beam, but n-best lists hold fewer texts. For more
+    than the best text, choose False."""
     hotwords: tuple[Hotword, ...] = ()
     """At most 1000."""
+    unit_min_log_prob: float = -5.0
+    """Log posterior under which a unit is left out of a frame, the best never, as pyctcdecode's
+    `token_min_logp`: what is left out costs nothing. -100 or less leaves out none."""
     skip_blank_above: float = 1.0
-    """Probability of the blank above which a frame is passed over when it follows another such
-    frame. 1 passes over none; 0.99 halves the work on clear speech and changes few texts."""
+    """Probability of the blank above which every other unit is left out of a frame; 1 is off.
+    Frames that have but the blank cost next to nothing where they follow each other. The surer
+    the model, the more that saves: with 0.95 a tenth of the time was seen, at 0.1 points of WER."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -51,6 +61,8 @@ class CtcSearchOptions:
             raise _out_of_range("lm_weight", "a number from 0 to 10", self.lm_weight)
         if not -20 <= self.word_bonus <= 20:
             raise _out_of_range("word_bonus", "a number from -20 to 20", self.word_bonus)
+        if not self.unit_min_log_prob <= 0:
+            raise _out_of_range("unit_min_log_prob", "a number up to 0", self.unit_min_log_prob)
         if not 0.5 <= self.skip_blank_above <= 1:
             raise _out_of_range("skip_blank_above", "a number from 0.5 to 1", self.skip_blank_above)
         if len(self.hotwords) > MAX_HOTWORDS:

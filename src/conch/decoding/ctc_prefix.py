@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 
 class Prefix:
@@ -56,6 +58,23 @@ def emissions_of(prefix: Prefix, log_prob: float) -> Emissions:
         log_prob = step.parent_log_prob
         step = step.parent
     return Emissions(tuple(units[::-1]), tuple(frames[::-1]), tuple(log_probs[::-1]))
+
+
+class Steps(NamedTuple):
+    """What frames did to the beam, for a `Trace`: a `[B, K]` of each frame."""
+
+    emission: list[Tensor]
+    """Before the frame, as `ctc_beam.Beam.emission`."""
+    peak: list[Tensor]
+    """Before the frame, as `ctc_beam.Beam.peak`."""
+    last: list[Tensor]
+    """Before the frame, as `ctc_beam.Beam.last`."""
+    parent_slot: list[Tensor]
+    """int64: the slot of the prefix without its last unit, counted from 1; 0 if it has none."""
+    rows: list[Tensor]
+    """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
+    added: list[Tensor]
+    """int64: the units that they were extended by, or the blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +126,22 @@ def linked(
                 prefix, units.item(place), frames[place // width], parent_log_probs.item(place)
             )
     return [known[emission] for emission in emissions]
+
+
+def traced(steps: Steps, streams: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each.
+
+    Args:
+        steps: of some frames.
+        streams: to fill up to, with zeros.
+    """
+    emission, peak, last, parent, rows, added = (torch.stack(column) for column in steps)
+    found = []
+    for before in (emission, peak):
+        of_renewed = before.gather(2, (parent - 1).clamp(min=0))
+        of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
+        found.append(torch.cat([of_renewed, of_extended], 2))
+    found.insert(1, torch.cat([last, added], 2))
+    padding = (0, 0, 0, streams - last.shape[1])
+    parents, units, peaks = (torch.nn.functional.pad(item, padding) for item in found)
+    return parents, units, peaks

@@ -17,7 +17,7 @@ from conch.decoding.ctc_hypothesis import CtcHypothesis
 from conch.decoding.ctc_language import CtcLanguageModel
 from conch.decoding.ctc_options import CtcSearchOptions, Hotword
 from conch.decoding.ctc_prefix import Prefix, emissions_of
-from conch.decoding.ctc_state import SearchState, StreamChunk
+from conch.decoding.ctc_state import SearchState, stream_chunks
 from conch.decoding.ctc_vocab import BLANK, CtcVocab
 from conch.errors import OptionError
 
@@ -91,7 +91,7 @@ class CtcSearch:
             if item.ndim != 2 or item.shape[1] != len(self.vocab.texts):
                 wanted = f"[T, {len(self.vocab.texts)}]"
                 raise ValueError(f"log_probs must be {wanted}; is {list(item.shape)}")
-        chunks = [StreamChunk(*pair) for pair in zip(states, log_probs, strict=True)]
+        chunks = stream_chunks(states, [item.to(self.device) for item in log_probs])
         found = [chunk.passed() for chunk in chunks]
         groups: dict[int, list[int]] = defaultdict(list)
         for index, chunk in enumerate(chunks):
@@ -158,7 +158,8 @@ class CtcSearch:
         if fusion is None:
             nothing = [0.0] * len(state.prefixes)
             return _Extras(nothing, nothing, nothing)
-        rank, lm_score, bias = fusion.prior[0], fusion.lm_score[0], fusion.bias[0]
+        rank, bias = fusion.prior[0], fusion.bias[0]
+        lm_score = torch.zeros_like(bias)
         matched = torch.zeros_like(bias)
         if state.hotwords is not None:
             place = fusion.hotword[0]
@@ -166,7 +167,7 @@ class CtcSearch:
             gained = state.hotwords.done[place] if is_final else matched
             rank, bias = rank + gained, bias + gained
         if options.language_model and self._model is not None:
-            node = fusion.node[0]
+            node, lm_score = fusion.node[0], fusion.lm_score[0]
             if is_final:
                 log_prob, closes = self._model.final(node, fusion.context[0])
                 lm_score = lm_score + log_prob
@@ -200,7 +201,7 @@ class _Extras:
 
 
 def _size_class(beam_size: int) -> int:
-    """Return what beams share that search together: none pays for more than twice its slots."""
+    """Return what beams share that are searched together: over 16, less than twice each."""
     return max(16, 1 << (beam_size - 1).bit_length())
 
 

@@ -55,8 +55,8 @@ def read_ngrams(path: Path) -> Ngrams:
 
 def _read_arpa(data: bytes) -> Ngrams:
     head, *sections = data.decode().split("-grams:")
-    if "\\data\\" not in head:
-        raise ValueError("no \\data\\ section")
+    if "\\data\\" not in head or not sections:
+        raise ValueError("no \\data\\ section, or no n-grams")
     words: list[str] = []
     ids: dict[str, int] = {}
     orders = []

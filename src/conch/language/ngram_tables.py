@@ -122,21 +122,23 @@ def score_words(tables: NgramTables, state: Tensor, word: Tensor) -> tuple[Tenso
     size = tables.unigrams.shape[0]
     known = word >= 0
     word = word.clamp(min=0)
-    log_prob = torch.zeros(state.shape, dtype=torch.float64, device=state.device)
-    target = torch.zeros_like(state)
-    searching = known
+    log_prob = tables.unigrams.take(word).double()
+    target = word + 1
     if tables.keys.shape[0] > 0:
-        for _ in range(tables.order - 1):
-            key = state * size + word
-            place = torch.searchsorted(tables.keys, key).clamp_(max=tables.keys.shape[0] - 1)
-            # The empty history has no keys: those below `size` do not exist.
-            hit = searching & (tables.keys.take(place) == key)
-            log_prob = torch.where(hit, log_prob + tables.log_probs.take(place), log_prob)
-            target = torch.where(hit, tables.targets.take(place).long(), target)
-            searching = searching & ~hit
-            log_prob = torch.where(searching, log_prob + tables.backoffs.take(state), log_prob)
-            state = torch.where(searching, tables.shorter.take(state).long(), state)
-    log_prob = torch.where(searching, log_prob + tables.unigrams.take(word), log_prob)
-    target = torch.where(searching, word + 1, target)
+        # Every length of history at once; then the longest that is known with the word counts.
+        states = [state]
+        for _ in range(tables.order - 2):
+            states.append(tables.shorter.take(states[-1]).long())
+        histories = torch.stack(states)
+        keys = histories * size + word
+        places = torch.searchsorted(tables.keys, keys).clamp_(max=tables.keys.shape[0] - 1)
+        # The empty history has no keys: those below `size` do not exist.
+        hits = tables.keys.take(places) == keys
+        log_probs, targets = tables.log_probs.take(places), tables.targets.take(places).long()
+        backoffs = tables.backoffs.take(histories)
+        for level in range(tables.order - 2, -1, -1):
+            log_prob = torch.where(hits[level], log_probs[level], log_prob + backoffs[level])
+            target = torch.where(hits[level], targets[level], target)
     log_prob = torch.where(known, log_prob, tables.oov_log_prob)
+    target = torch.where(known, target, 0)
     return log_prob, target

@@ -1,0 +1,169 @@
+"""How fast CTC log posteriors become text: this search, and pyctcdecode for comparison."""
+
+import functools
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from conch.acoustic.ctc_units import greedy_text
+from conch.decoding.ctc_language import CtcLanguageModel
+from conch.decoding.ctc_options import CtcSearchOptions, Hotword
+from conch.decoding.ctc_search import CtcSearch
+from conch.decoding.ctc_vocab import CtcVocab
+from conch.errors import BenchError
+from conch.language.ngram_file import Ngrams, read_ngrams
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderTime:
+    """What one way of decoding takes."""
+
+    name: str
+    ms_per_utterance: float
+    """Median of the runs, each over all utterances."""
+    texts: tuple[str, ...]
+    """Of each utterance."""
+
+
+def measured(name: str, decode: Callable[[], list[str]], utterances: int, runs: int) -> DecoderTime:
+    """Return the median time of some runs; one more, not counted, comes first.
+
+    Args:
+        name: of the way of decoding.
+        decode: returns the texts of all utterances.
+        utterances: how many they are.
+        runs: at least one.
+    """
+    texts = decode()
+    seconds = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        decode()
+        seconds.append(time.perf_counter() - started)
+    return DecoderTime(name, 1000 * statistics.median(seconds) / utterances, tuple(texts))
+
+
+def searches(
+    log_probs: Sequence[FloatArray],
+    vocab: CtcVocab,
+    model: CtcLanguageModel | None,
+    *,
+    options: CtcSearchOptions,
+    hotwords: Sequence[str] = (),
+    batch_size: int = 32,
+    runs: int = 5,
+    device: str = "cpu",
+) -> list[DecoderTime]:
+    """Return the times of this search: greedy, beam, with the n-gram, with hotwords.
+
+    Args:
+        log_probs: float32 `[T, V]` of each utterance; batched by length.
+        vocab: of these.
+        model: the n-gram; without one those rows are left out.
+        options: beam size and weights.
+        hotwords: phrases; without any that row is left out.
+        batch_size: utterances searched together.
+        runs: of each.
+        device: where to search.
+    """
+    search = CtcSearch(vocab, model, device)
+    order = sorted(range(len(log_probs)), key=lambda index: len(log_probs[index]))
+    tensors = [torch.from_numpy(item) for item in log_probs]
+
+    def greedy() -> list[str]:
+        return [greedy_text(item.argmax(1).tolist(), vocab.texts) for item in tensors]
+
+    def searched(own: CtcSearchOptions) -> list[str]:
+        texts = [""] * len(tensors)
+        for start in range(0, len(order), batch_size):
+            batch = order[start : start + batch_size]
+            states = search.advance(
+                [search.start(own) for _ in batch], [tensors[index] for index in batch]
+            )
+            for index, state in zip(batch, states, strict=True):
+                texts[index] = search.nbest(state, 1, True)[0].text
+        return texts
+
+    plain = replace(options, language_model=False, hotwords=())
+    ways = {"beam": plain}
+    if model is not None:
+        ways["beam + n-gram"] = replace(plain, language_model=True)
+    if hotwords:
+        ways["beam + hotwords"] = replace(plain, hotwords=tuple(map(Hotword, hotwords)))
+    found = [measured("greedy", greedy, len(tensors), runs)]
+    for name, own in ways.items():
+        found.append(measured(name, functools.partial(searched, own), len(tensors), runs))
+    return found
+
+
+def pyctcdecode_times(
+    log_probs: Sequence[FloatArray],
+    vocab: CtcVocab,
+    arpa: Path | None = None,
+    *,
+    options: CtcSearchOptions,
+    runs: int = 3,
+) -> list[DecoderTime]:
+    """Return the times of pyctcdecode, utterance by utterance: beam, and with the n-gram.
+
+    Args:
+        log_probs: float32 `[T, V]` of each utterance.
+        vocab: of these; characters.
+        arpa: the n-gram, read by KenLM; without one that row is left out.
+        options: beam size and weights; everything else is pyctcdecode's default.
+        runs: of each.
+
+    Raises:
+        BenchError: pyctcdecode or kenlm is not installed.
+    """
+    try:
+        from pyctcdecode.decoder import build_ctcdecoder
+
+        if arpa is not None:
+            import kenlm  # noqa: F401
+    except ImportError as error:
+        wanted = "pip install pyctcdecode kenlm"
+        raise BenchError(f"comparing with pyctcdecode needs: {wanted}") from error
+    decoders = {"pyctcdecode beam": build_ctcdecoder(list(vocab.texts))}
+    if arpa is not None:
+        decoders["pyctcdecode beam + n-gram"] = build_ctcdecoder(
+            list(vocab.texts),
+            kenlm_model_path=str(arpa),
+            unigrams=read_ngrams(arpa).words,
+            alpha=options.lm_weight,
+            beta=options.word_bonus,
+        )
+
+    def decoded(decoder: Any) -> list[str]:
+        return [decoder.decode(item, beam_width=options.beam_size) for item in log_probs]
+
+    return [
+        measured(name, functools.partial(decoded, decoder), len(log_probs), runs)
+        for name, decoder in decoders.items()
+    ]
+
+
+def write_arpa(ngrams: Ngrams, path: Path) -> None:
+    """Write an n-gram as ARPA, so that KenLM reads what pocketsphinx's binary form holds."""
+    with path.open("w") as file:
+        file.write("\\data\\\n")
+        for order, item in enumerate(ngrams.orders, 1):
+            file.write(f"ngram {order}={len(item.words)}\n")
+        for order, item in enumerate(ngrams.orders, 1):
+            file.write(f"\n\\{order}-grams:\n")
+            columns = (item.words, item.log_probs / math.log(10), item.backoffs / math.log(10))
+            for ids, log_prob, backoff in zip(*(part.tolist() for part in columns), strict=True):
+                words = " ".join([ngrams.words[index] for index in ids])
+                backed = f"\t{backoff:.6f}" if order < len(ngrams.orders) else ""
+                file.write(f"{log_prob:.6f}\t{words}{backed}\n")
+        file.write("\n\\end\\\n")

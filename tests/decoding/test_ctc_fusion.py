@@ -1,0 +1,205 @@
+"""Shallow fusion: scores by enumeration with a toy n-gram, and agreement with pyctcdecode."""
+
+import math
+
+import pytest
+import torch
+from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
+
+from conch.decoding.ctc_language import load_ctc_language_model
+from conch.decoding.ctc_lexicon import NO_WORD, ROOT, lexicon
+from conch.decoding.ctc_options import CtcSearchOptions, Hotword
+from conch.decoding.ctc_search import CtcSearch
+from conch.decoding.ctc_vocab import CtcVocab
+from conch.errors import ConfigError
+from conch.language.ngram import LanguageModelConfig, PocketsphinxModel
+
+TINY = r"""\data\
+ngram 1=7
+ngram 2=4
+ngram 3=2
+
+\1-grams:
+-99	<s>	-0.3
+-0.9	</s>
+-0.8	a	-0.2
+-0.7	b	-0.25
+-1.5	ab	-0.1
+-1.1	cab	-0.15
+-1.9	ca	-0.15
+
+\2-grams:
+-0.4	<s> a	-0.15
+-0.35	a b	-0.05
+-0.5	b </s>
+-0.6	cab a	-0.3
+
+\3-grams:
+-0.2	<s> a b
+-0.3	a b </s>
+
+\end\
+"""
+OOV = -9.0
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> LanguageModelConfig:
+    path = tmp_path_factory.mktemp("lm") / "tiny.arpa"
+    path.write_text(TINY)
+    return LanguageModelConfig(model=str(path), oov_log_prob=OOV)
+
+
+def fused(config, vocab=VOCAB) -> CtcSearch:
+    vocab = CtcVocab(vocab)
+    model = load_ctc_language_model(config, vocab, torch.device("cpu"))
+    return CtcSearch(vocab, model)
+
+
+@pytest.fixture(scope="module")
+def search(config) -> CtcSearch:
+    return fused(config)
+
+
+def options(**changes) -> CtcSearchOptions:
+    return CtcSearchOptions(
+        **{
+            "beam_size": 512,
+            "unit_min_log_prob": -1000,
+            "language_model": True,
+            "lm_weight": 0.7,
+            "word_bonus": 0.4,
+            "prune_history": False,
+            **changes,
+        }
+    )
+
+
+def run(search, log_probs, own, is_final=True):
+    (state,) = search.advance([search.start(own)], [log_probs])
+    return search.nbest(state, 1000, is_final)
+
+
+@pytest.mark.parametrize(
+    "vocab", [VOCAB, ("", " a", "b", " c", "ab"), ("", " ", "a", " b")], ids=["letters", "b", "c"]
+)
+@pytest.mark.parametrize("hotwords", [(), (Hotword("ab", 3.0), Hotword("b a", 2.0))])
+@pytest.mark.parametrize("seed", range(3))
+def test_final_scores_are_those_of_enumeration(config, vocab, hotwords, seed):
+    log_probs = random_log_probs(seed, 4, vocab)
+    model = PocketsphinxModel(config.model, OOV)
+    own = options(hotwords=hotwords)
+    found = {item.text: item for item in run(fused(config, vocab), log_probs, own)}
+    exact = text_scores(log_probs, vocab)
+    assert found.keys() == exact.keys()
+    for text, am_score in exact.items():
+        words = text.split()
+        lm_score = model.score(words)
+        bias = hotword_score(text, {item.phrase: item.weight for item in hotwords})
+        score = am_score + 0.7 * lm_score + 0.4 * len(words) + bias
+        assert found[text].lm_score == pytest.approx(lm_score, abs=1e-3)
+        assert found[text].am_score == pytest.approx(am_score)
+        assert found[text].bias_score == pytest.approx(bias)
+        assert found[text].score == pytest.approx(score, abs=1e-3)
+
+
+def test_partial_scores_charge_beginnings_of_no_known_word(search):
+    found = {item.text: item for item in run(search, random_log_probs(1, 4), options(), False)}
+    assert found["ca"].score == pytest.approx(found["ca"].am_score)
+    assert found["cc"].score == pytest.approx(found["cc"].am_score + 0.7 * OOV)
+    assert found["a b"].score == pytest.approx(
+        found["a b"].am_score + 0.7 * -0.4 * math.log(10) + 0.4
+    )
+    unknown = run(search, random_log_probs(1, 4), options(hotwords=(Hotword("cc", 1.0),)), False)
+    (biased,) = [item for item in unknown if item.text == "cc"]
+    assert biased.score == pytest.approx(biased.am_score + 1.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_fusion_without_weights_finds_what_none_finds(search, seed):
+    log_probs = random_log_probs(seed, 40, sharpness=3)
+    nothing = options(beam_size=10, lm_weight=0.0, word_bonus=0.0)
+    plain = CtcSearchOptions(unit_min_log_prob=-1000)
+    with_model, without = run(search, log_probs, nothing), run(search, log_probs, plain)
+    assert [item.text for item in with_model] == [item.text for item in without]
+    assert [item.score for item in with_model] == pytest.approx([item.score for item in without])
+
+
+def test_chunks_and_batches_of_mixed_options_find_what_one_search_finds(search):
+    every = [
+        options(beam_size=8),
+        options(beam_size=3, lm_weight=0.2, hotwords=(Hotword("cab a"),)),
+        options(beam_size=8, prune_history=True),
+        CtcSearchOptions(beam_size=8),
+        CtcSearchOptions(beam_size=8, hotwords=(Hotword("bb", 2.0),)),
+    ]
+    inputs = [random_log_probs(seed, 60, sharpness=3) for seed in range(len(every))]
+    states = [search.start(own) for own in every]
+    for start in range(0, 60, 9):
+        states = search.advance(states, [item[start : start + 9] for item in inputs])
+    for state, own, log_probs in zip(states, every, inputs, strict=True):
+        together, alone = search.nbest(state, 8, True), run(search, log_probs, own)
+        assert [item.text for item in together] == [item.text for item in alone][:8]
+        for one, other in zip(together, alone, strict=False):
+            assert (one.score, one.lm_score) == pytest.approx((other.score, other.lm_score))
+
+
+def test_dropping_history_makes_a_narrow_beam_better(search):
+    kept, dropped = (
+        [run(search, random_log_probs(seed, 40, sharpness=4), own)[0].score for seed in range(20)]
+        for own in (options(beam_size=6), options(beam_size=6, prune_history=True))
+    )
+    assert sum(dropped) > sum(kept) + 5
+
+
+def test_the_same_scores_as_pyctcdecode(config):
+    training = pytest.importorskip("training.ctc.ngram_search")
+    theirs = training.NgramSearch(VOCAB, config, lm_weight=0.7, word_bonus=0.4, beam_size=8)
+    search = fused(config)
+    own = options(beam_size=8, unit_min_log_prob=-5.0)
+    same = 0
+    for seed in range(20):
+        log_probs = random_log_probs(seed, 40, sharpness=5)
+        beams = theirs._decoder.decode_beams(
+            log_probs.numpy(), beam_width=8, beam_prune_logp=-1000, prune_history=False
+        )
+        found = {item.text: item.score for item in run(search, log_probs, own)}
+        for text, *_, score in beams:
+            # Where a text ends in a space it scores a word more, an empty one, and may add that
+            # text to the same without the space.
+            empty_word = 0.7 * OOV + 0.4
+            differences = [abs(found[text] - score), abs(found[text] - score + empty_word)]
+            assert min(differences) < 1
+            same += differences[0] < 1e-3
+    assert same > 60
+
+
+def test_the_lexicon_knows_beginnings():
+    vocab = CtcVocab(VOCAB)
+    tables = lexicon(["cab", "ca", "x", "bb"], vocab, torch.device("cpu"))
+
+    def walked(text):
+        node, penalty = ROOT, 0.0
+        for letter in text:
+            unit = VOCAB.index(letter)
+            penalty = tables.penalties[node, unit].item()
+            node = int(tables.following[node, unit])
+        return int(tables.words[node]), penalty
+
+    assert walked("") == (NO_WORD, 0.0)
+    assert walked("ca") == (1, 0.0)
+    assert walked("c") == (-1, 0.0)
+    assert walked("cab") == (0, 0.0)
+    assert walked("cabb") == (-1, 1.0)
+    assert walked("cabb bb") == (3, 0.0)
+    assert walked("a" * 12) == (-1, 2.0)
+    assert walked("a" * 99) == (-1, pytest.approx(64 / 6))
+
+
+def test_a_model_without_sentence_marks_cannot_be_fused(tmp_path):
+    path = tmp_path / "bare.arpa"
+    path.write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1.0\ta\n\n\\end\\\n")
+    with pytest.raises(ConfigError, match="has no <s>"):
+        load_ctc_language_model(
+            LanguageModelConfig(model=str(path)), CtcVocab(VOCAB), torch.device("cpu")
+        )

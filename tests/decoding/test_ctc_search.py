@@ -1,0 +1,247 @@
+"""The beam search against enumeration; streams in chunks and batches; what a beam guarantees."""
+
+import gc
+import math
+
+import pytest
+import torch
+from ctc_reference import VOCAB, random_log_probs, text_scores
+
+from conch.acoustic.ctc_units import Characters, greedy_text
+from conch.decoding.ctc_hypothesis import words_of
+from conch.decoding.ctc_options import CtcSearchOptions, Hotword
+from conch.decoding.ctc_prefix import Prefix
+from conch.decoding.ctc_search import CtcSearch
+from conch.decoding.ctc_vocab import CtcVocab
+from conch.errors import ConfigError, OptionError
+
+ALL = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000)
+"""A beam that holds every prefix of a few frames."""
+
+
+@pytest.fixture(scope="module")
+def search() -> CtcSearch:
+    return CtcSearch(CtcVocab(VOCAB))
+
+
+def searched(search, log_probs, options=ALL, chunks=(), count=1000, is_final=True):
+    state = search.start(options)
+    for chunk in log_probs.tensor_split(list(chunks)):
+        (state,) = search.advance([state], [chunk])
+    return search.nbest(state, count, is_final)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_that_holds_everything_finds_every_text_and_its_probability(search, seed):
+    log_probs = random_log_probs(seed, 4)
+    exact = text_scores(log_probs)
+    found = searched(search, log_probs)
+    assert {item.text: item.am_score for item in found} == pytest.approx(exact, abs=1e-9)
+    assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
+    assert math.fsum(math.exp(item.am_score) for item in found) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("vocab", [("", "a", "b", "c"), ("", " a", "b", " b", "ab")])
+def test_other_vocabularies(vocab):
+    log_probs = random_log_probs(3, 4, vocab)
+    found = searched(CtcSearch(CtcVocab(vocab)), log_probs)
+    exact = text_scores(log_probs, vocab)
+    assert {item.text: item.am_score for item in found} == pytest.approx(exact, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_no_beam_claims_more_than_the_exact_probability(search, seed, beam_size):
+    log_probs = random_log_probs(seed, 6)
+    exact = text_scores(log_probs)
+    found = searched(search, log_probs, CtcSearchOptions(beam_size=beam_size))
+    assert 1 <= len(found) <= beam_size
+    for item in found:
+        assert item.am_score <= exact[item.text] + 1e-9
+    assert found[0].am_score <= max(exact.values()) + 1e-9
+
+
+def test_larger_beams_find_better_texts_on_the_whole(search):
+    # Not each time: a path pruned early may make room for one that fails later.
+    means = []
+    for beam_size in (1, 2, 4, 16, 64):
+        options = CtcSearchOptions(beam_size=beam_size, unit_min_log_prob=-1000)
+        best = [searched(search, random_log_probs(seed, 30), options)[0] for seed in range(20)]
+        means.append(sum(item.score for item in best))
+    assert means == sorted(means)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_beam_of_one_is_greedy_where_every_frame_has_a_unit_of_more_than_0_71(search, seed):
+    # With c the least of these, a repetition after a blank needs c * c > 1 - c * c.
+    generator = torch.Generator().manual_seed(seed)
+    best = torch.randint(0, len(VOCAB), (200,), generator=generator)
+    probs = torch.rand(200, len(VOCAB), dtype=torch.float64, generator=generator)
+    probs[torch.arange(200), best] = 0
+    probs = 0.28 * probs / probs.sum(1, keepdim=True)
+    probs[torch.arange(200), best] = 0.72
+    (found,) = searched(search, probs.log(), CtcSearchOptions(beam_size=1))
+    assert found.text == greedy_text(best.tolist(), VOCAB)
+
+
+@pytest.mark.parametrize("chunks", [(1,), (7, 7, 30), tuple(range(1, 60))])
+@pytest.mark.parametrize("limit", [-1000, -3.0])
+def test_chunks_find_what_the_whole_finds(search, chunks, limit):
+    log_probs = random_log_probs(1, 60, sharpness=4)
+    options = CtcSearchOptions(
+        beam_size=6, unit_min_log_prob=limit, hotwords=(Hotword("ab c", 3.0),)
+    )
+    whole = searched(search, log_probs, options)
+    parts = searched(search, log_probs, options, chunks)
+    assert [item.units for item in parts] == [item.units for item in whole]
+    assert [item.score for item in parts] == pytest.approx([item.score for item in whole])
+    assert [item.frames for item in parts] == [item.frames for item in whole]
+    assert parts[0].log_probs == pytest.approx(whole[0].log_probs)
+
+
+def test_streams_with_other_options_and_at_other_times_do_not_disturb_each_other(search):
+    options = [
+        CtcSearchOptions(),
+        CtcSearchOptions(beam_size=3),
+        CtcSearchOptions(beam_size=40, unit_min_log_prob=-1000),
+        CtcSearchOptions(hotwords=(Hotword("cab"), Hotword("b a", 2.0))),
+        CtcSearchOptions(beam_size=1, hotwords=(Hotword("aa"),)),
+        CtcSearchOptions(skip_blank_above=0.8),
+    ] * 3
+    inputs = [random_log_probs(seed, 20 + 7 * seed, sharpness=3) for seed in range(len(options))]
+    states = [search.start(item) for item in options]
+    left = list(inputs)
+    while any(len(item) for item in left):
+        sizes = [5 + index % 4 * 3 for index in range(len(left))]
+        chunks = [item[:size] for item, size in zip(left, sizes, strict=True)]
+        left = [item[size:] for item, size in zip(left, sizes, strict=True)]
+        states = search.advance(states, chunks)
+    for state, item, own in zip(states, inputs, options, strict=True):
+        alone = searched(search, item, own, count=5)
+        together = search.nbest(state, 5, True)
+        assert [item.units for item in together] == [item.units for item in alone]
+        assert [item.frames for item in together] == [item.frames for item in alone]
+        assert [item.score for item in together] == pytest.approx([item.score for item in alone])
+
+
+def test_a_state_can_be_advanced_twice(search):
+    first, second = random_log_probs(1, 10), random_log_probs(2, 10)
+    (state,) = search.advance([search.start(CtcSearchOptions())], [first])
+    before = search.nbest(state, 3, True)
+    search.advance([state], [second])
+    assert search.nbest(state, 3, True) == before
+
+
+def test_frames_of_the_blank_alone_count_as_one(search):
+    log_probs = random_log_probs(4, 40, sharpness=3)
+    log_probs[10:30] = torch.tensor([0.999, 1e-4, 3e-4, 3e-4, 3e-4], dtype=torch.float64).log()
+    kept = log_probs.clone()
+    kept[10:30, 1:] = -math.inf
+    (short,) = searched(search, log_probs, CtcSearchOptions(beam_size=4), count=1)
+    masked = CtcSearchOptions(beam_size=4, unit_min_log_prob=-5)
+    (long,) = searched(search, kept, masked, tuple(range(1, 40)), count=1)
+    assert (short.units, short.frames) == (long.units, long.frames)
+    assert short.score == pytest.approx(long.score)
+
+
+def test_units_are_timed_by_where_their_probability_came_in(search):
+    # A weak a at frame 2 stays in the beam as an alternative; the strong one is at frame 20.
+    log_probs = torch.full((30, len(VOCAB)), 0.002, dtype=torch.float64)
+    log_probs[:, 0] = 0.992
+    log_probs[2, [0, 2]] = torch.tensor([0.954, 0.04], dtype=torch.float64)
+    log_probs[20, [0, 2]] = torch.tensor([0.294, 0.7], dtype=torch.float64)
+    log_probs[21, [0, 2]] = torch.tensor([0.094, 0.9], dtype=torch.float64)
+    best, *_ = searched(search, log_probs.log(), CtcSearchOptions(unit_min_log_prob=-1000))
+    assert best.text == "a"
+    assert best.frames == (20,)
+    (word,) = words_of(best, 0.02)
+    assert (word.start, word.end) == pytest.approx((0.4, 0.42))
+    assert word.confidence == pytest.approx(0.9)
+
+
+def test_a_stream_of_hours_keeps_its_text_and_no_more(search):
+    def held() -> tuple[int, int]:
+        gc.collect()
+        everything = gc.get_objects()
+        prefixes = sum(type(item) is Prefix for item in everything)
+        tensors = sum(
+            item.untyped_storage().nbytes() for item in everything if type(item) is torch.Tensor
+        )
+        return prefixes, tensors
+
+    options = CtcSearchOptions(hotwords=(Hotword("abc"),))
+    state = search.start(options)
+    before = held()
+    quiet = torch.full((50, len(VOCAB)), -9.0, dtype=torch.float64)
+    quiet[:, 0] = -1e-3
+    counts = []
+    for seed in range(60):
+        noise = random_log_probs(seed, 50, sharpness=12)
+        for _ in range(3):
+            (state,) = search.advance([state], [quiet])
+        (state,) = search.advance([state], [noise])
+        del noise
+        prefixes, tensors = held()
+        units = len(search.nbest(state, 1, False)[0].units)
+        counts.append((prefixes - before[0] - units, units, tensors - before[1]))
+    assert units > 1000
+    assert state.frames == 60 * 200
+    # Beside the best text there is at most what the other nine do not share with it.
+    assert all(extra < 9 * units for extra, units, _ in counts)
+    sizes = [tensors for *_, tensors in counts]
+    assert max(sizes[30:]) <= max(sizes[:30])
+    for _ in range(20):
+        (state,) = search.advance([state], [quiet])
+    assert held()[0] - before[0] <= counts[-1][0] + counts[-1][1]
+
+
+def test_nothing_heard(search):
+    state = search.start(CtcSearchOptions())
+    (state,) = search.advance([state], [torch.zeros(0, len(VOCAB))])
+    (best,) = search.nbest(state, 5, True)
+    assert (best.text, best.score, best.units, words_of(best, 0.02)) == ("", 0.0, (), ())
+
+
+def test_a_very_long_text_is_freed_without_recursion():
+    vocab = CtcVocab(Characters.vocab)
+    search = CtcSearch(vocab)
+    log_probs = torch.full((20_000, len(vocab.texts)), -20.0)
+    log_probs[torch.arange(20_000), 3 + torch.arange(20_000) % 20] = -1e-6
+    (state,) = search.advance([search.start(CtcSearchOptions(beam_size=2))], [log_probs])
+    assert len(search.nbest(state, 1, True)[0].text) == 20_000
+    del state
+    gc.collect()
+
+
+def test_shapes_are_checked(search):
+    state = search.start(CtcSearchOptions())
+    with pytest.raises(ValueError, match=r"must be \[T, 5\]; is \[7, 4\]"):
+        search.advance([state], [torch.zeros(7, 4)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("beam_size", 0),
+        ("beam_size", 513),
+        ("lm_weight", -0.1),
+        ("lm_weight", math.nan),
+        ("word_bonus", 21),
+        ("unit_min_log_prob", 0.1),
+        ("skip_blank_above", 0.4),
+    ],
+)
+def test_options_out_of_range_are_named(name, value):
+    with pytest.raises(OptionError, match=f"option '{name}' takes .*; sent: {value}"):
+        CtcSearchOptions(**{name: value})
+
+
+def test_a_language_model_must_be_loaded(search):
+    with pytest.raises(OptionError, match="language_model"):
+        search.start(CtcSearchOptions(language_model=True))
+
+
+@pytest.mark.parametrize("texts", [(), ("a", "b"), ("", "a", "a"), ("", "a b"), ("", "a", "")])
+def test_impossible_vocabularies(texts):
+    with pytest.raises(ConfigError, match="vocab"):
+        CtcVocab(texts)
