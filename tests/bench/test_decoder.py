@@ -7,7 +7,7 @@ import torch
 from conch.bench.decoder import measured, pyctcdecode_times, searches, write_arpa
 from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_vocab import CtcVocab
-from conch.language.ngram_file import read_ngrams
+from conch.language.arpa import read_ngrams
 
 VOCAB = CtcVocab(("", " ", "a", "b"))
 ARPA = """\\data\\

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from conch.acoustic.ctc_units import Characters, Subwords
-from conch.language.ngram import LanguageModelConfig, model_path
+from conch.language.ngram import LanguageModelConfig
 
 pytest.importorskip("pyctcdecode")
 
-from training.ctc.ngram_search import NgramSearch, known_words
+from training.ctc.ngram_search import NgramSearch
 
 ARPA = """\\data\\
 ngram 1=5
@@ -63,10 +63,3 @@ def test_subwords_make_words(arpa):
     config = LanguageModelConfig(model=str(arpa))
     search = NgramSearch(units.vocab, config, lm_weight=0.5, word_bonus=0.0, beam_size=10)
     assert search(probabilities(units, [{piece: 1.0} for piece in pieces])) == "cat sat"
-
-
-def test_known_words(arpa):
-    assert known_words(arpa) == ["<s>", "</s>", "cat", "cot", "sat"]
-    words = known_words(model_path(""))
-    assert len(words) == 72_547
-    assert {"'bout", "the", "zyuganov's"} <= set(words)

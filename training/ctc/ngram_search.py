@@ -4,9 +4,7 @@ pyctcdecode knows KenLM's files only; this scores by what `conch.language` reads
 en-us trigram of the pocketsphinx package serves.
 """
 
-import struct
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from pyctcdecode import Alphabet, BeamSearchDecoderCTC
 from pyctcdecode.language_model import AbstractLanguageModel
 from pygtrie import CharTrie
 
+from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, PocketsphinxModel, model_path
 
 FloatArray = NDArray[np.float32]
@@ -53,7 +52,7 @@ class _Scorer(AbstractLanguageModel):
     def __init__(self, config: LanguageModelConfig, lm_weight: float, word_bonus: float) -> None:
         path = model_path(config.model)
         self._model = PocketsphinxModel(path, config.oov_log_prob)
-        self._words = CharTrie.fromkeys(known_words(path), True)
+        self._words = CharTrie.fromkeys(read_ngrams(path).words, True)
         self._lm_weight, self._word_bonus = lm_weight, word_bonus
         self._unknown = lm_weight * config.oov_log_prob
 
@@ -77,21 +76,3 @@ class _Scorer(AbstractLanguageModel):
         if is_last_word:
             log_prob += self._model.word_score("</s>", state)
         return self._lm_weight * log_prob + self._word_bonus, state
-
-
-def known_words(path: Path) -> list[str]:
-    """Return the words that an ARPA file or pocketsphinx's `.lm.bin` knows."""
-    data = path.read_bytes()
-    if not data.startswith(b"Trie Language Model"):
-        section = data.split(b"\\1-grams:", 1)[1].split(b"\n\\", 1)[0]
-        return [line.split()[1].decode() for line in section.splitlines() if line.strip()]
-    # The file ends with the words, each closed by a zero, after the number of their bytes; it
-    # begins with its name, its order and how many unigrams it has.
-    (count,) = struct.unpack_from("<I", data, len(b"Trie Language Model") + 1)
-    start = len(data) - 1
-    for _ in range(count):
-        start = data.rindex(b"\0", 0, start)
-    for first in range(start, start + 64):  # the number may itself hold zeros
-        if struct.unpack_from("<I", data, first - 4)[0] == len(data) - first:
-            return data[first:-1].decode().split("\0")
-    raise ValueError(f"{path} is not a trie language model of pocketsphinx")

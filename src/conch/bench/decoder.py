@@ -18,8 +18,10 @@ from conch.decoding.ctc_language import CtcLanguageModel
 from conch.decoding.ctc_options import CtcSearchOptions, Hotword
 from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.wfst_search import DecodingGraph, WfstStream
 from conch.errors import BenchError
-from conch.language.ngram_file import Ngrams, read_ngrams
+from conch.language.arpa import read_ngrams
+from conch.language.ngram_table import NgramTable
 
 FloatArray = NDArray[np.float32]
 
@@ -106,6 +108,23 @@ def searches(
     return found
 
 
+def graph_time(
+    log_probs: Sequence[FloatArray], vocab: CtcVocab, path: Path, runs: int
+) -> DecoderTime:
+    """Return the time of a decoding graph, utterance by utterance."""
+    graph = DecodingGraph(path, vocab.texts)
+
+    def decoded() -> list[str]:
+        texts = []
+        for item in log_probs:
+            stream = WfstStream(graph)
+            stream.advance(item)
+            texts.append(stream.finish()[0].text)
+        return texts
+
+    return measured("graph (WFST)", decoded, len(log_probs), runs)
+
+
 def pyctcdecode_times(
     log_probs: Sequence[FloatArray],
     vocab: CtcVocab,
@@ -153,7 +172,7 @@ def pyctcdecode_times(
     ]
 
 
-def write_arpa(ngrams: Ngrams, path: Path) -> None:
+def write_arpa(ngrams: NgramTable, path: Path) -> None:
     """Write an n-gram as ARPA, so that KenLM reads what pocketsphinx's binary form holds."""
     with path.open("w") as file:
         file.write("\\data\\\n")

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from conch.cli.arguments import positive
@@ -60,6 +61,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_offline(benchmarks)
     _add_roads(benchmarks)
     _add_streaming(benchmarks)
+    _add_decoder(benchmarks)
 
 
 def run_roads(args: argparse.Namespace) -> int:
@@ -84,6 +86,26 @@ def run_roads(args: argparse.Namespace) -> int:
     if args.plot:
         roads.plot(report["roads"], args.plot)
     return 1 if any(road["errors"] == road["utterances"] for road in report["roads"]) else 0
+
+
+def run_decoder(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from conch.bench import decoding
+
+    report = decoding.run(
+        decoding.DecoderBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            source=args.source,
+            limit=args.limit,
+            batch_size=args.batch_size,
+            beam_size=args.beam_size,
+            runs=args.runs,
+            device=args.device,
+        )
+    )
+    _write(args, report, decoding.markdown(report))
+    return 0
 
 
 def run_streaming(args: argparse.Namespace) -> int:
@@ -250,6 +272,24 @@ def _add_streaming(benchmarks: Subparsers) -> None:
     add_url(how)
     add_output(parser)
     parser.set_defaults(run=run_streaming)
+
+
+def _add_decoder(benchmarks: Subparsers) -> None:
+    parser = benchmarks.add_parser(
+        "decoder",
+        help="CTC decoding alone, next to pyctcdecode",
+        description="Decode the CTC model's log probabilities of real recordings in every way, and "
+        "by pyctcdecode, on one thread and without a server. Needs pyctcdecode and kenlm.",
+    )
+    add_what(parser)
+    how = parser.add_argument_group("how")
+    add_number = partial(how.add_argument, type=positive, metavar="N")
+    add_number("--batch-size", default=32, help="utterances searched together (default: 32)")
+    add_number("--beam-size", default=10, help="(default: 10)")
+    add_number("--runs", default=5, help="of which the median counts (default: 5)")
+    how.add_argument("--device", default="cpu", help="of the beam: cpu or cuda (default: cpu)")
+    add_output(parser)
+    parser.set_defaults(run=run_decoder)
 
 
 def _road(text: str) -> tuple[str, Mapping[str, Any]]:

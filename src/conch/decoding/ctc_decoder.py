@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from conch.acoustic.ctc_graph import read_vocabulary
 from conch.component import Outputs, Row, bytes_array
 from conch.decoding.ctc_language import load_ctc_language_model
+from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
 from conch.decoding.search_parameters import is_greedy, nbest_count, search_options
@@ -82,6 +83,7 @@ class CtcDecoder:
             )
             model = load_ctc_language_model(language_model, vocab, device)
         self._search = CtcSearch(vocab, model, device)
+        _warm_up(self._search)
         self._graph = None
         if config.graph != "none":
             path = Path(config.graph) if config.graph else unpacked_graph()
@@ -151,6 +153,13 @@ class CtcDecoder:
         if np.isnan(log_probs).any():
             raise InvalidRequestError("log_probs holds values that are not numbers")
         return log_probs
+
+
+def _warm_up(search: CtcSearch) -> None:
+    """Have the search compiled before the first request waits for it."""
+    frames = torch.full((8, len(search.vocab.texts)), -3.0)
+    for _ in range(3):
+        search.advance([search.start(CtcSearchOptions())], [frames])
 
 
 def outputs(found: Sequence[Found]) -> Outputs:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from conch.decoding.ctc_hotwords import BETWEEN_WORDS, HotwordTables
 from conch.decoding.ctc_lexicon import ROOT, Lexicon
-from conch.language.ngram_tables import NgramTables, score_words
+from conch.language.ngram_tensors import NgramTensors, score_words
 
 
 class FusionTables(NamedTuple):
@@ -23,7 +23,7 @@ class FusionTables(NamedTuple):
     """Some stream uses the n-gram."""
     with_hotwords: bool
     """Some stream has hotwords."""
-    ngram: NgramTables
+    ngram: NgramTensors
     lexicon: Lexicon
     hotwords: HotwordTables
     opening: Tensor

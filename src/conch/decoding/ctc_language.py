@@ -7,17 +7,16 @@ from torch import Tensor
 
 from conch.decoding.ctc_lexicon import NO_WORD, Lexicon, lexicon
 from conch.decoding.ctc_vocab import CtcVocab
-from conch.errors import ConfigError
+from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
-from conch.language.ngram_file import read_ngrams
-from conch.language.ngram_tables import NgramTables, ngram_tables, score_words
+from conch.language.ngram_tensors import NgramTensors, ngram_tensors, score_words
 
 
 @dataclass(frozen=True, slots=True)
 class CtcLanguageModel:
     """An n-gram and the trie of its words."""
 
-    ngram: NgramTables
+    ngram: NgramTensors
     lexicon: Lexicon
     start: int
     """The history at the beginning of a sentence."""
@@ -55,11 +54,8 @@ def load_ctc_language_model(
     path = model_path(config.model)
     ngrams = read_ngrams(path)
     ids = {word: index for index, word in enumerate(ngrams.words)}
-    for mark in ("<s>", "</s>"):
-        if mark not in ids:
-            raise ConfigError(f"the language model {path} has no {mark}")
     return CtcLanguageModel(
-        ngram=ngram_tables(ngrams, config.oov_log_prob, device),
+        ngram=ngram_tensors(ngrams, config.oov_log_prob, device),
         lexicon=lexicon(ngrams.words, vocab, device),
         start=1 + ids["<s>"],
         end=ids["</s>"],
@@ -77,7 +73,7 @@ def no_language_model(width: int, device: torch.device) -> CtcLanguageModel:
     numbers = torch.zeros(0, device=device)
     table = torch.zeros(0, width + 1, device=device)
     return CtcLanguageModel(
-        NgramTables(integers, numbers, integers.int(), numbers, numbers, integers.int(), 1, 0.0),
+        NgramTensors(integers, numbers, integers.int(), numbers, numbers, integers.int(), 1, 0.0),
         Lexicon(table.int(), table, integers),
         start=0,
         end=0,

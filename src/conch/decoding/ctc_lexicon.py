@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from conch.decoding.ctc_vocab import CtcVocab
-from conch.language.ngram_tables import UNKNOWN_WORD
+from conch.language.ngram_tensors import UNKNOWN_WORD
 
 NO_WORD = -2
 """Between words."""

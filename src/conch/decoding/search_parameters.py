@@ -22,6 +22,7 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
         language_model=parameters.get("lm_fusion", default.language_model) is True,
         lm_weight=_number(parameters, "lm_weight", default.lm_weight),
         word_bonus=_number(parameters, "word_bonus", default.word_bonus),
+        prune_history=nbest_count(parameters) == 1,
         hotwords=hotwords_of(
             str(parameters.get("hotwords", "")),
             _number(parameters, "hotword_weight", Hotword("").weight),

@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.language.ngram_file import Ngrams
+from conch.language.ngram_table import NgramTable
 
 EMPTY_HISTORY = 0
 UNKNOWN_WORD = -1
 
 
-class NgramTables(NamedTuple):
+class NgramTensors(NamedTuple):
     """The n-gram as an automaton; its states are the histories that it tells apart.
 
     State 0 is the empty history, `1 + word` that of one word. A history that was never seen with
@@ -40,7 +40,7 @@ class NgramTables(NamedTuple):
     """What a word costs that is not known; after it the history is empty."""
 
 
-def ngram_tables(ngrams: Ngrams, oov_log_prob: float, device: torch.device) -> NgramTables:
+def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: torch.device) -> NgramTensors:
     """Build the tables.
 
     Args:
@@ -52,7 +52,7 @@ def ngram_tables(ngrams: Ngrams, oov_log_prob: float, device: torch.device) -> N
     first, *longer = ngrams.orders
     backoffs, shorter = [np.zeros(1, np.float32)], [np.zeros(1, np.int64)]
     # Of the order before: where each n-gram of it is found, sorted, and its state.
-    backoffs.append(first.backoffs)
+    backoffs.append(first.backoffs.astype(np.float32))
     shorter.append(np.zeros(size, np.int64))
     states = 1 + size
     found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
@@ -68,17 +68,17 @@ def ngram_tables(ngrams: Ngrams, oov_log_prob: float, device: torch.device) -> N
             targets = states + np.arange(len(words))
             found.append((keys[by_key], targets[by_key]))
             states += len(words)
-            backoffs.append(order.backoffs)
+            backoffs.append(order.backoffs.astype(np.float32))
             shorter.append(suffixes)
-        arcs.append((keys, order.log_probs, targets))
+        arcs.append((keys, order.log_probs.astype(np.float32), targets))
     empty = (np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.int64))
     keys, log_probs, targets = (np.concatenate(part) for part in zip(empty, *arcs, strict=True))
     by_key = np.argsort(keys, kind="stable")
-    return NgramTables(
+    return NgramTensors(
         keys=torch.from_numpy(keys[by_key]).to(device),
         log_probs=torch.from_numpy(log_probs[by_key]).to(device),
         targets=torch.from_numpy(targets[by_key].astype(np.int32)).to(device),
-        unigrams=torch.from_numpy(first.log_probs.copy()).to(device),
+        unigrams=torch.from_numpy(first.log_probs.astype(np.float32)).to(device),
         backoffs=torch.from_numpy(np.concatenate(backoffs)).to(device),
         shorter=torch.from_numpy(np.concatenate(shorter).astype(np.int32)).to(device),
         order=len(ngrams.orders),
@@ -108,7 +108,7 @@ def _states(
     return state
 
 
-def score_words(tables: NgramTables, state: Tensor, word: Tensor) -> tuple[Tensor, Tensor]:
+def score_words(tables: NgramTensors, state: Tensor, word: Tensor) -> tuple[Tensor, Tensor]:
     """Return the natural log probabilities of words after histories, and the states after them.
 
     Args:

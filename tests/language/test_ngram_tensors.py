@@ -6,10 +6,9 @@ import random
 import pytest
 import torch
 
-from conch.errors import ConfigError
+from conch.language.arpa import read_ngrams
 from conch.language.ngram import PocketsphinxModel, model_path
-from conch.language.ngram_file import read_ngrams
-from conch.language.ngram_tables import EMPTY_HISTORY, ngram_tables, score_words
+from conch.language.ngram_tensors import EMPTY_HISTORY, ngram_tensors, score_words
 
 TINY = r"""\data\
 ngram 1=5
@@ -64,7 +63,7 @@ def by_pocketsphinx(model, sentence):
 
 def test_backoff_by_hand(tiny):
     ngrams = read_ngrams(tiny)
-    tables = ngram_tables(ngrams, -9.0, torch.device("cpu"))
+    tables = ngram_tensors(ngrams, -9.0, torch.device("cpu"))
     sentence = ["a", "b", "c", "x", "b", "</s>"]
     (scores,), _ = scored(ngrams, tables, [sentence])
     ten = math.log(10)
@@ -74,7 +73,7 @@ def test_backoff_by_hand(tiny):
 
 
 def test_after_an_unknown_word_there_is_no_history(tiny):
-    tables = ngram_tables(read_ngrams(tiny), -9.0, torch.device("cpu"))
+    tables = ngram_tensors(read_ngrams(tiny), -9.0, torch.device("cpu"))
     _, state = score_words(tables, torch.tensor([2]), torch.tensor([-1]))
     assert state.tolist() == [EMPTY_HISTORY]
 
@@ -83,7 +82,7 @@ def test_after_an_unknown_word_there_is_no_history(tiny):
 def test_the_shipped_trigram_scores_as_pocketsphinx_does(seed):
     path = model_path("")
     ngrams, model = read_ngrams(path), PocketsphinxModel(path, -12.0)
-    tables = ngram_tables(ngrams, -12.0, torch.device("cpu"))
+    tables = ngram_tensors(ngrams, -12.0, torch.device("cpu"))
     choose = random.Random(seed)
     common = [
         ngrams.words[index] for order in ngrams.orders[1:] for index in order.words[::9999, 0]
@@ -94,11 +93,3 @@ def test_the_shipped_trigram_scores_as_pocketsphinx_does(seed):
     for scores, sentence in zip(found, sentences, strict=True):
         # pocketsphinx rounds to a ten-thousandth.
         assert scores == pytest.approx(by_pocketsphinx(model, sentence), abs=1.5e-4)
-
-
-@pytest.mark.parametrize("content", [b"", b"no model", b"Trie Language Model\3", b"\\data\\\n"])
-def test_broken_files_are_named(tmp_path, content):
-    path = tmp_path / "broken.lm"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"broken\.lm is neither ARPA nor"):
-        read_ngrams(path)
