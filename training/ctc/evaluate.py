@@ -2,7 +2,8 @@
 
     python -m training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
 
-With --ngram also by a beam search with an n-gram, the en-us trigram unless another is named.
+With --ngram also by pyctcdecode's beam search with an n-gram, the en-us trigram unless another is
+named; with --graph also by the decoding graph that comes with Conch, or one of `conch graph`.
 """
 
 import argparse
@@ -20,6 +21,8 @@ from tqdm import tqdm
 
 from conch.acoustic.ctc_model import CtcModel
 from conch.acoustic.ctc_units import Units
+from conch.decoding.shipped_graph import unpacked_graph
+from conch.decoding.wfst_search import DecodingGraph, WfstStream
 from conch.language.ngram import LanguageModelConfig
 from training.ctc import checkpoint
 from training.ctc.data import read_waveform, utterances_of
@@ -47,6 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--lm-weight", type=float, default=0.5)
     add("--word-bonus", type=float, default=1.0)
     add("--beam-size", type=int, default=50)
+    add("--graph", nargs="?", const="", metavar="FILE", help="search in a graph too")
     add("--processes", type=int, default=1, help="that search")
     add("--limit", type=int, help="utterances, evenly taken; all if left out")
     args = parser.parse_args(arguments)
@@ -76,6 +80,9 @@ def main(arguments: list[str] | None = None) -> None:
         context = f"{chunk_ms} ms" if chunk_ms else "full"
         print(table.row(f"{context}, greedy", greedy_texts(log_probs, units)), flush=True)
         print(f"{context}: RTFx {rtfx:.0f}", file=sys.stderr)
+        if args.graph is not None:
+            texts = searched_in_graph(log_probs, units, args.graph)
+            print(table.row(f"{context}, graph", texts), flush=True)
         if args.ngram:
             texts = searched(log_probs, units, args)
             print(table.row(f"{context}, n-gram", texts), flush=True)
@@ -105,6 +112,17 @@ class Table:
             )
             rates.append(f"{100 * errors / words:.2f}")
         return f"| {name} | {' | '.join(rates)} |"
+
+
+def searched_in_graph(log_probs: Sequence[FloatArray], units: Units, path: str) -> list[str]:
+    """Return the texts that a decoding graph finds; an empty path is the one of Conch."""
+    graph = DecodingGraph(Path(path) if path else unpacked_graph(), units.vocab)
+    texts = []
+    for item in log_probs:
+        stream = WfstStream(graph)
+        stream.advance(item)
+        texts.append(stream.finish()[0].text)
+    return texts
 
 
 def searched(log_probs: Sequence[FloatArray], units: Units, args: argparse.Namespace) -> list[str]:
