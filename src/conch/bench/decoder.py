@@ -65,6 +65,7 @@ def searches(
     batch_size: int = 32,
     runs: int = 5,
     device: str = "cpu",
+    threads: int = 1,
 ) -> list[DecoderTime]:
     """Return the times of this search: greedy, beam, with the n-gram, with hotwords.
 
@@ -77,8 +78,9 @@ def searches(
         batch_size: utterances searched together.
         runs: of each.
         device: where to search.
+        threads: that share a batch.
     """
-    search = CtcSearch(vocab, model, device)
+    search = CtcSearch(vocab, model, device, threads)
     order = sorted(range(len(log_probs)), key=lambda index: len(log_probs[index]))
     tensors = [torch.from_numpy(item) for item in log_probs]
 

@@ -55,6 +55,8 @@ class DecoderBenchmark:
     word_bonus: float = 1.0
     runs: int = 5
     device: str = "cpu"
+    threads: int = 1
+    """That share a batch of the beam; everything else is on one."""
 
 
 def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
@@ -88,6 +90,7 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
         batch_size=benchmark.batch_size,
         runs=benchmark.runs,
         device=benchmark.device,
+        threads=benchmark.threads,
     )
     ways.append(graph_time(log_probs, vocab, unpacked_graph(), benchmark.runs))
     with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +142,9 @@ def markdown(report: Mapping[str, Any]) -> str:
     machine = report["machine"]
     where = (
         f"batch {report['batch_size']}, beam {report['beam_size']}, lm_weight "
-        f"{report['lm_weight']:g}, word_bonus {report['word_bonus']:g}, one thread, median of "
+        f"{report['lm_weight']:g}, word_bonus {report['word_bonus']:g}; the beam on "
+        f"{report['threads']} threads, all else on one; median of "
+        f"median of "
         f"{report['runs']} runs; {machine['cpu']}, {machine['cores']} cores; {report['started_at']}"
     )
     return "\n\n".join([f"`{report['command']}`", table(columns, rows), where]) + "\n"

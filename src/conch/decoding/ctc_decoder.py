@@ -1,5 +1,6 @@
 """CTC log probabilities to n-best texts, as the `ctc_decoder` component."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +55,8 @@ class CtcDecoderConfig:
     """Cost above a frame's best path up to which the graph is searched."""
     graph_max_active: int = WfstConfig().max_active
     """States of the graph followed from a frame."""
-    intra_threads: int = 1
-    """CPU threads; a step of the search is too small to gain from more."""
+    search_threads: int = 0
+    """Threads that share a batch of the beam search; 0 is one for each core."""
     device: str = "cpu"
     """cpu or cuda, of the beam; left out of config.pbtxt, the instance's kind decides."""
     device_index: int = 0
@@ -71,7 +72,8 @@ class CtcDecoder:
         Raises:
             ConfigError: one of them is missing or broken.
         """
-        torch.set_num_threads(config.intra_threads)
+        torch.set_num_threads(1)  # an operation of the search is too small for more
+        threads = config.search_threads or len(os.sched_getaffinity(0))
         cuda = config.device == "cuda"
         device = torch.device("cuda", config.device_index) if cuda else torch.device("cpu")
         vocabulary = read_vocabulary(config.model)
@@ -82,7 +84,7 @@ class CtcDecoder:
                 model=config.language_model, oov_log_prob=config.oov_log_prob
             )
             model = load_ctc_language_model(language_model, vocab, device)
-        self._search = CtcSearch(vocab, model, device)
+        self._search = CtcSearch(vocab, model, device, threads)
         _warm_up(self._search)
         self._graph = None
         if config.graph != "none":

@@ -4,6 +4,7 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -17,10 +18,12 @@ from conch.decoding.ctc_hypothesis import CtcHypothesis
 from conch.decoding.ctc_language import CtcLanguageModel
 from conch.decoding.ctc_options import CtcSearchOptions, Hotword
 from conch.decoding.ctc_prefix import Prefix, emissions_of
-from conch.decoding.ctc_state import SearchState, stream_chunks
+from conch.decoding.ctc_state import SearchState, StreamChunk, stream_chunks
 from conch.decoding.ctc_vocab import BLANK, CtcVocab
 from conch.errors import OptionError
 
+_LEAST_STREAMS = 4
+"""A thread gains nothing from fewer: most of a step's time is not in its streams."""
 _HOTWORD_LISTS = 32
 """Whose automata are kept for the next stream with the same."""
 
@@ -33,6 +36,7 @@ class CtcSearch:
         vocab: CtcVocab,
         language_model: CtcLanguageModel | None = None,
         device: torch.device | str = "cpu",
+        threads: int = 1,
     ) -> None:
         """Prepare a search.
 
@@ -40,10 +44,13 @@ class CtcSearch:
             vocab: of the acoustic model.
             language_model: for streams that ask for it; of the same vocabulary and device.
             device: where `advance` computes.
+            threads: that share a batch; each takes streams of about one length.
         """
         self.vocab = vocab
         self.device = torch.device(device)
         self._model = language_model
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ctc-search")
         # Then one text has one prefix, or two where a space ends it.
         self._spells_once = all(len(text) < 2 for text in vocab.texts)
         self._hotwords = functools.lru_cache(_HOTWORD_LISTS)(self._new_hotwords)
@@ -97,13 +104,20 @@ class CtcSearch:
         for index, chunk in enumerate(chunks):
             if len(chunk.log_probs):
                 groups[_size_class(chunk.state.options.beam_size)].append(index)
+        parts: list[list[int]] = []
         for group in groups.values():
             group.sort(key=lambda index: -len(chunks[index].log_probs))
-            batch = [chunks[index] for index in group]
-            moved = advance_batch(batch, self.vocab, self._model, self.device)
-            for index, state in zip(group, moved, strict=True):
+            parts += _parts(group, self._threads)
+        batches = [[chunks[index] for index in part] for part in parts]
+        advanced = map if len(batches) == 1 else self._pool.map
+        for part, moved in zip(parts, advanced(self._advance_batch, batches), strict=True):
+            for index, state in zip(part, moved, strict=True):
                 found[index] = state
         return found
+
+    @torch.inference_mode()
+    def _advance_batch(self, chunks: Sequence[StreamChunk]) -> list[SearchState]:
+        return advance_batch(chunks, self.vocab, self._model, self.device)
 
     @torch.inference_mode()
     def nbest(self, state: SearchState, count: int, is_final: bool) -> list[CtcHypothesis]:
@@ -198,6 +212,17 @@ class _Extras:
     ranks: list[float]
     lm_scores: list[float]
     bias_scores: list[float]
+
+
+def _parts(group: list[int], count: int) -> list[list[int]]:
+    """Return a group cut into at most so many parts of neighbours, none of a few streams.
+
+    >>> [len(part) for part in _parts(list(range(20)), 2)]
+    [10, 10]
+    """
+    count = max(1, min(count, len(group) // _LEAST_STREAMS))
+    size = -(-len(group) // count)
+    return [group[start : start + size] for start in range(0, len(group), size)]
 
 
 def _size_class(beam_size: int) -> int:
