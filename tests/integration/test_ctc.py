@@ -10,6 +10,7 @@ from recordings import wer
 from tritonclient.utils import InferenceServerException
 
 from conch.client import Client
+from conch.options import RecognitionOptions
 
 pytestmark = pytest.mark.server
 
@@ -44,6 +45,93 @@ def test_its_texts_can_be_rescored(client, recordings):
     answer = client.transcribe(recordings[0].path, decoder="ctc", rescore=True)
     assert answer.road == ("vad", "ctc_encoder", "ctc_decoder", "rescorer")
     assert answer.nbest[0].lm_score < 0
+
+
+CTC = {"decoder": "ctc"}
+
+
+@pytest.mark.parametrize(
+    ("options", "road"),
+    [
+        ({**CTC, "lm_fusion": True}, ["ctc_encoder", "ctc_decoder"]),
+        ({"decoder": "wfst", "nbest": 3}, ["ctc_encoder", "ctc_decoder"]),
+        (
+            {**CTC, "attention_rescore": True, "nbest": 2, "beam_size": 3},
+            ["ctc_encoder", "ctc_decoder", "attention_encoder", "attention_decoder"],
+        ),
+        (
+            {**CTC, "attention_rescore": True, "rescore": True, "beam_size": 3},
+            ["ctc_encoder", "ctc_decoder", "attention_encoder", "attention_decoder", "rescorer"],
+        ),
+    ],
+)
+def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recordings, options, road):
+    answer = client.transcribe(recordings[3].path, word_timestamps=True, **options)
+    assert answer.road == ("vad", *road)
+    assert " ".join(word.text for word in answer.words) == answer.text
+    scores = [item.score for item in answer.nbest]
+    assert scores == sorted(scores, reverse=True)
+    weights = RecognitionOptions.parse(options)
+    best = answer.nbest[0]
+    if options["decoder"] == "ctc":
+        score = best.am_score + weights.attention_weight * (best.attention_score or 0)
+        if best.lm_score is not None:
+            score += weights.lm_weight * best.lm_score + weights.word_bonus * best.num_words
+        assert best.score == pytest.approx(score, abs=0.02)
+    assert (best.lm_score is not None) == (
+        bool(options.get("lm_fusion") or options.get("rescore")) or options["decoder"] == "wfst"
+    )
+    assert (best.attention_score is not None) == ("attention_rescore" in options)
+
+
+def test_hotwords_pull_up_what_was_said(client, recordings):
+    item = recordings[0]
+    plain = client.transcribe(item.path, **CTC, beam_size=32)
+    words = ",".join(f"{word}:8" for word in ("nobody", "america", "believes", "enough"))
+    hot = client.transcribe(item.path, **CTC, beam_size=32, hotwords=words)
+    assert wer(item.text, hot.text) < wer(item.text, plain.text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 0}, "option 'beam_size' takes an integer from 1 to 128; sent: 0"),
+        ({"beam_size": 10_000}, "option 'beam_size' takes an integer from 1 to 128; sent: 10000"),
+        ({"beam_size": 4, "nbest": 5}, "option 'nbest' takes at most beam_size"),
+        ({"hotwords": "größe"}, "option 'hotwords' takes"),
+        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases parted by commas"),
+        ({"hotwords": ",".join(["conch"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
+        ({"language": "de"}, "option 'language' takes auto or en with this CTC model"),
+    ],
+)
+def test_what_a_decoder_cannot_do_is_said_and_it_goes_on(server, recordings, options, message):
+    # The plain client: Conch's own would not even send some of these.
+    with ThreadPoolExecutor(2) as pool:
+        good = pool.submit(send_speech, server, recordings[0].waveform(), CTC)
+        bad = pool.submit(send_speech, server, recordings[0].waveform(), {**CTC, **options})
+        with pytest.raises(InferenceServerException) as error:
+            bad.result()
+        assert error.value.message().startswith(message)
+        assert good.result()
+    assert send_speech(server, recordings[0].waveform(), CTC)
+
+
+def test_a_thousand_hotwords(client, recordings):
+    letters = "abcdefghij"
+    words = ",".join(f"x{a}{b}{c}" for a in letters for b in letters for c in letters)
+    assert client.transcribe(recordings[0].path, **CTC, hotwords=words).text
+
+
+def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:
+    """The text of a request by Triton's own client."""
+    triton = http.InferenceServerClient(server.http_url)
+    tensor = http.InferInput("WAV", [1, len(waveform)], "FP32")
+    tensor.set_data_from_numpy(waveform[np.newaxis])
+    try:
+        answer = triton.infer("speech", [tensor], parameters=parameters)
+        return answer.as_numpy("TRANSCRIPTS")[0, 0].decode()
+    finally:
+        triton.close()
 
 
 def step(triton, waveform: np.ndarray, stream_id: int | str, start=False, end=False) -> np.ndarray:
