@@ -1,0 +1,116 @@
+"""Choose the weights of CTC decoding: n-gram fusion in the beam, and the scale of the graph.
+
+    python training/tune_ctc.py path/to/manifest.tsv --split dev
+
+The CTC model that comes with Conch (or --model) encodes the recordings in full context once; then
+every pair of lm_weight and word_bonus, and every acoustic scale of the graph, decodes them.
+Prints the word error rate of each.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
+from conch.bench.decoder import FloatArray
+from conch.bench.manifest import read_manifest, select
+from conch.bench.measures import word_error_rate
+from conch.bench.recordings import decode
+from conch.decoding.ctc_language import load_ctc_language_model
+from conch.decoding.ctc_options import CtcSearchOptions
+from conch.decoding.ctc_search import CtcSearch
+from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.shipped_graph import unpacked_graph
+from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
+from conch.language.ngram import LanguageModelConfig
+from conch.segmentation import SAMPLE_RATE
+
+BATCH = 32
+
+
+def main() -> None:
+    """Decode with all weights and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    add = parser.add_argument
+    add("manifest", type=Path)
+    add("--split")
+    add("--source")
+    add("--limit", type=int)
+    add("--model", default="", help="an exported .onnx; the one that comes with Conch if left out")
+    add("--graph", type=Path, action="append", help="of `conch graph`; may be given again")
+    add("--beam-size", type=int, default=16)
+    add("--lm-weights", type=float, nargs="*", default=[0.3, 0.5, 0.8, 1.1, 1.5])
+    add("--word-bonuses", type=float, nargs="*", default=[0.0, 1.5, 3.0, 4.5])
+    add("--acoustic-scales", type=float, nargs="*", default=[0.9, 1.2, 1.5, 1.9, 2.4])
+    args = parser.parse_args()
+    utterances = select(
+        read_manifest(args.manifest), split=args.split, source=args.source, limit=args.limit
+    )
+    references = [item.text for item in utterances]
+    encoder = CtcEncoder(CtcEncoderConfig(model=args.model))
+    vocab = CtcVocab(encoder.vocabulary.texts)
+    log_probs: list[FloatArray] = []
+    for utterance in tqdm(utterances, desc="encoding", disable=None):
+        log_probs += encoder.encode([decode(utterance.path).resampled(SAMPLE_RATE)])
+
+    def wer(texts: Sequence[str]) -> str:
+        return f"{100 * (word_error_rate(references, texts) or 0):.2f}"
+
+    torch.set_num_threads(1)
+    model = load_ctc_language_model(LanguageModelConfig(), vocab, torch.device("cpu"))
+    search = CtcSearch(vocab, model, threads=2)
+    plain = CtcSearchOptions(beam_size=args.beam_size)
+    print(
+        f"beam {args.beam_size} without the language model: {wer(beams(search, log_probs, plain))}"
+    )
+    print(f"\n| lm_weight, word_bonus | {' | '.join(f'{item:g}' for item in args.word_bonuses)} |")
+    print(f"|{' --- |' * (1 + len(args.word_bonuses))}")
+    for weight in args.lm_weights:
+        row = []
+        for bonus in args.word_bonuses:
+            options = replace(plain, language_model=True, lm_weight=weight, word_bonus=bonus)
+            row.append(wer(beams(search, log_probs, options)))
+        print(f"| {weight:g} | {' | '.join(row)} |", flush=True)
+    for path in args.graph or [unpacked_graph()]:
+        graph = DecodingGraph(path, vocab.texts)
+        print(f"\n| acoustic scale, {path.name} | WER % |\n| --- | --- |")
+        for scale in args.acoustic_scales:
+            texts = in_graph(graph, log_probs, WfstConfig(acoustic_scale=scale))
+            print(f"| {scale:g} | {wer(texts)} |", flush=True)
+
+
+def beams(
+    search: CtcSearch, log_probs: Sequence[FloatArray], options: CtcSearchOptions
+) -> list[str]:
+    """Return the best text of each utterance by the beam search."""
+    order = sorted(range(len(log_probs)), key=lambda index: len(log_probs[index]))
+    texts = [""] * len(log_probs)
+    for start in range(0, len(order), BATCH):
+        batch = order[start : start + BATCH]
+        states = search.advance(
+            [search.start(options) for _ in batch],
+            [torch.from_numpy(log_probs[index]) for index in batch],
+        )
+        for index, state in zip(batch, states, strict=True):
+            texts[index] = search.nbest(state, 1, True)[0].text
+    return texts
+
+
+def in_graph(
+    graph: DecodingGraph, log_probs: Sequence[FloatArray], config: WfstConfig
+) -> list[str]:
+    """Return the best text of each utterance in a graph."""
+    texts = []
+    for item in log_probs:
+        stream = WfstStream(graph, config)
+        stream.advance(item)
+        texts.append(stream.finish()[0].text)
+    return texts
+
+
+if __name__ == "__main__":
+    main()
