@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from conch.decoding.agreement import LocalAgreement
 from conch.decoding.ctc_greedy import best_path
 from conch.decoding.ctc_hypothesis import CtcHypothesis, words_of
 from conch.decoding.ctc_options import CtcSearchOptions
@@ -69,15 +70,30 @@ class GraphUtterance:
         """Begin an utterance."""
         self._frame_s = frame_s
         self.stream = WfstStream(graph, config)
+        self._agreement = LocalAgreement()
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
-        """See `UtteranceSearch`; before the end only one is known."""
-        found = self.stream.finish(count) if is_final else (self.stream.best(),)
-        return [self._found(item) for item in found]
+        """See `UtteranceSearch`; before the end only one is known.
+
+        kaldi-decoder does not tell what all of its paths have in common, so words that two texts
+        in a row agree on are kept.
+        """
+        if not is_final:
+            best = self._found(self.stream.best())
+            return [self._of_words(best, self._agreement.heard(best.words))]
+        found: dict[str, Found] = {}
+        for item in map(self._found, self.stream.finish(count)):
+            spliced = self._of_words(item, self._agreement.spliced(item.words))
+            found.setdefault(spliced.text, spliced)
+        return list(found.values())
 
     def stable_text(self) -> str:
-        """See `UtteranceSearch`: kaldi-decoder does not tell what all its paths have in common."""
-        return ""
+        """See `UtteranceSearch`."""
+        return " ".join(word.text for word in self._agreement.kept)
+
+    @staticmethod
+    def _of_words(found: Found, words: tuple[Word, ...]) -> Found:
+        return found._replace(text=" ".join(word.text for word in words), words=words)
 
     def _found(self, item: WfstHypothesis) -> Found:
         words = tuple(
