@@ -93,6 +93,12 @@ def test_a_streams_options():
             "option 'decoder' takes ctc or wfst with mode streaming; sent: attention",
         ),
         ({"attention_rescore": True}, "option 'attention_rescore' goes with mode two_pass"),
+        (
+            {"mode": "two_pass", "decoder": "wfst", "hotwords": "a"},
+            "option 'hotwords' goes with decoder ctc; decoder is wfst",
+        ),
+        ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
+        ({"vad": False}, "option 'vad' cannot be false for a stream"),
     ],
 )
 def test_what_a_stream_cannot_do(parameters, message):

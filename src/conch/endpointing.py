@@ -66,9 +66,9 @@ class Endpointer:
                     first = frames - 1
         self.speech = Speech(frames, first, after_last)
         quiet_ms = _milliseconds(frames - after_last)
-        if first is None:
-            return "no_speech" if quiet_ms >= self._rules.no_speech_ms else None
-        if quiet_ms >= self._rules.silence_ms:
+        if first is None and quiet_ms >= self._rules.no_speech_ms:
+            return "no_speech"
+        if first is not None and quiet_ms >= self._rules.silence_ms:
             return "silence"
         if _milliseconds(frames) >= self._rules.length_s * 1000:
             return "length"

@@ -62,7 +62,7 @@ class RecognitionOptions:
     # Both chosen by training/tune_rescoring.py on the dev split of docs/benchmarks.md.
     lm_weight: float = option(
         0.01,
-        "weight of the language model's score, in fusion and rescoring",
+        "weight of the language model's score, in fusion and rescoring; a graph has its own",
         low=0,
         high=10,
         ctc=1.0,
@@ -148,7 +148,8 @@ class RecognitionOptions:
         if not decoders or self.decoder in decoders:
             return True
         # The first pass of two is by ctc, where the second is by attention.
-        return self.mode == "two_pass" and name != "attention_rescore"
+        is_first = self.mode == "two_pass" and self.decoder == "attention"
+        return is_first and name != "attention_rescore"
 
     def _contradiction(self) -> str | None:
         """Return what is wrong with two options together."""
@@ -156,6 +157,10 @@ class RecognitionOptions:
             return "option 'decoder' takes ctc or wfst with mode streaming; sent: attention"
         if self.mode == "streaming" and self.attention_rescore:
             return "option 'attention_rescore' goes with mode two_pass, not streaming"
+        if self.mode == "two_pass" and not self.endpointing:
+            return "option 'endpointing' cannot be false with mode two_pass: it passes utterances"
+        if self.mode != "offline" and not self.vad:
+            return "option 'vad' cannot be false for a stream: it finds the endpoints"
         if self.rescore and (self.decoder == "wfst" or (self.decoder == "ctc" and self.lm_fusion)):
             return (
                 "option 'rescore' is for texts that the language model has not seen yet; with "
@@ -179,10 +184,17 @@ class RecognitionOptions:
         return None
 
     def of_first_pass(self) -> "RecognitionOptions":
-        """Return what a stream's search goes by: the options themselves, or ctc's defaults."""
-        if self.decoder != "attention":
+        """Return what a stream's search goes by: of two passes, without what is for the second."""
+        if self.mode != "two_pass":
             return self
-        return replace(self, **_defaults_of("ctc"), decoder="ctc", rescore=False, nbest=1)
+        first = replace(self, rescore=False, attention_rescore=False, nbest=1)
+        if self.decoder != "attention":
+            return first
+        # What was not chosen, as far as can be told, is as it is with decoder ctc.
+        unchosen = RecognitionOptions()
+        own = _defaults_of("ctc").items()
+        changed = {k: v for k, v in own if getattr(self, k) == getattr(unchosen, k)}
+        return replace(first, decoder="ctc", **changed)
 
 
 def _defaults_of(decoder: str) -> dict[str, Any]:

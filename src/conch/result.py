@@ -26,7 +26,9 @@ class Hypothesis:
     text: str
     score: float
     """`am_score`, plus what hotwords give, plus `attention_weight · attention_score`, plus
-    `lm_weight · lm_score + word_bonus · num_words`, each where the request asks for it."""
+    `lm_weight · lm_score + word_bonus · num_words`, each where the request asks for it. With
+    decoder wfst `am_score + (lm_score + word_bonus · num_words) / acoustic_scale`, by the graph's
+    own weights."""
     am_score: float
     """Log probability of the tokens given the audio, by the decoder."""
     lm_score: float | None = None
@@ -81,7 +83,7 @@ class Transcript:
     duration: float
     """Seconds of audio."""
     road: tuple[str, ...]
-    """The components that were called, in order of first use."""
+    """The components that were called, in order of first use; of a stream, for this chunk."""
     stages: Mapping[str, Stage]
     """By component, plus `total` for the time from request to answer."""
     is_final: bool = True

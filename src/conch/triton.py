@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -146,8 +146,11 @@ class EntryPoint:
 
     def __init__(self, config: OrchestratorConfig) -> None:
         """Start the event loop, and the threads in which component calls wait."""
-        self._recognizer = Recognizer(config, TritonComponents(None, None))
-        self._pool = ThreadPoolExecutor(config.max_calls_in_flight, thread_name_prefix="bls-call")
+        calls = config.max_calls_in_flight
+        self._pool = ThreadPoolExecutor(calls, thread_name_prefix="bls-call")
+        # Live streams must not wait for a thread behind a long file's segments.
+        self._live_pool = ThreadPoolExecutor(calls, thread_name_prefix="bls-live")
+        self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._pool)
         self._thread = threading.Thread(target=self._loop.run_forever, name="roads", daemon=True)
@@ -165,13 +168,15 @@ class EntryPoint:
         """Stop the event loop; Triton has waited for the requests in flight."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._live_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, answer: Coroutine[None, None, None]) -> None:
         asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
 
     async def _answer(self, request: Any, sender: Any) -> None:
-        components = TritonComponents(request, sender)
+        pool = self._live_pool if request.correlation_id() else self._pool
+        components = TritonComponents(request, sender, pool)
         try:
             transcripts = await self._recognizer.recognize(_speech_request(request), components)
             response = _speech_response(transcripts, request.requested_output_names())
@@ -181,7 +186,7 @@ class EntryPoint:
         sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     async def _stream(self, request: Any, sender: Any) -> None:
-        components = TritonComponents(request, sender)
+        components = TritonComponents(request, sender, self._pool)
         try:
             wanted = request.requested_output_names()
             async for item in self._recognizer.stream(_speech_request(request), components):
@@ -235,8 +240,9 @@ def _speech_response(transcripts: Sequence[Transcript], wanted: Sequence[str]) -
 class TritonComponents:
     """The component models of this server, called in process on behalf of one request, or none."""
 
-    def __init__(self, request: Any | None, sender: Any | None) -> None:
+    def __init__(self, request: Any | None, sender: Any | None, pool: Executor) -> None:
         self._request = request
+        self._pool = pool
         self._sender = sender
         self._is_open = True
         self._lock = threading.Lock()
@@ -262,7 +268,7 @@ class TritonComponents:
         """See `conch.orchestrator.Components.call`; the wait is done by a thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
-            None, self._call, model, inputs, wanted, parameters, timeout_s, place
+            self._pool, self._call, model, inputs, wanted, parameters, timeout_s, place
         )
 
     def _call(

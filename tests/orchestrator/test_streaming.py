@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 
-from conch.errors import AudioError, ComponentError, OptionError, OverloadedError, SessionError
+from conch.errors import (
+    AudioError,
+    ComponentError,
+    DeadlineError,
+    OptionError,
+    OverloadedError,
+    SessionError,
+)
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 
 STEP = 10_240
@@ -282,3 +289,97 @@ def test_an_empty_stream_and_one_of_a_single_short_chunk():
     assert (empty.text, short.text) == ("", "0.40")
     assert empty.is_final
     assert ended_once(components)
+
+
+def test_text_that_a_second_pass_may_replace_is_not_stable():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        answers = [await client.send(audio(item)) for item in "12..34.."]
+        return [*answers, await client.send(audio("."), ends=True)]
+
+    answers, _ = run(road)
+    final = answers[-1].text
+    stable = [item.stable for item in answers]
+    assert stable[0] == stable[1] == ""
+    assert all(final.startswith(item) for item in stable)
+    assert stable[-1] == final
+
+
+def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_behind_it():
+    async def road(recognizer, components):
+        stuck = asyncio.Event()
+        client = Client(recognizer, components, deadline_ms=100)
+        await client.send(audio("1"))
+        call = components.call
+
+        async def shielded(model, *args):
+            return await asyncio.shield(call(model, *args))  # as a thread, that nobody can cancel
+
+        async def hold(model):
+            if model == "ctc_streaming_encoder":
+                await stuck.wait()
+
+        components.call, components.before = shielded, hold
+        with pytest.raises(DeadlineError):
+            await asyncio.wait_for(client.send(audio("2")), 5)
+        assert len(recognizer.open_streams) == 0
+        stuck.set()
+
+    _, components = run(road)
+    assert not any(components.open.values())
+
+
+def test_an_option_that_only_a_component_can_judge_ends_the_stream():
+    async def road(recognizer, components):
+        async def refuse(model):
+            if model == "ctc_streaming_decoder":
+                raise OptionError("option 'language' takes auto or en")
+
+        client = Client(recognizer, components, language="de")
+        await client.send(audio("1")[:100])
+        components.before = refuse
+        with pytest.raises(OptionError):
+            await client.send(audio("1"))
+        components.before = lambda model: asyncio.sleep(0)
+        with pytest.raises(SessionError):
+            await client.send(audio("2"))
+
+    _, components = run(road)
+    assert not any(components.open.values())
+
+
+def test_chunks_too_small_for_a_step_keep_the_components_awake():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        calls = len(components.calls)
+        while len(components.calls) == calls:
+            await client.send(audio("2")[:10])
+            await asyncio.sleep(0.005)
+        assert set(components.calls[calls:]) <= {"ctc_streaming_encoder", "ctc_streaming_decoder"}
+        return await client.send(audio(""), ends=True)
+
+    answer, _ = run(road, stream_ttl_s=0.2)
+    assert answer.text == "0.10 0.20"
+
+
+def test_too_many_chunks_without_waiting_end_the_stream():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        sent = [client.send(audio("1")) for _ in range(8)]
+        return await asyncio.gather(*sent, return_exceptions=True)
+
+    answers, components = run(road, max_waiting_chunks=5)
+    kinds = {type(item).__name__ for item in answers}
+    assert "OverloadedError" in kinds
+    assert not any(components.open.values())
+
+
+def test_no_more_second_passes_are_under_way_than_the_limit():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        return await client.send(audio("1.." * 12), ends=True)
+
+    answer, components = run(road, max_second_passes=2)
+    assert [segment.passes for segment in answer.segments] == [2] * 12
+    assert components.most_in_flight <= 2 + 2

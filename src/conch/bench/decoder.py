@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_units import greedy_text
+from conch.decoding.ctc_greedy import best_path
 from conch.decoding.ctc_language import CtcLanguageModel
 from conch.decoding.ctc_options import CtcSearchOptions, Hotword
 from conch.decoding.ctc_search import CtcSearch
@@ -85,7 +85,7 @@ def searches(
     tensors = [torch.from_numpy(item) for item in log_probs]
 
     def greedy() -> list[str]:
-        return [greedy_text(item.argmax(1).tolist(), vocab.texts) for item in tensors]
+        return [best_path(item, vocab).text for item in log_probs]
 
     def searched(own: CtcSearchOptions) -> list[str]:
         texts = [""] * len(tensors)

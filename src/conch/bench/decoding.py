@@ -15,6 +15,7 @@ import torch
 from tqdm import tqdm
 
 from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
+from conch.acoustic.ctc_graph import Vocabulary
 from conch.bench import require
 from conch.bench.decoder import (
     DecoderTime,
@@ -72,7 +73,8 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
         source=benchmark.source,
         limit=benchmark.limit,
     )
-    log_probs, vocab = encoded(utterances)
+    log_probs, vocabulary = encoded(utterances)
+    vocab = CtcVocab(vocabulary.texts)
     torch.set_num_threads(1)
     options = CtcSearchOptions(
         beam_size=benchmark.beam_size,
@@ -97,23 +99,29 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
         arpa = Path(folder, "en-us.arpa")
         write_arpa(read_ngrams(model_path("")), arpa)
         ways += pyctcdecode_times(log_probs, vocab, arpa, options=options, runs=benchmark.runs)
-    return {**header("decoder", benchmark), "ways": figures(ways, utterances, log_probs)}
+    return {
+        **header("decoder", benchmark),
+        "ways": figures(ways, utterances, log_probs, vocabulary.frame_s),
+    }
 
 
-def encoded(utterances: Sequence[Utterance]) -> tuple[list[FloatArray], CtcVocab]:
-    """Return what the CTC model makes of recordings, and its vocabulary."""
+def encoded(utterances: Sequence[Utterance]) -> tuple[list[FloatArray], Vocabulary]:
+    """Return what the CTC model makes of recordings, and what it writes."""
     encoder = CtcEncoder(CtcEncoderConfig())
     log_probs = []
     for utterance in tqdm(utterances, desc="encoding", disable=None):
         log_probs += encoder.encode([decode(utterance.path).resampled(SAMPLE_RATE)])
-    return log_probs, CtcVocab(encoder.vocabulary.texts)
+    return log_probs, encoder.vocabulary
 
 
 def figures(
-    ways: Sequence[DecoderTime], utterances: Sequence[Utterance], log_probs: Sequence[FloatArray]
+    ways: Sequence[DecoderTime],
+    utterances: Sequence[Utterance],
+    log_probs: Sequence[FloatArray],
+    frame_s: float,
 ) -> list[dict[str, Any]]:
     """Return what the report says of each way."""
-    audio_ms = 20 * sum(map(len, log_probs)) / len(log_probs)
+    audio_ms = 1000 * frame_s * sum(map(len, log_probs)) / len(log_probs)
     times = {way.name: way.ms_per_utterance for way in ways}
     found = []
     for way in ways:
@@ -144,7 +152,6 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"batch {report['batch_size']}, beam {report['beam_size']}, lm_weight "
         f"{report['lm_weight']:g}, word_bonus {report['word_bonus']:g}; the beam on "
         f"{report['threads']} threads, all else on one; median of "
-        f"median of "
         f"{report['runs']} runs; {machine['cpu']}, {machine['cores']} cores; {report['started_at']}"
     )
     return "\n\n".join([f"`{report['command']}`", table(columns, rows), where]) + "\n"

@@ -116,7 +116,7 @@ def plot(roads: Sequence[Mapping[str, Any]], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-    for road in roads:
+    for road in (item for item in roads if item["rtfx"] and item["wer"] is not None):
         point = road["rtfx"], 100 * road["wer"]
         axes.plot(*point, "o")
         axes.annotate(road["name"], point, xytext=(5, 4), textcoords="offset points", fontsize=8)

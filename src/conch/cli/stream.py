@@ -1,12 +1,14 @@
 """`conch stream`: live audio to text, while it is spoken."""
 
 import argparse
-import json
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO, TypeAlias
 
 from conch.cli.arguments import positive
@@ -99,19 +101,38 @@ def run(args: argparse.Namespace) -> int:
         rate = live_audio.file_rate(Path(args.file))
         chunks = live_audio.paced_file(Path(args.file), args.chunk_ms, args.speed)
     show = _Json(sys.stdout) if args.json else _Lines(sys.stdout, options.get("mode") == "two_pass")
-    is_interrupted = False
     with (
+        _interruptible() as is_interrupted,
         server_url(args.url) as url,
         Client(url) as client,
         client.live(sample_rate=rate, **options) as stream,
     ):
-        try:
-            for chunk in chunks:
-                show(stream.send(chunk))
-        except KeyboardInterrupt:
-            is_interrupted = True
+        for chunk in chunks:
+            show(stream.send(chunk))
+            if is_interrupted():
+                break
         show(stream.finish())
-    return 130 if is_interrupted and args.file not in (None, "-") else 0
+    return 130 if is_interrupted() and args.file not in (None, "-") else 0
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Yield whether Ctrl-C has been pressed; a second one is a KeyboardInterrupt as usual.
+
+    Raised in the middle of a request, the first would cancel it, and the server end the stream.
+    """
+    pressed = threading.Event()
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Json:
@@ -121,8 +142,7 @@ class _Json:
         self._out = out
 
     def __call__(self, transcript: Transcript) -> None:
-        line = json.dumps({"text": transcript.text, **asdict(transcript)}, ensure_ascii=False)
-        print(line, file=self._out, flush=True)
+        print(transcript.to_json(), file=self._out, flush=True)
 
 
 class _Lines:

@@ -103,7 +103,7 @@ class AsyncClient:
         return AsyncLiveStream(
             self._send,
             sample_rate=sample_rate,
-            timeout_s=timeout_s or self._timeout_s,
+            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
             model=model,
             options=options,
         )

@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,17 @@ class _Chunks:
             place=wire.StreamPlace(self._id, starts, ends),
         )
 
+    @contextlib.contextmanager
+    def unless_refused(self, request: wire.Request) -> Iterator[None]:
+        """Let the stream be started, or ended, once more where the server has refused to."""
+        try:
+            yield
+        except ConchError:
+            assert request.place is not None
+            self.has_started &= not request.place.starts
+            self.has_ended &= not request.place.ends
+            raise
+
 
 class LiveStream:
     """One stream over a `Client`, which opens it.
@@ -86,7 +97,9 @@ class LiveStream:
         return self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
 
     def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
-        return wire.transcripts(self._infer(self._chunks.request(chunk, ends=ends)), 1)[0]
+        request = self._chunks.request(chunk, ends=ends)
+        with self._chunks.unless_refused(request):
+            return wire.transcripts(self._infer(request), 1)[0]
 
 
 class AsyncLiveStream:
@@ -112,4 +125,6 @@ class AsyncLiveStream:
         return await self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
-        return wire.transcripts(await self._infer(self._chunks.request(chunk, ends=ends)), 1)[0]
+        request = self._chunks.request(chunk, ends=ends)
+        with self._chunks.unless_refused(request):
+            return wire.transcripts(await self._infer(request), 1)[0]

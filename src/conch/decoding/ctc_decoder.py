@@ -16,7 +16,7 @@ from conch.decoding.ctc_language import load_ctc_language_model
 from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
-from conch.decoding.search_parameters import is_greedy, nbest_count, search_options
+from conch.decoding.search_parameters import decoder_of, is_greedy, nbest_count, search_options
 from conch.decoding.shipped_graph import unpacked_graph
 from conch.decoding.utterance_search import (
     BeamUtterance,
@@ -130,7 +130,7 @@ class CtcDecoder:
                 f"option 'language' takes auto or {self._language} with this CTC model; "
                 f"sent: {language!r:.40}"
             )
-        if parameters.get("decoder", "ctc") != "wfst":
+        if decoder_of(parameters) == "ctc":
             return BeamUtterance(self._search, search_options(parameters), self._frame_s)
         if self._graph is None:
             raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
@@ -152,8 +152,10 @@ class CtcDecoder:
                 f"log_probs takes [frames, {width}] with at least log_probs_lens frames; "
                 f"sent: {list(row.inputs['log_probs'].shape)} and {length}"
             )
-        if np.isnan(log_probs).any():
-            raise InvalidRequestError("log_probs holds values that are not numbers")
+        if np.isnan(log_probs).any() or np.isposinf(log_probs).any():
+            raise InvalidRequestError("log_probs holds values that are not numbers below infinity")
+        if np.isneginf(log_probs.max(1)).any():
+            raise InvalidRequestError("log_probs holds a frame in which no unit is possible")
         return log_probs
 
 

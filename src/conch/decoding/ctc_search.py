@@ -64,7 +64,7 @@ class CtcSearch:
         """
         if options.language_model and self._model is None:
             raise OptionError(
-                "option 'language_model' takes false here: none is loaded; sent: True"
+                "option 'lm_fusion' takes false here: no language model is loaded; sent: True"
             )
         size = options.beam_size
         hotwords = self._hotwords(options.hotwords) if options.hotwords else None

@@ -65,7 +65,8 @@ class CtcStreamingDecoder:
         advance([item[1] for item in heard.values()], [item[2] for item in heard.values()])
         for index, (stream, search, _) in heard.items():
             is_over = rows[index].ends or rows[index].parameters.get("is_over") is True
-            found = search.nbest(nbest_count(rows[index].parameters), is_final=is_over)
+            assert stream.parameters is not None
+            found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
             stable = found[0].text if is_over else search.stable_text()
             stream.search = None if is_over else search
             answers[index] = {**outputs(found), "stable": bytes_array([stable])}

@@ -19,7 +19,7 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
     default = CtcSearchOptions()
     return CtcSearchOptions(
         beam_size=_integer(parameters, "beam_size", default.beam_size),
-        language_model=parameters.get("lm_fusion", default.language_model) is True,
+        language_model=_flag(parameters, "lm_fusion"),
         lm_weight=_number(parameters, "lm_weight", default.lm_weight),
         word_bonus=_number(parameters, "word_bonus", default.word_bonus),
         prune_history=nbest_count(parameters) == 1,
@@ -30,10 +30,22 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
     )
 
 
+def decoder_of(parameters: Mapping[str, Any]) -> str:
+    """Return which search a call asks for, ctc or wfst.
+
+    Raises:
+        OptionError: another.
+    """
+    decoder = parameters.get("decoder", "ctc")
+    if decoder not in ("ctc", "wfst"):
+        raise OptionError(f"option 'decoder' takes ctc or wfst; sent: {decoder!r:.40}")
+    return str(decoder)
+
+
 def is_greedy(parameters: Mapping[str, Any]) -> bool:
     """Return whether the best path is all that a call asks for."""
     asks_more = parameters.get("lm_fusion") or str(parameters.get("hotwords", "")).strip()
-    is_beam = parameters.get("decoder", "ctc") == "ctc"
+    is_beam = decoder_of(parameters) == "ctc"
     return is_beam and parameters.get("beam_size") == 1 and not asks_more
 
 
@@ -81,6 +93,13 @@ def _hotword(item: str, weight: float) -> Hotword:
         raise OptionError(
             f"option 'hotwords' takes a number behind a colon; sent: {item.strip()!r:.60}"
         ) from None
+
+
+def _flag(parameters: Mapping[str, Any], name: str) -> bool:
+    value = parameters.get(name, False)
+    if not isinstance(value, bool):
+        raise OptionError(f"option '{name}' takes a bool; sent: {value!r:.40}")
+    return value
 
 
 def _integer(parameters: Mapping[str, Any], name: str, default: int) -> int:

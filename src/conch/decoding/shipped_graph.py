@@ -24,7 +24,7 @@ def unpacked_graph(packed: Path = PACKED) -> Path:
     if not packed.is_file():
         raise ConfigError(f"the decoding graph {packed} does not exist: make one by `conch graph`")
     digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:16]
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     reasons = []
     for folder in (home / "conch", Path(tempfile.gettempdir()) / f"conch-{os.getuid()}"):
         path = folder / f"ctc-en-{digest}.fst"
@@ -32,6 +32,8 @@ def unpacked_graph(packed: Path = PACKED) -> Path:
             if not path.is_file():
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _unpack(packed, path)
+            if path.stat().st_uid != os.getuid():
+                raise PermissionError(f"{path} is somebody else's")
         except OSError as error:
             reasons.append(str(error))
         else:

@@ -30,7 +30,11 @@ class Found(NamedTuple):
 
 
 class UtteranceSearch(Protocol):
-    """The search of one utterance; `advance` feeds it."""
+    """The search of one utterance."""
+
+    def advance(self, log_probs: FloatArray) -> None:
+        """Take the next frames, float32 `[T, vocab]`; `advance` below takes those of many."""
+        ...
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
         """Return the best hypotheses, best first; nothing is to come after the final ones."""
@@ -50,17 +54,21 @@ class BeamUtterance:
         Raises:
             OptionError: the options ask for what this search cannot do.
         """
-        self._search, self._frame_s = search, frame_s
+        self.shared, self._frame_s = search, frame_s
         self.state = search.start(options)
+
+    def advance(self, log_probs: FloatArray) -> None:
+        """See `UtteranceSearch`."""
+        (self.state,) = self.shared.advance([self.state], [torch.from_numpy(log_probs.copy())])
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
         """See `UtteranceSearch`."""
-        found = self._search.nbest(self.state, count, is_final)
+        found = self.shared.nbest(self.state, count, is_final)
         return [of_beam(item, self._frame_s) for item in found]
 
     def stable_text(self) -> str:
         """See `UtteranceSearch`."""
-        return stable_text(self.state, self._search.vocab)
+        return stable_text(self.state, self.shared.vocab)
 
 
 class GraphUtterance:
@@ -69,8 +77,12 @@ class GraphUtterance:
     def __init__(self, graph: DecodingGraph, config: WfstConfig, frame_s: float) -> None:
         """Begin an utterance."""
         self._frame_s = frame_s
-        self.stream = WfstStream(graph, config)
+        self._stream = WfstStream(graph, config)
         self._agreement = LocalAgreement()
+
+    def advance(self, log_probs: FloatArray) -> None:
+        """See `UtteranceSearch`."""
+        self._stream.advance(log_probs)
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
         """See `UtteranceSearch`; before the end only one is known.
@@ -79,10 +91,10 @@ class GraphUtterance:
         in a row agree on are kept.
         """
         if not is_final:
-            best = self._found(self.stream.best())
+            best = self._found(self._stream.best())
             return [self._of_words(best, self._agreement.heard(best.words))]
         found: dict[str, Found] = {}
-        for item in map(self._found, self.stream.finish(count)):
+        for item in map(self._found, self._stream.finish(count)):
             spliced = self._of_words(item, self._agreement.spliced(item.words))
             found.setdefault(spliced.text, spliced)
         return list(found.values())
@@ -113,9 +125,9 @@ def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]
     beams: dict[CtcSearch, list[tuple[BeamUtterance, FloatArray]]] = {}
     for search, frames in zip(searches, log_probs, strict=True):
         if isinstance(search, BeamUtterance):
-            beams.setdefault(search._search, []).append((search, frames))
-        elif isinstance(search, GraphUtterance):
-            search.stream.advance(frames)
+            beams.setdefault(search.shared, []).append((search, frames))
+        else:
+            search.advance(frames)
     for shared, pairs in beams.items():
         # A copy: the server's memory, where a row's array lies, cannot be written to.
         tensors = [torch.from_numpy(frames.copy()) for _, frames in pairs]

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from conch.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorConfig:
@@ -21,7 +23,27 @@ class OrchestratorConfig:
     """Longest audio of one chunk of a stream, in seconds."""
     max_stream_s: float = 86_400.0
     """Longest audio of a whole stream, in seconds."""
+    max_waiting_chunks: int = 256
+    """Chunks of one stream sent without waiting for their answers; one more ends the stream."""
+    max_second_passes: int = 4
+    """Utterances of one stream in their second pass at once; the stream waits for one more."""
     stream_ttl_s: float = 60.0
     """Seconds without a chunk after which a stream expires."""
     stream_step_ms: int = 640
     """What a stream is heard in: `chunk_ms` of ctc_streaming_encoder, a multiple of 32."""
+
+    def __post_init__(self) -> None:
+        """Check what would not be noticed otherwise.
+
+        Raises:
+            ConfigError: a value makes no sense.
+        """
+        if self.stream_step_ms <= 0 or self.stream_step_ms % 32:
+            raise ConfigError(
+                f"stream_step_ms takes a multiple of 32, whole frames of the VAD; "
+                f"is: {self.stream_step_ms}"
+            )
+        if not self.stream_ttl_s > 0:
+            raise ConfigError(f"stream_ttl_s must be above 0; is: {self.stream_ttl_s:g}")
+        if self.max_second_passes < 1:
+            raise ConfigError(f"max_second_passes takes 1 or more; is: {self.max_second_passes}")

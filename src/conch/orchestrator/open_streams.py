@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from conch.audio import StreamAudio
+from conch.component import Array
 from conch.errors import (
     AudioError,
     InvalidRequestError,
@@ -34,11 +35,14 @@ class _Open:
     stream: Stream
     parameters: Mapping[str, Any]
     """As START sent them."""
-    session: str
+    session: str | None
+    """That START sent, if it did."""
     used: float = field(default_factory=time.monotonic)
     heard_s: float = 0.0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Chunks take it in the order in which they came."""
+    waiting: int = 0
+    """Chunks that have not had their turn yet."""
     is_closed: bool = False
 
 
@@ -59,7 +63,7 @@ class OpenStreams:
         self._config, self._detached = config, detached
         self._open: dict[int | str, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        """Streams that another START has replaced."""
+        """What frees the components of streams that have ended otherwise than by END."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -69,33 +73,51 @@ class OpenStreams:
         """Answer one chunk.
 
         Raises:
-            TranscriptionError: the chunk cannot be answered; see `conch.errors`.
+            TranscriptionError: the chunk cannot be answered; see `conch.errors`. What is wrong with
+                the chunk itself leaves the stream open, everything else ends it.
         """
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
         entry = self._started(request) if request.starts else self._known(request)
-        async with entry.turn:
-            if entry.is_closed:
-                raise _unknown(request)
+        calls = Calls(components, entry.stream.options.deadline_ms)
+        entry.waiting += 1
+        try:
+            if entry.waiting > self._config.max_waiting_chunks:
+                raise OverloadedError(
+                    f"{entry.waiting - 1} chunks of the stream wait to be heard, as many as this "
+                    "server takes (parameter max_waiting_chunks of the model): the stream has ended"
+                )
+            async with within_deadline(entry.stream.options.deadline_ms, calls), entry.turn:
+                return await self._answer(entry, request, calls)
+        except BaseException as error:
+            if request.starts or request.ends or not isinstance(error, _ChunkError):
+                self._close(request.stream_id, entry)
+            if isinstance(error, _ChunkError):
+                raise error.reason from None
+            raise
+        finally:
+            entry.waiting -= 1
             entry.used = time.monotonic()
-            try:
-                return await self._answer(entry, request, components)
-            except InvalidRequestError:
-                # Nothing of the chunk has been taken: the client may send a better one.
-                if request.starts:
-                    await self._close(request.stream_id, entry)
-                raise
-            except BaseException:
-                await self._close(request.stream_id, entry)
-                raise
-            finally:
-                entry.used = time.monotonic()
-                if request.ends:
-                    await self._close(request.stream_id, entry)
 
-    async def _answer(
-        self, entry: _Open, request: SpeechRequest, components: Components
-    ) -> Transcript:
+    async def _answer(self, entry: _Open, request: SpeechRequest, calls: Calls) -> Transcript:
+        if entry.is_closed:
+            raise _unknown(request)
+        try:
+            steps = self._steps(entry, request)
+        except InvalidRequestError as error:
+            raise _ChunkError(error) from None
+        transcript = await entry.stream.hear(steps, calls, ends=request.ends)
+        if request.ends:
+            self._close(request.stream_id, entry)
+        return transcript
+
+    def _steps(self, entry: _Open, request: SpeechRequest) -> Sequence[tuple[Array, bool]]:
+        """Check a chunk and cut it into steps; nothing of it is taken where it is refused."""
+        for name, value in _options(request).items():
+            if name not in entry.parameters or entry.parameters[name] != value:
+                raise OptionError(
+                    f"option '{name}' can be chosen with START only; the stream is under way"
+                )
         rate = entry.stream.audio.sample_rate
         if request.sample_rate_sent not in (None, rate):
             raise AudioError(
@@ -114,69 +136,77 @@ class OpenStreams:
                 f"the stream would be longer than {self._config.max_stream_s:g} s "
                 "(parameter max_stream_s of the model): end it and start another"
             )
+        steps = entry.stream.audio.steps(chunk, ends=request.ends)
         entry.heard_s += seconds
-        options = entry.stream.options
-        calls = Calls(components, options.deadline_ms)
-        async with within_deadline(options.deadline_ms, calls):
-            return await entry.stream.hear(chunk, calls, ends=request.ends)
+        return steps
 
     def _started(self, request: SpeechRequest) -> _Open:
-        options = RecognitionOptions.parse(_without_session(request.parameters), streams=True)
+        parameters = _options(request)
+        options = RecognitionOptions.parse(parameters, streams=True)
         before = self._open.get(request.stream_id)
         if before is None and len(self._open) >= self._config.max_streams:
             raise OverloadedError(
                 f"{len(self._open)} streams are open, as many as this server takes "
                 "(parameter max_streams of the model); try again"
             )
-        rate = request.sample_rate_sent or SAMPLE_RATE
-        step_samples = self._config.stream_step_ms * SAMPLE_RATE // 1000
-        stream = Stream(options, rate, step_samples, Calls(self._detached, 0))
-        session = request.parameters.get(SESSION) or secrets.token_hex(8)
-        entry = _Open(stream, _without_session(request.parameters), str(session))
-        self._open[request.stream_id] = entry
+        rate = SAMPLE_RATE if request.sample_rate_sent is None else request.sample_rate_sent
+        stream = Stream(
+            options,
+            StreamAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
+            Calls(self._detached, 0),
+            max_second_passes=self._config.max_second_passes,
+            keep_alive_s=self._config.stream_ttl_s / 2,
+        )
+        entry = _Open(stream, parameters, _session(request))
         if before is not None:
-            self._closing.add(closing := asyncio.create_task(self._end_in_turn(before)))
-            closing.add_done_callback(self._closing.discard)
+            self._close(request.stream_id, before)
+        self._open[request.stream_id] = entry
         return entry
 
     def _known(self, request: SpeechRequest) -> _Open:
         entry = self._open.get(request.stream_id)
-        session = request.parameters.get(SESSION)
-        if entry is None or (session is not None and session != entry.session):
+        if entry is None or _session(request) not in (None, entry.session):
             raise _unknown(request)
-        for name, value in _without_session(request.parameters).items():
-            if name not in entry.parameters or entry.parameters[name] != value:
-                raise OptionError(
-                    f"option '{name}' can be chosen with START only; the stream is under way"
-                )
         return entry
 
-    async def _close(self, stream_id: int | str, entry: _Open) -> None:
+    def _close(self, stream_id: int | str, entry: _Open) -> None:
+        """End a stream: at once for its client, behind the chunk under way for the components."""
         if self._open.get(stream_id) is entry:
             del self._open[stream_id]
-        await self._end(entry)
+        if not entry.is_closed:
+            entry.is_closed = True
+            self._closing.add(closing := asyncio.create_task(self._freed(entry)))
+            closing.add_done_callback(self._closing.discard)
 
-    async def _end_in_turn(self, entry: _Open) -> None:
-        async with entry.turn:  # behind the chunks that came before
-            await self._end(entry)
-
-    async def _end(self, entry: _Open) -> None:
-        entry.is_closed = True
-        await entry.stream.close()
+    async def _freed(self, entry: _Open) -> None:
+        async with entry.turn:
+            await entry.stream.close()
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(self._config.stream_ttl_s / 4)
             oldest = time.monotonic() - self._config.stream_ttl_s
             for stream_id, entry in list(self._open.items()):
-                if entry.used < oldest and not entry.turn.locked():
+                if entry.used < oldest and not entry.waiting:
                     logger.info("stream %s has expired", stream_id)
-                    await self._close(stream_id, entry)
+                    self._close(stream_id, entry)
+
+
+class _ChunkError(Exception):
+    """A chunk was refused before anything of it was heard."""
+
+    def __init__(self, reason: InvalidRequestError) -> None:
+        self.reason = reason
 
 
 def _unknown(request: SpeechRequest) -> SessionError:
     return SessionError(f"session {request.stream_id} is expired or unknown; send START")
 
 
-def _without_session(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if name != SESSION}
+def _session(request: SpeechRequest) -> str | None:
+    session = request.parameters.get(SESSION)
+    return None if session is None else str(session)
+
+
+def _options(request: SpeechRequest) -> dict[str, Any]:
+    return {name: value for name, value in request.parameters.items() if name != SESSION}

@@ -37,9 +37,9 @@ class Recognizer:
         Raises:
             TranscriptionError: the request, or a component it needs, failed; see `conch.errors`.
         """
+        if request.stream_id:
+            return [await self.open_streams.hear(request, components)]
         with self._admitted():
-            if request.stream_id:
-                return [await self.open_streams.hear(request, components)]
             options = _options(request)
             calls = [Calls(components, options.deadline_ms) for _ in range(request.num_rows)]
             rows = request.rows(self._config.max_audio_s)

@@ -5,9 +5,12 @@ on its audio alone and not on how the client cuts it.
 """
 
 import asyncio
+import time
 import uuid
-from collections.abc import Sequence
+from asyncio import FIRST_COMPLETED
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -21,8 +24,11 @@ from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls, StreamPlace
 from conch.orchestrator.ctc_roles import CtcDecoded
 from conch.orchestrator.offline import SpeechSegment, recognize_segment
-from conch.result import Segment, Transcript
+from conch.result import Hypothesis, Segment, Transcript
 from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span
+
+One = TypeVar("One")
+Other = TypeVar("Other")
 
 
 @dataclass(slots=True)
@@ -35,6 +41,8 @@ class Utterance:
     """So far …"""
     stable: str = ""
     """… and the beginning of it that will not change any more."""
+    score: float = 0.0
+    """Of the text."""
     audio: list[Array] = field(default_factory=list)
     """For the second pass; empty without one."""
 
@@ -45,22 +53,28 @@ class Stream:
     def __init__(
         self,
         options: RecognitionOptions,
-        sample_rate: int,
-        step_samples: int,
+        audio: StreamAudio,
         detached: Calls,
+        *,
+        max_second_passes: int,
+        keep_alive_s: float,
     ) -> None:
         """Stand before the first sample.
 
         Args:
             options: of the whole stream.
-            sample_rate: Hz, of its chunks.
-            step_samples: what the streaming encoder hears at a time, at 16 kHz.
+            audio: cuts the stream's chunks into steps.
             detached: for calls that outlive the chunk that caused them.
+            max_second_passes: under way at once; one more waits, and the stream with it.
+            keep_alive_s: seconds without a step after which the components are sent an empty one,
+                so that they do not take the stream for abandoned.
         """
         self.options = options
         self._search_options = options.of_first_pass()
-        self.audio = StreamAudio(sample_rate, step_samples)
+        self.audio = audio
         self._detached = detached
+        self._max_second_passes, self._keep_alive_s = max_second_passes, keep_alive_s
+        self._last_step = time.monotonic()
         # Not the client's id: two clients may choose the same.
         self._child = uuid.uuid4().hex
         self._is_child_open = False
@@ -74,18 +88,23 @@ class Stream:
         self._second_passes: dict[int, asyncio.Task[Segment]] = {}
         """Under way, by the utterance."""
 
-    async def hear(self, chunk: Array, calls: Calls, *, ends: bool) -> Transcript:
-        """Take the next chunk and return the transcript so far; at the end, the final one.
+    async def hear(
+        self, steps: Sequence[tuple[Array, bool]], calls: Calls, *, ends: bool
+    ) -> Transcript:
+        """Hear a chunk and return the transcript so far; at the end, the final one.
 
-        Its segments are those that are new or replaced since the last answer; at the end, all.
+        Its segments are those that are new or replaced since the last answer; at the end, all. What
+        this raises leaves the stream half heard: it is to be closed.
 
         Args:
-            chunk: FP32 [samples] at the stream's sample rate.
+            steps: that `audio` makes of the chunk.
             calls: of the chunk's own request.
             ends: whether it is the last.
         """
         known = len(self._segments)
-        for step, is_last in self.audio.steps(chunk, ends=ends):
+        if not steps and time.monotonic() - self._last_step > self._keep_alive_s:
+            steps = [(np.zeros(0, np.float32), False)]
+        for step, is_last in steps:
             await self._take(step, calls, ends=is_last)
         if ends:
             await asyncio.gather(*self._second_passes.values())
@@ -105,11 +124,14 @@ class Stream:
         """Hear one step: two models side by side, then the search."""
         place = StreamPlace(self._child, starts=not self._is_child_open, ends=ends)
         self._is_child_open = True
-        speech_probs, log_probs = await asyncio.gather(
+        self._last_step = time.monotonic()
+        speech_probs, log_probs = await both(
             self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place)
         )
         self._heard += len(step)
-        rule = self._endpointer.push(speech_probs) if self.options.endpointing else None
+        rule = self._endpointer.push(speech_probs)
+        if not self.options.endpointing:
+            rule = None
         if self._has_second_pass:
             self._utterance.audio.append(step)
         found = await ctc_roles.decode_step(
@@ -123,8 +145,13 @@ class Stream:
         self._is_child_open = not ends
         if (rule is not None or ends) and self._search_options.rescore:
             found = await self._rescored(found, calls)
-        self._utterance.text, self._utterance.stable = found.nbest[0].text, found.stable
+        best = found.nbest[0]
+        utterance = self._utterance
+        utterance.text, utterance.stable, utterance.score = best.text, found.stable, best.score
         if rule is not None or ends:
+            while len(self._second_passes) >= self._max_second_passes:
+                await asyncio.wait(self._second_passes.values(), return_when=FIRST_COMPLETED)
+                self._second_passes_done()
             self._end_utterance(found, rule or "end")
 
     async def _find_speech(self, step: Array, calls: Calls) -> Array:
@@ -184,11 +211,14 @@ class Stream:
         texts = [segment.text for segment in self._segments]
         if self.options.partials:
             texts.append(self._utterance.text)
-            if not self._second_passes:
+            if not self._has_second_pass:
                 stable.append(self._utterance.stable)
-        nbest = joined([segment.nbest for segment in self._segments], self.options.nbest)
-        if not ends:
-            nbest = (replace(nbest[0], text=" ".join(filter(None, texts))),)
+        if ends:
+            nbest = joined([segment.nbest for segment in self._segments], self.options.nbest)
+        else:
+            scores = [segment.nbest[0].score for segment in self._segments]
+            score = sum(scores, self._utterance.score)
+            nbest = (Hypothesis(" ".join(filter(None, texts)), score, am_score=score),)
         return Transcript(
             nbest=nbest,
             segments=tuple(self._segments[index] for index in told),
@@ -202,6 +232,15 @@ class Stream:
     @property
     def _has_second_pass(self) -> bool:
         return self.options.mode == "two_pass"
+
+
+async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:
+    """Wait for two things side by side, for both of them even where one fails."""
+    first, second = await asyncio.gather(one, other, return_exceptions=True)
+    for found in (first, second):
+        if isinstance(found, BaseException):
+            raise found
+    return cast(tuple[One, Other], (first, second))
 
 
 def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
