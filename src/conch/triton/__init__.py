@@ -1,0 +1,11 @@
+"""The only package that knows `triton_python_backend_utils`.
+
+Inside the server the python backend provides that module; it is never installed. `respond` answers
+the requests of a component, `EntryPoint` those of a BLS model.
+"""
+
+from conch.parameters import read_parameters
+from conch.triton.entry_point import EntryPoint
+from conch.triton.requests import respond
+
+__all__ = ["EntryPoint", "read_parameters", "respond"]

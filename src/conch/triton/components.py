@@ -1,0 +1,116 @@
+"""The components of this server, called in process (BLS)."""
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from conch.component import Array
+from conch.errors import ComponentError, OptionError, RequestCancelledError
+from conch.orchestrator import Tensor
+from conch.orchestrator.calls import Parameter, StreamPlace
+
+
+class TritonComponents:
+    """The component models of this server, called in process on behalf of one request, or none."""
+
+    def __init__(self, request: Any | None, sender: Any | None, pool: Executor) -> None:
+        self._request = request
+        self._pool = pool
+        self._sender = sender
+        self._is_open = True
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Make no further call: to be called before the request's last response is sent.
+
+        A call whose road is over may still wait for its thread, and a sender that is asked
+        something behind its last response crashes the server.
+        """
+        with self._lock:
+            self._is_open = False
+
+    async def call(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Parameter],
+        timeout_s: float | None,
+        place: StreamPlace | None,
+    ) -> Mapping[str, Tensor]:
+        """See `conch.orchestrator.Components.call`; the wait is done by a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._pool, self._call, model, inputs, wanted, parameters, timeout_s, place
+        )
+
+    def _call(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Parameter],
+        timeout_s: float | None,
+        place: StreamPlace | None,
+    ) -> Mapping[str, Tensor]:
+        with self._lock:
+            if not self._is_open or (self._sender and self._sender.is_cancelled()):
+                raise RequestCancelledError(f"the client cancelled before {model} was called")
+        request = pb_utils.InferenceRequest(
+            model_name=model,
+            inputs=[_bls_input(name, value) for name, value in inputs.items()],
+            requested_output_names=list(wanted),
+            parameters=dict(parameters),
+            timeout=int(timeout_s * 1e6) if timeout_s else 0,
+            **({"trace": self._request.trace()} if self._request else {}),
+            **(_sequence(place) if place else {}),
+        )
+        response = request.exec()
+        if response.has_error():
+            message = response.error().message()
+            # What only the model can judge, as the languages it knows, is still the client's word.
+            is_option = message.startswith("option '")
+            raise OptionError(message) if is_option else ComponentError(f"{model}: {message}")
+        return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
+
+
+def _sequence(place: StreamPlace) -> dict[str, Any]:
+    start = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START if place.starts else 0
+    end = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END if place.ends else 0
+    return {"correlation_id": place.stream_id, "flags": start | end}
+
+
+class TritonTensor:
+    """A component's output, which another component can take without a copy to the host."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def numpy(self) -> Array:
+        """See `conch.orchestrator.Tensor.numpy`."""
+        array: Array = _to_numpy(self.tensor)[0]
+        return array
+
+
+def _bls_input(name: str, value: Array | Tensor) -> Any:
+    if isinstance(value, TritonTensor):
+        if value.tensor.name() != name:
+            raise ValueError(f"{value.tensor.name()} cannot be sent as {name}")
+        return value.tensor
+    return pb_utils.Tensor(name, np.ascontiguousarray(value)[np.newaxis])
+
+
+def _to_numpy(tensor: Any) -> Array:
+    """Return a tensor's content on the host."""
+    if tensor.is_cpu():
+        array: Array = tensor.as_numpy()
+        return array
+    import torch.utils.dlpack  # only where a component answers from a GPU
+
+    on_host: Array = torch.utils.dlpack.from_dlpack(tensor.to_dlpack()).cpu().numpy()
+    return on_host

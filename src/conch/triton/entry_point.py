@@ -1,0 +1,120 @@
+"""Requests of a BLS model: each answered on its own, through its response sender."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.result import Transcript
+from conch.triton.components import TritonComponents
+from conch.triton.requests import sequence_flags
+from conch.triton.statuses import stream_error, triton_error
+
+logger = logging.getLogger(__name__)
+
+
+class EntryPoint:
+    """Answers requests of a BLS model, every request on its own, on one event loop.
+
+    `execute` only hands a request over: it is answered through its response sender as its road
+    goes on, so that one instance carries any number of requests at once.
+    """
+
+    def __init__(self, config: OrchestratorConfig) -> None:
+        """Start the event loop, and the threads in which component calls wait."""
+        calls = config.max_calls_in_flight
+        self._pool = ThreadPoolExecutor(calls, thread_name_prefix="bls-call")
+        # Live streams must not wait for a thread behind a long file's segments.
+        self._live_pool = ThreadPoolExecutor(calls, thread_name_prefix="bls-live")
+        self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(self._pool)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="roads", daemon=True)
+        self._thread.start()
+
+    def start(self, request: Any) -> None:
+        """Begin to answer a request with one response; returns at once."""
+        self._run(self._answer(request, request.get_response_sender()))
+
+    def start_stream(self, request: Any) -> None:
+        """Begin to answer a request of a decoupled model, a response per segment."""
+        self._run(self._stream(request, request.get_response_sender()))
+
+    def close(self) -> None:
+        """Stop the event loop; Triton has waited for the requests in flight."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        for pool in (self._pool, self._live_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, answer: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
+
+    async def _answer(self, request: Any, sender: Any) -> None:
+        pool = self._live_pool if request.correlation_id() else self._pool
+        components = TritonComponents(request, sender, pool)
+        try:
+            transcripts = await self._recognizer.recognize(_speech_request(request), components)
+            response = _speech_response(transcripts, request.requested_output_names())
+        except Exception as error:
+            response = pb_utils.InferenceResponse(error=triton_error(error))
+        components.close()
+        sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+    async def _stream(self, request: Any, sender: Any) -> None:
+        components = TritonComponents(request, sender, self._pool)
+        try:
+            wanted = request.requested_output_names()
+            async for item in self._recognizer.stream(_speech_request(request), components):
+                sender.send(_speech_response([item], wanted))
+        except Exception as error:
+            sender.send(pb_utils.InferenceResponse(error=stream_error(error)))
+        finally:
+            components.close()
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+def _log_failure(answer: "Future[None]") -> None:
+    if error := answer.exception():
+        logger.error("an answer could not be sent", exc_info=error)
+
+
+def _speech_request(request: Any) -> SpeechRequest:
+    inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+    starts, ends = sequence_flags(request)
+    return SpeechRequest(
+        wav=inputs.get("WAV"),
+        wav_lens=inputs.get("WAV_LENS"),
+        sample_rate=inputs.get("SAMPLE_RATE"),
+        audio=inputs.get("AUDIO"),
+        parameters=json.loads(request.parameters() or "{}"),
+        stream_id=request.correlation_id(),
+        starts=starts,
+        ends=ends,
+    )
+
+
+def _speech_response(transcripts: Sequence[Transcript], wanted: Sequence[str]) -> Any:
+    """Return the answer's tensors; rows with fewer hypotheses than others are filled up."""
+    width = max(len(transcript.nbest) for transcript in transcripts)
+    texts = np.full((len(transcripts), width), b"", dtype=np.object_)
+    # The least number and not -inf, which JSON cannot hold.
+    scores = np.full((len(transcripts), width), np.finfo(np.float32).min, dtype=np.float32)
+    for row, transcript in enumerate(transcripts):
+        for rank, hypothesis in enumerate(transcript.nbest):
+            texts[row, rank] = hypothesis.text.encode()
+            scores[row, rank] = hypothesis.score
+    outputs = {"TRANSCRIPTS": texts, "SCORES": scores}
+    if "RESULT" in wanted:
+        results = [[transcript.to_json().encode()] for transcript in transcripts]
+        outputs["RESULT"] = np.array(results, dtype=np.object_)
+    return pb_utils.InferenceResponse(
+        [pb_utils.Tensor(name, array) for name, array in outputs.items() if name in wanted]
+    )
