@@ -16,7 +16,7 @@ import torch
 from tqdm import tqdm
 
 from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
-from conch.bench.decoder import FloatArray
+from conch.bench.decoder import FloatArray, beam_texts, graph_texts
 from conch.bench.manifest import read_manifest, select
 from conch.bench.measures import word_error_rate
 from conch.bench.recordings import decode
@@ -25,7 +25,7 @@ from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
 from conch.decoding.shipped_graph import unpacked_graph
-from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
+from conch.decoding.wfst_search import DecodingGraph, WfstConfig
 from conch.language.ngram import LanguageModelConfig
 from conch.segmentation import SAMPLE_RATE
 
@@ -64,52 +64,22 @@ def main() -> None:
     model = load_ctc_language_model(LanguageModelConfig(), vocab, torch.device("cpu"))
     search = CtcSearch(vocab, model, threads=2)
     plain = CtcSearchOptions(beam_size=args.beam_size)
-    print(
-        f"beam {args.beam_size} without the language model: {wer(beams(search, log_probs, plain))}"
-    )
+    alone = wer(beam_texts(search, log_probs, plain, BATCH))
+    print(f"beam {args.beam_size} without the language model: {alone}")
     print(f"\n| lm_weight, word_bonus | {' | '.join(f'{item:g}' for item in args.word_bonuses)} |")
     print(f"|{' --- |' * (1 + len(args.word_bonuses))}")
     for weight in args.lm_weights:
         row = []
         for bonus in args.word_bonuses:
             options = replace(plain, language_model=True, lm_weight=weight, word_bonus=bonus)
-            row.append(wer(beams(search, log_probs, options)))
+            row.append(wer(beam_texts(search, log_probs, options, BATCH)))
         print(f"| {weight:g} | {' | '.join(row)} |", flush=True)
     for path in args.graph or [unpacked_graph()]:
         graph = DecodingGraph(path, vocab.texts)
         print(f"\n| acoustic scale, {path.name} | WER % |\n| --- | --- |")
         for scale in args.acoustic_scales:
-            texts = in_graph(graph, log_probs, WfstConfig(acoustic_scale=scale))
+            texts = graph_texts(graph, log_probs, WfstConfig(acoustic_scale=scale))
             print(f"| {scale:g} | {wer(texts)} |", flush=True)
-
-
-def beams(
-    search: CtcSearch, log_probs: Sequence[FloatArray], options: CtcSearchOptions
-) -> list[str]:
-    """Return the best text of each utterance by the beam search."""
-    order = sorted(range(len(log_probs)), key=lambda index: len(log_probs[index]))
-    texts = [""] * len(log_probs)
-    for start in range(0, len(order), BATCH):
-        batch = order[start : start + BATCH]
-        states = search.advance(
-            [search.start(options) for _ in batch],
-            [torch.from_numpy(log_probs[index]) for index in batch],
-        )
-        for index, state in zip(batch, states, strict=True):
-            texts[index] = search.nbest(state, 1, True)[0].text
-    return texts
-
-
-def in_graph(
-    graph: DecodingGraph, log_probs: Sequence[FloatArray], config: WfstConfig
-) -> list[str]:
-    """Return the best text of each utterance in a graph."""
-    texts = []
-    for item in log_probs:
-        stream = WfstStream(graph, config)
-        stream.advance(item)
-        texts.append(stream.finish()[0].text)
-    return texts
 
 
 if __name__ == "__main__":

@@ -21,8 +21,9 @@ from tqdm import tqdm
 
 from conch.acoustic.ctc_model import CtcModel
 from conch.acoustic.ctc_units import Units
+from conch.bench.decoder import graph_texts
 from conch.decoding.shipped_graph import unpacked_graph
-from conch.decoding.wfst_search import DecodingGraph, WfstStream
+from conch.decoding.wfst_search import DecodingGraph
 from conch.language.ngram import LanguageModelConfig
 from training.ctc import checkpoint
 from training.ctc.data import read_waveform, utterances_of
@@ -67,6 +68,9 @@ def main(arguments: list[str] | None = None) -> None:
     waveforms = [read_waveform(item.path) for item in utterances]
     audio_s = sum(map(len, waveforms)) / 16_000
     table = Table([item.source for item in utterances], [item.text for item in utterances])
+    if args.graph is not None:
+        path = Path(args.graph) if args.graph else unpacked_graph()
+        graph = DecodingGraph(path, units.vocab)
     print(table.head, flush=True)
     for chunk_ms in args.chunk_ms:
         started = time.monotonic()
@@ -81,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(table.row(f"{context}, greedy", greedy_texts(log_probs, units)), flush=True)
         print(f"{context}: RTFx {rtfx:.0f}", file=sys.stderr)
         if args.graph is not None:
-            texts = searched_in_graph(log_probs, units, args.graph)
+            texts = graph_texts(graph, log_probs)
             print(table.row(f"{context}, graph", texts), flush=True)
         if args.ngram:
             texts = searched(log_probs, units, args)
@@ -112,17 +116,6 @@ class Table:
             )
             rates.append(f"{100 * errors / words:.2f}")
         return f"| {name} | {' | '.join(rates)} |"
-
-
-def searched_in_graph(log_probs: Sequence[FloatArray], units: Units, path: str) -> list[str]:
-    """Return the texts that a decoding graph finds; an empty path is the one of Conch."""
-    graph = DecodingGraph(Path(path) if path else unpacked_graph(), units.vocab)
-    texts = []
-    for item in log_probs:
-        stream = WfstStream(graph)
-        stream.advance(item)
-        texts.append(stream.finish()[0].text)
-    return texts
 
 
 def searched(log_probs: Sequence[FloatArray], units: Units, args: argparse.Namespace) -> list[str]:

@@ -18,7 +18,7 @@ from conch.decoding.ctc_language import CtcLanguageModel
 from conch.decoding.ctc_options import CtcSearchOptions, Hotword
 from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
-from conch.decoding.wfst_search import DecodingGraph, WfstStream
+from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
 from conch.errors import BenchError
 from conch.language.arpa import read_ngrams
 from conch.language.ngram_table import NgramTable
@@ -81,22 +81,12 @@ def searches(
         threads: that share a batch.
     """
     search = CtcSearch(vocab, model, device, threads)
-    order = sorted(range(len(log_probs)), key=lambda index: len(log_probs[index]))
-    tensors = [torch.from_numpy(item) for item in log_probs]
 
     def greedy() -> list[str]:
         return [best_path(item, vocab).text for item in log_probs]
 
     def searched(own: CtcSearchOptions) -> list[str]:
-        texts = [""] * len(tensors)
-        for start in range(0, len(order), batch_size):
-            batch = order[start : start + batch_size]
-            states = search.advance(
-                [search.start(own) for _ in batch], [tensors[index] for index in batch]
-            )
-            for index, state in zip(batch, states, strict=True):
-                texts[index] = search.nbest(state, 1, True)[0].text
-        return texts
+        return beam_texts(search, log_probs, own, batch_size)
 
     plain = replace(options, language_model=False, hotwords=())
     ways = {"beam": plain}
@@ -104,26 +94,46 @@ def searches(
         ways["beam + n-gram"] = replace(plain, language_model=True)
     if hotwords:
         ways["beam + hotwords"] = replace(plain, hotwords=tuple(map(Hotword, hotwords)))
-    found = [measured("greedy", greedy, len(tensors), runs)]
+    found = [measured("greedy", greedy, len(log_probs), runs)]
     for name, own in ways.items():
-        found.append(measured(name, functools.partial(searched, own), len(tensors), runs))
+        found.append(measured(name, functools.partial(searched, own), len(log_probs), runs))
     return found
+
+
+def beam_texts(
+    search: CtcSearch, log_probs: Sequence[FloatArray], options: CtcSearchOptions, batch_size: int
+) -> list[str]:
+    """Return the best text of each utterance by the beam, those of about one length together."""
+    order = sorted(range(len(log_probs)), key=lambda index: len(log_probs[index]))
+    texts = [""] * len(log_probs)
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        states = search.advance(
+            [search.start(options) for _ in batch],
+            [torch.from_numpy(log_probs[index]) for index in batch],
+        )
+        for index, state in zip(batch, states, strict=True):
+            texts[index] = search.nbest(state, 1, True)[0].text
+    return texts
+
+
+def graph_texts(
+    graph: DecodingGraph, log_probs: Sequence[FloatArray], config: WfstConfig | None = None
+) -> list[str]:
+    """Return the best text of each utterance in a graph."""
+    texts = []
+    for item in log_probs:
+        stream = WfstStream(graph, config)
+        stream.advance(item)
+        texts.append(stream.finish()[0].text)
+    return texts
 
 
 def graph_time(
     log_probs: Sequence[FloatArray], vocab: CtcVocab, path: Path, runs: int
 ) -> DecoderTime:
     """Return the time of a decoding graph, utterance by utterance."""
-    graph = DecodingGraph(path, vocab.texts)
-
-    def decoded() -> list[str]:
-        texts = []
-        for item in log_probs:
-            stream = WfstStream(graph)
-            stream.advance(item)
-            texts.append(stream.finish()[0].text)
-        return texts
-
+    decoded = functools.partial(graph_texts, DecodingGraph(path, vocab.texts), log_probs)
     return measured("graph (WFST)", decoded, len(log_probs), runs)
 
 
