@@ -76,7 +76,8 @@ def test_the_ctc_decoder_has_defaults_of_its_own():
 
 def test_a_streams_options():
     assert RecognitionOptions.parse({}, streams=True).mode == "streaming"
-    assert RecognitionOptions.parse({}, streams=True).decoder == "ctc"
+    assert RecognitionOptions.parse({}, streams=True).decoder == "wfst"
+    assert RecognitionOptions.parse({"hotwords": "conch"}, streams=True).decoder == "ctc"
     two_pass = RecognitionOptions.parse({"mode": "two_pass", "hotwords": "conch"}, streams=True)
     assert two_pass.decoder == "attention"
     first = two_pass.of_first_pass()

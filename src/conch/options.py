@@ -46,7 +46,7 @@ class RecognitionOptions:
     decoder: Literal["attention", "ctc", "wfst"] = option(
         "attention",
         "which decoder writes the text: Whisper's, a beam search over CTC, or CTC in a graph of "
-        "known words",
+        "known words; of a stream wfst, or ctc where hotwords or lm_fusion need it",
     )
     language: str = option("auto", "language code of the speech (en, de, …), or auto")
     beam_size: int = option(
@@ -59,16 +59,16 @@ class RecognitionOptions:
         decoders=("ctc",),
     )
     rescore: bool = option(False, "rescore the n-best with the language model")
-    # Both chosen by training/tune_rescoring.py on the dev split of docs/benchmarks.md.
+    # Chosen by training/tune_rescoring.py, for ctc by training/tune_ctc.py; see docs/decoding.md.
     lm_weight: float = option(
         0.01,
         "weight of the language model's score, in fusion and rescoring; a graph has its own",
         low=0,
         high=10,
-        ctc=1.0,
+        ctc=1.1,
     )
     word_bonus: float = option(
-        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=4.5
+        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=3.0
     )
     attention_rescore: bool = option(
         False, "rescore the n-best with Whisper's decoder", decoders=("ctc", "wfst")
@@ -131,7 +131,9 @@ class RecognitionOptions:
         if streams != (sent["mode"] in ("streaming", "two_pass")):
             what = "a stream's chunks" if streams else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
-        sent.setdefault("decoder", "ctc" if sent["mode"] == "streaming" else cls().decoder)
+        if sent["mode"] == "streaming":
+            sent.setdefault("decoder", _streams_decoder(sent))
+        sent.setdefault("decoder", cls().decoder)
         options = cls(**_defaults_of(sent["decoder"]) | sent)
         for name, item in known.items():
             if getattr(options, name) and not options._is_followed(name, item.metadata["decoders"]):
@@ -190,11 +192,17 @@ class RecognitionOptions:
         first = replace(self, rescore=False, attention_rescore=False, nbest=1)
         if self.decoder != "attention":
             return first
-        # What was not chosen, as far as can be told, is as it is with decoder ctc.
+        decoder = _streams_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
+        # What was not chosen, as far as can be told, is as it is with that decoder.
         unchosen = RecognitionOptions()
-        own = _defaults_of("ctc").items()
+        own = _defaults_of(decoder).items()
         changed = {k: v for k, v in own if getattr(self, k) == getattr(unchosen, k)}
-        return replace(first, decoder="ctc", **changed)
+        return replace(first, decoder=decoder, **changed)
+
+
+def _streams_decoder(sent: Mapping[str, Any]) -> str:
+    """Return what decodes a stream that does not say: the better one, as far as it can."""
+    return "ctc" if sent.get("hotwords") or sent.get("lm_fusion") else "wfst"
 
 
 def _defaults_of(decoder: str) -> dict[str, Any]:
