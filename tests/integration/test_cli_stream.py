@@ -1,0 +1,81 @@
+"""`conch stream` as a person runs it, on the server of the tests."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from recordings import wer
+
+pytestmark = pytest.mark.server
+
+
+def command(server, *arguments: object) -> list[str]:
+    url = f"grpc://{server.grpc_url}"
+    return [sys.executable, "-m", "conch.cli", "stream", "--url", url, *map(str, arguments)]
+
+
+def run(server, *arguments: object, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        command(server, *arguments), input=stdin, capture_output=True, timeout=120
+    )
+
+
+def test_a_file_as_fast_as_it_goes_and_each_utterance_on_a_line(server, recordings):
+    done = run(server, recordings[0].path, "--speed", 0, "--mode", "two_pass")
+    assert done.returncode == 0, done.stderr
+    assert wer(recordings[0].text, done.stdout.decode()) < 0.2
+    assert done.stdout.count(b"\r") == 0, "no line that is written over where nobody looks"
+
+
+def test_raw_samples_from_a_pipe_with_every_answer_as_json(server, recordings):
+    samples = (recordings[1].waveform() * 32767).astype("<i2")
+    stereo = np.repeat(samples, 2).tobytes()
+    done = run(server, "-", "--channels", 2, "--json", "--nbest", 1, stdin=stereo + b"\0")
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [item["is_final"] for item in answers] == [False] * (len(answers) - 1) + [True]
+    assert answers[-1]["duration"] == pytest.approx(len(samples) / 16_000, abs=0.01)
+    assert answers[-1]["text"]
+
+
+def test_ctrl_c_writes_what_was_still_to_come(server, recordings):
+    with subprocess.Popen(
+        command(server, recordings[0].path, "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # However this run was started: a shell's background jobs ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as streaming:
+        assert streaming.stdout is not None
+        for line in streaming.stdout:
+            if json.loads(line)["text"]:
+                break
+        streaming.send_signal(signal.SIGINT)
+        *_, last = streaming.stdout.read().splitlines()
+        assert streaming.wait(30) == 130
+    answer = json.loads(last)
+    assert answer["is_final"]
+    assert 0 < answer["duration"] < len(recordings[0].waveform()) / 16_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, b"name a file, or - for stdin, or --mic"),
+        (["a.wav", "--mic"], 2, b"name a file, or - for stdin, or --mic"),
+        (["no-such.wav"], 1, b"no-such.wav cannot be read"),
+        (
+            ["a.wav", "--mode", "offline"],
+            2,
+            b"option 'mode' of a stream's chunks cannot be offline",
+        ),
+        (["a.wav", "--speed", "-1"], 2, b"a number from 0 to 1000"),
+    ],
+)
+def test_wrong_usage_is_said(server, arguments, code, message):
+    done = run(server, *arguments)
+    assert done.returncode == code
+    assert message in done.stderr

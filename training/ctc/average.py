@@ -1,0 +1,24 @@
+"""Write the mean of the weights of checkpoints, which is often better than each of them.
+
+python -m training.ctc.average runs/mean.pt runs/first/final.pt runs/second/final.pt
+"""
+
+import argparse
+from pathlib import Path
+
+from training.ctc import checkpoint
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Average as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("checkpoints", type=Path, nargs="+", metavar="CHECKPOINT")
+    args = parser.parse_args(arguments)
+    model, units = checkpoint.load_model(args.checkpoints[0])
+    model.load_state_dict(checkpoint.averaged(args.checkpoints))
+    checkpoint.save(args.out, model, units)
+
+
+if __name__ == "__main__":
+    main()
