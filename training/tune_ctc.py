@@ -20,6 +20,7 @@ from conch.bench.decoder import FloatArray, beam_texts, graph_texts
 from conch.bench.manifest import read_manifest, select
 from conch.bench.measures import word_error_rate
 from conch.bench.recordings import decode
+from conch.decoding.ctc_decoder import CtcDecoderConfig
 from conch.decoding.ctc_language import load_ctc_language_model
 from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_search import CtcSearch
@@ -43,6 +44,7 @@ def main() -> None:
     add("--model", default="", help="an exported .onnx; the one that comes with Conch if left out")
     add("--graph", type=Path, action="append", help="of `conch graph`; may be given again")
     add("--beam-size", type=int, default=16)
+    add("--oov-log-prob", type=float, default=CtcDecoderConfig().oov_log_prob)
     add("--lm-weights", type=float, nargs="*", default=[0.3, 0.5, 0.8, 1.1, 1.5])
     add("--word-bonuses", type=float, nargs="*", default=[0.0, 1.5, 3.0, 4.5])
     add("--acoustic-scales", type=float, nargs="*", default=[0.9, 1.2, 1.5, 1.9, 2.4])
@@ -61,7 +63,8 @@ def main() -> None:
         return f"{100 * (word_error_rate(references, texts) or 0):.2f}"
 
     torch.set_num_threads(1)
-    model = load_ctc_language_model(LanguageModelConfig(), vocab, torch.device("cpu"))
+    language_model = LanguageModelConfig(oov_log_prob=args.oov_log_prob)
+    model = load_ctc_language_model(language_model, vocab, torch.device("cpu"))
     search = CtcSearch(vocab, model, threads=2)
     plain = CtcSearchOptions(beam_size=args.beam_size)
     alone = wer(beam_texts(search, log_probs, plain, BATCH))

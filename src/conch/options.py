@@ -65,10 +65,10 @@ class RecognitionOptions:
         "weight of the language model's score, in fusion and rescoring; a graph has its own",
         low=0,
         high=10,
-        ctc=1.1,
+        ctc=0.8,
     )
     word_bonus: float = option(
-        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=3.0
+        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=1.5
     )
     attention_rescore: bool = option(
         False, "rescore the n-best with Whisper's decoder", decoders=("ctc", "wfst")

@@ -30,6 +30,7 @@ from conch.bench.measures import word_error_rate
 from conch.bench.offline import header
 from conch.bench.recordings import decode
 from conch.bench.report import number, percent, table
+from conch.decoding.ctc_decoder import CtcDecoderConfig
 from conch.decoding.ctc_language import load_ctc_language_model
 from conch.decoding.ctc_options import CtcSearchOptions
 from conch.decoding.ctc_vocab import CtcVocab
@@ -82,7 +83,8 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
         word_bonus=benchmark.word_bonus,
     )
     device = torch.device(benchmark.device)
-    model = load_ctc_language_model(LanguageModelConfig(), vocab, device)
+    language_model = LanguageModelConfig(oov_log_prob=CtcDecoderConfig().oov_log_prob)
+    model = load_ctc_language_model(language_model, vocab, device)
     ways = searches(
         log_probs,
         vocab,

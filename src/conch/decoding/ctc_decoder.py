@@ -44,8 +44,9 @@ class CtcDecoderConfig:
     language_model: str = ""
     """For lm_fusion: an ARPA file or pocketsphinx's .lm.bin; empty is the en-us trigram in the
     pocketsphinx package, none is none."""
-    oov_log_prob: float = -12.0
-    """Natural log probability of a word that the language model does not know."""
+    oov_log_prob: float = -30.0
+    """Natural log probability of a word that the language model does not know. For a search it is
+    far below the rescorer's: a beam of letters would rather make up a word than spell one."""
     graph: str = ""
     """For decoder wfst: a file of `conch graph`; empty is the one that comes with Conch, none is
     none."""
