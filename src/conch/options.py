@@ -82,7 +82,7 @@ class RecognitionOptions:
         decoders=("ctc",),
     )
     hotword_weight: float = option(
-        5.0, "of a hotword without its own: nats for each time it is found", low=0, high=100
+        10.0, "of a hotword without its own: nats for each time it is found", low=0, high=100
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(True, "find the speech first; without, all of the audio is decoded")
@@ -200,7 +200,7 @@ class RecognitionOptions:
         return replace(first, decoder=decoder, **changed)
 
 
-def _streams_decoder(sent: Mapping[str, Any]) -> str:
+def _streams_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
     """Return what decodes a stream that does not say: the better one, as far as it can."""
     return "ctc" if sent.get("hotwords") or sent.get("lm_fusion") else "wfst"
 
