@@ -237,7 +237,7 @@ def test_options_out_of_range_are_named(name, value):
 
 
 def test_a_language_model_must_be_loaded(search):
-    with pytest.raises(OptionError, match="language_model"):
+    with pytest.raises(OptionError, match="lm_fusion"):
         search.start(CtcSearchOptions(language_model=True))
 
 
