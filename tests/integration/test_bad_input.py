@@ -65,11 +65,11 @@ BAD = {
     "empty file": ({"AUDIO": file(b"")}, {}, "AUDIO cannot be decoded (0 bytes)"),
     "truncated flac": ({"AUDIO": file(CUT_FLAC)}, {}, "AUDIO is "),
     "unknown option": ({"WAV": SECOND}, {"nbset": 2}, "did you mean 'nbest'?"),
-    "nbest 0": ({"WAV": SECOND}, {"nbest": 0}, "integer from 1 to 32; sent: 0"),
+    "nbest 0": ({"WAV": SECOND}, {"nbest": 0}, "integer from 1 to 128; sent: 0"),
     "nbest above beam": ({"WAV": SECOND}, {"nbest": 9}, "at most beam_size (5); sent: 9"),
     "lm_weight as text": ({"WAV": SECOND}, {"lm_weight": "1"}, "number from 0 to 10; sent: '1'"),
     "bool as int": ({"WAV": SECOND}, {"rescore": 1}, "a bool (true or false); sent: 1"),
-    "mode": ({"WAV": SECOND}, {"mode": "warp"}, "one of auto, offline; sent: 'warp'"),
+    "mode": ({"WAV": SECOND}, {"mode": "warp"}, "one of auto, offline, streaming, two_pass; sent: 'warp'"),
     "row of a batch": (
         {"WAV": np.concatenate([SECOND, spoilt(np.nan)])},
         {},

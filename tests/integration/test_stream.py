@@ -232,11 +232,11 @@ def test_a_bad_option_is_an_error_event_and_the_next_request_works(
     server: TritonServer, waveform: np.ndarray
 ) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
-        events(server, {"WAV": waveform.tolist(), "nbest": 99})
+        events(server, {"WAV": waveform.tolist(), "nbest": 199})
     with refused.value as answer:
         assert answer.code == 400
         (event, _) = answer.read().decode().split("\n\n")
     error = json.loads(event.removeprefix("data: "))["error"]
-    assert error == "INVALID_ARG: option 'nbest' takes an integer from 1 to 32; sent: 99"
+    assert error == "INVALID_ARG: option 'nbest' takes an integer from 1 to 128; sent: 199"
     first, *_ = events(server, {"WAV": waveform.tolist(), "nbest": 2})
     assert len(first["TRANSCRIPTS"]) == 2
