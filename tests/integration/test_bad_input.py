@@ -69,7 +69,7 @@ BAD = {
     "nbest above beam": ({"WAV": SECOND}, {"nbest": 9}, "at most beam_size (5); sent: 9"),
     "lm_weight as text": ({"WAV": SECOND}, {"lm_weight": "1"}, "number from 0 to 10; sent: '1'"),
     "bool as int": ({"WAV": SECOND}, {"rescore": 1}, "a bool (true or false); sent: 1"),
-    "mode": ({"WAV": SECOND}, {"mode": "warp"}, "one of auto, offline, streaming, two_pass; sent: 'warp'"),
+    "mode": ({"WAV": SECOND}, {"mode": "warp"}, "streaming, two_pass; sent: 'warp'"),
     "row of a batch": (
         {"WAV": np.concatenate([SECOND, spoilt(np.nan)])},
         {},
