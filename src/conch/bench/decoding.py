@@ -25,7 +25,7 @@ from conch.bench.decoder import (
     searches,
     write_arpa,
 )
-from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import word_error_rate
 from conch.bench.offline import header
 from conch.bench.recordings import decode
@@ -68,12 +68,7 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
         BenchError: the manifest, an audio file or a package is missing.
     """
     require("jiwer", "whisper_normalizer", "pyctcdecode", "kenlm")
-    utterances = select(
-        read_manifest(benchmark.manifest),
-        split=benchmark.split,
-        source=benchmark.source,
-        limit=benchmark.limit,
-    )
+    utterances = chosen(benchmark)
     log_probs, vocabulary = encoded(utterances)
     vocab = CtcVocab(vocabulary.texts)
     torch.set_num_threads(1)

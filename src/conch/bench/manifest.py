@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from conch.errors import BenchError
 
@@ -96,4 +97,30 @@ def _nothing_left(utterances: Sequence[Utterance], split: str | None, source: st
     return (
         f"no utterance has split {split or 'any'} and source {source or 'any'}; "
         f"the splits are {splits or 'not named'}, the sources {sources or 'not named'}"
+    )
+
+
+class Choice(Protocol):
+    """What a benchmark says about its recordings."""
+
+    @property
+    def manifest(self) -> Path: ...
+
+    @property
+    def split(self) -> str | None: ...
+
+    @property
+    def source(self) -> str | None: ...
+
+    @property
+    def limit(self) -> int | None: ...
+
+
+def chosen(choice: Choice) -> list[Utterance]:
+    """Return the utterances of a benchmark; see `read_manifest` and `select`."""
+    return select(
+        read_manifest(choice.manifest),
+        split=choice.split,
+        source=choice.source,
+        limit=choice.limit,
     )

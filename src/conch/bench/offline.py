@@ -38,7 +38,7 @@ from conch.bench import baseline, require
 from conch.bench.figures import baseline_figures, run_figures, versus
 from conch.bench.load import LOAD, Load, Outcome, closed_loop
 from conch.bench.machine import command, machine, versions
-from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.manifest import Utterance, chosen
 from conch.bench.memory import MemorySampler
 from conch.bench.recordings import decode
 from conch.bench.served import model_parameters, triton_version
@@ -93,12 +93,7 @@ def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = select(
-        read_manifest(benchmark.manifest),
-        split=benchmark.split,
-        source=benchmark.source,
-        limit=benchmark.limit,
-    )
+    utterances = chosen(benchmark)
     _check_packages(benchmark, utterances)
     report = {
         **header("offline", benchmark),

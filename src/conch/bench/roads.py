@@ -13,7 +13,7 @@ from typing import Any
 from conch.bench import require
 from conch.bench.figures import run_figures
 from conch.bench.load import LOAD
-from conch.bench.manifest import read_manifest, select
+from conch.bench.manifest import chosen
 from conch.bench.offline import header, load_samples, own_or_running, send_all
 from conch.bench.report import number, origin, percent, table
 from conch.bench.served import triton_version
@@ -61,12 +61,7 @@ def run(benchmark: RoadsBenchmark) -> dict[str, Any]:
         ServerError: no server answers, or it cannot be started.
     """
     require("jiwer", "whisper_normalizer")
-    utterances = select(
-        read_manifest(benchmark.manifest),
-        split=benchmark.split,
-        source=benchmark.source,
-        limit=benchmark.limit,
-    )
+    utterances = chosen(benchmark)
     samples = load_samples(utterances, "waveform")
     report: dict[str, Any] = {**header("roads", benchmark), "roads": []}
     with own_or_running(benchmark.url) as (url, _):

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench import require
-from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import latency_ms, word_error_rate
 from conch.bench.memory import cpu_s
 from conch.bench.offline import Sample, header, load_samples, own_or_running, progress
@@ -97,12 +97,7 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
         ServerError: no server answers, or it cannot be started.
     """
     require("jiwer", "whisper_normalizer")
-    utterances = select(
-        read_manifest(benchmark.manifest),
-        split=benchmark.split,
-        source=benchmark.source,
-        limit=benchmark.limit,
-    )
+    utterances = chosen(benchmark)
     samples = load_samples(utterances, "waveform")
     report = {
         **header("streaming", benchmark),
