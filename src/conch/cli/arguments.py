@@ -1,6 +1,7 @@
 """Types of arguments that several commands take."""
 
 import argparse
+from pathlib import Path
 
 
 def positive(text: str) -> int:
@@ -8,3 +9,12 @@ def positive(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a whole number from 1 on; got {text!r}")
     return int(text)
+
+
+def output(text: str) -> Path:
+    """Read the name of a file that can be written."""
+    # Before a long measurement, not after it.
+    path = Path(text)
+    if not path.parent.is_dir() or path.is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")
+    return path

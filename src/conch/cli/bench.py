@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from conch.cli.arguments import positive
+from conch.cli.arguments import output, positive
 from conch.cli.bench_arguments import (
     add_option,
     add_output,
@@ -16,7 +16,6 @@ from conch.cli.bench_arguments import (
     count,
     counts,
     in_order,
-    output,
 )
 from conch.errors import OptionError
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from conch.cli.arguments import positive
+from conch.cli.arguments import output, positive
 
 
 def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
@@ -65,12 +65,3 @@ def count(text: str) -> int:
     if not text.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"a whole number from 0 on; got {text!r}")
     return int(text)
-
-
-def output(text: str) -> Path:
-    """Read the name of a file that can be written."""
-    # Before a long measurement, not after it.
-    path = Path(text)
-    if not path.parent.is_dir() or path.is_dir():
-        raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")
-    return path

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeAlias
 
-from conch.cli.arguments import positive
+from conch.cli.arguments import output, positive
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -42,7 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=_output, required=True, metavar="FILE", help="the graph")
+    parser.add_argument("--out", type=output, required=True, metavar="FILE", help="the graph")
     parser.add_argument(
         "--arpa",
         default="",
@@ -141,11 +141,3 @@ def _threshold(text: str) -> float:
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"a number from 0 to below 1; got {text!r}")
     return value
-
-
-def _output(text: str) -> Path:
-    # Before a long composition, not after it.
-    path = Path(text)
-    if not path.parent.is_dir() or path.is_dir():
-        raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")
-    return path
