@@ -33,6 +33,7 @@ class Heard:
     chunk_s: list[float] = field(default_factory=list)
     first_partial_s: list[float] = field(default_factory=list)
     final_s: list[float] = field(default_factory=list)
+    end_s: list[float] = field(default_factory=list)
     calls: int = 0
     text: str = ""
     error: str = ""
@@ -101,6 +102,7 @@ def figures(
         "chunk_latency_ms": latency,
         "first_partial_ms": latency_ms([v for item in heard for v in item.first_partial_s]),
         "final_ms": latency_ms([v for item in heard for v in item.final_s]),
+        "end_ms": latency_ms([v for item in heard for v in item.end_s]),
         "calls_per_chunk": round(sum(item.calls for item in heard) / max(1, chunks), 3),
         "cpu_ms_per_chunk": (
             None if used_cpu_s is None else round(1000 * used_cpu_s / max(1, chunks), 3)
@@ -118,6 +120,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     """Return the table of a report and a line on where it comes from."""
     header = ["streams", "keeps up", *(f"chunk p{p} ms" for p in (50, 90, 95, 99))]
     header += [
+        "END p99 ms",
         "first partial p50 ms",
         "final p50 ms",
         "calls/chunk",
@@ -130,6 +133,7 @@ def markdown(report: Mapping[str, Any]) -> str:
             str(item["streams"]),
             "yes" if item["keeps_up"] else "no",
             *(number(item["chunk_latency_ms"][f"p{p}"], 0) for p in (50, 90, 95, 99)),
+            number(item["end_ms"]["p99"], 0),
             number(item["first_partial_ms"]["p50"], 0),
             number(item["final_ms"]["p50"], 0),
             number(item["calls_per_chunk"], 2),

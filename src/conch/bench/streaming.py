@@ -13,6 +13,8 @@ largest one that kept up at the top level too, it holds
     first_partial_ms        from an utterance's start, as spoken, to the first answer with text
     final_ms                from an utterance's end, as spoken, to the answer with its final text:
                             the silence that makes the endpoint is in it
+    end_ms                  of END alone, which is among the chunks as well: with two_pass its
+                            answer waits for the last second pass
     calls_per_chunk         calls of components, those of second passes left out
     cpu_ms_per_chunk        of the server's processes; null when the server is somebody else's
     chunks, errors, error_messages, audio_s
@@ -220,6 +222,8 @@ async def _one_stream(
                 answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
                 now = time.perf_counter()
                 heard.chunk_s.append(now - due)
+                if is_last:
+                    heard.end_s.append(now - due)
                 heard.calls += sum(
                     stage.calls for name, stage in answer.stages.items() if name != "total"
                 )
