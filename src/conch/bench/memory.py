@@ -94,12 +94,18 @@ def process_tree(root: int) -> list[int]:
 
 def cpu_s(root: int) -> float:
     """Return the seconds of CPU that the descendants of a process have used, those that live."""
-    ticks = 0
+    return sum(cpu_by_process(root).values())
+
+
+def cpu_by_process(root: int) -> dict[str, float]:
+    """Return the same by process name, with the model for a Python model's process."""
+    ticks: dict[str, int] = {}
     for pid in process_tree(root)[1:]:
         if stat := _read(pid, "stat"):
             user, system = stat.rpartition(")")[2].split()[11:13]
-            ticks += int(user) + int(system)
-    return ticks / os.sysconf("SC_CLK_TCK")
+            name = _name(pid)
+            ticks[name] = ticks.get(name, 0) + int(user) + int(system)
+    return {name: count / os.sysconf("SC_CLK_TCK") for name, count in ticks.items()}
 
 
 def tree_memory(pids: list[int]) -> Memory:
