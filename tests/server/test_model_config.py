@@ -2,12 +2,13 @@
 
 import json
 import shutil
+import subprocess
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from servers import infer
+from servers import SERVE, infer
 
 from conch.errors import ServerError
 from conch.server import ServerConfig, TritonServer
@@ -92,6 +93,12 @@ def test_a_name_that_no_model_has_is_an_error_that_lists_those_there_are(
     assert str(error.value) == (
         "no model has a configs/gpu.pbtxt; there is a100 (of first, second), l4 (of second)"
     )
+
+
+def test_the_command_says_which_there_are() -> None:
+    done = subprocess.run([*SERVE, "--model-config", "h100"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "conch serve: no model has a configs/h100.pbtxt; there is gpu (of " in done.stderr
 
 
 def test_the_option_of_triton_itself_cannot_be_passed_through() -> None:
