@@ -101,6 +101,12 @@ class Metrics:
             drained, self._sums = self._sums, defaultdict(float)
         return drained
 
+    def give_back(self, sums: Mapping[tuple[Family, Labels], float]) -> None:
+        """Keep what was drained and could not be published."""
+        with self._lock:
+            for key, value in sums.items():
+                self._sums[key] += value
+
 
 def outcome(error: BaseException) -> str:
     """Return how a request that ends with this error is counted."""

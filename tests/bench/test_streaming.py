@@ -84,9 +84,3 @@ def test_the_largest_number_that_keeps_up_is_found(first, limit):
     found = max((run["streams"] for run in runs if run["keeps_up"]), default=0)
     assert found <= limit <= found + max(1, found // 7 + 1)
     assert len(runs) < 12
-
-
-def test_two_passes_stand_beside_the_offline_road():
-    script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b c d")
-    run = figures([Heard(script, chunk_s=[0.1], text="a b c d")], 640, None, ["a b c"])
-    assert (run["wer"], run["offline_wer"]) == (0, 0.25)

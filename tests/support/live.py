@@ -7,19 +7,26 @@ from typing import Any
 import numpy as np
 import tritonclient.http as http
 
+TIMEOUT_S = 120.0
+
 
 class Chunks:
     """One stream over a client of either kind."""
 
     def __init__(self, url: str, stream_id: int | str, kind: Any = http, **parameters: Any) -> None:
         self.kind, self.stream_id, self.parameters = kind, stream_id, parameters
-        self.client = kind.InferenceServerClient(url)
+        patience = {"network_timeout": TIMEOUT_S} if kind is http else {}
+        self.client = kind.InferenceServerClient(url, **patience)
         self.is_new = True
 
     def send(self, waveform: np.ndarray, *, ends: bool = False, zeros: int = 0) -> dict[str, Any]:
         """Send a chunk, padded with zeros; return RESULT."""
         answer = self.client.infer(
-            "speech", self._inputs(waveform, zeros), parameters=self.parameters, **self._place(ends)
+            "speech",
+            self._inputs(waveform, zeros),
+            parameters=self.parameters,
+            **self._place(ends),
+            **({} if self.kind is http else {"client_timeout": TIMEOUT_S}),
         )
         result: dict[str, Any] = json.loads(answer.as_numpy("RESULT").item())
         assert b" ".join(answer.as_numpy("TRANSCRIPTS")).decode() == result["text"]

@@ -68,19 +68,13 @@ class Watch:
                 self._heard.final_s.append(now_s - min(segment.end, ends[-1]))
 
 
-def figures(
-    heard: Sequence[Heard],
-    chunk_ms: int,
-    used_cpu_s: float | None,
-    offline_texts: Sequence[str] | None = None,
-) -> dict[str, Any]:
+def figures(heard: Sequence[Heard], chunk_ms: int, used_cpu_s: float | None) -> dict[str, Any]:
     """Return what a run says.
 
     Args:
         heard: what came of each stream.
         chunk_ms: of a chunk.
         used_cpu_s: of the server; None where nobody knows.
-        offline_texts: what the offline road made of each stream's audio, if it was asked.
     """
     chunks = sum(len(item.chunk_s) for item in heard)
     latency = latency_ms([value for item in heard for value in item.chunk_s])
@@ -94,11 +88,7 @@ def figures(
         "wer": word_error_rate(
             [item.script.text for item in answered], [item.text for item in answered]
         ),
-        "offline_wer": (
-            word_error_rate([item.script.text for item in heard], offline_texts)
-            if offline_texts
-            else None
-        ),
+        "offline_wer": None,
         "chunk_latency_ms": latency,
         "first_partial_ms": latency_ms([v for item in heard for v in item.first_partial_s]),
         "final_ms": latency_ms([v for item in heard for v in item.final_s]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conch.component import Array
-from conch.errors import ComponentError, DeadlineError
+from conch.errors import ComponentError, DeadlineError, RequestCancelledError
 from conch.metrics import CALL_SECONDS, CALLS, Metrics
 from conch.result import Stage
 
@@ -97,6 +97,7 @@ class Calls:
         """
         remaining_s = self.remaining_s(f"before {model} was called")
         started = time.perf_counter()
+        is_made = True
         try:
             return await self._components.call(
                 model, inputs, wanted, parameters or {}, remaining_s, place
@@ -105,8 +106,12 @@ class Calls:
             # A queue that drops a call whose time is up may be ahead of the request's own clock.
             self.remaining_s(f"while {model} was called")
             raise
+        except RequestCancelledError:
+            is_made = False
+            raise
         finally:
-            self._count(model, time.perf_counter() - started)
+            if is_made:
+                self._count(model, time.perf_counter() - started)
 
     def remaining_s(self, moment: str) -> float | None:
         """Return the seconds left, or None without a deadline.

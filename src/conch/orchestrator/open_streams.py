@@ -71,8 +71,8 @@ class OpenStreams:
     def __len__(self) -> int:
         return len(self._open)
 
-    async def close(self) -> None:
-        """End the watch for streams that expire."""
+    async def stop_sweep(self) -> None:
+        """Let no stream expire any more: the server is going."""
         if self._sweeper:
             self._sweeper.cancel()
 

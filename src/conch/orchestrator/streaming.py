@@ -135,8 +135,6 @@ class Stream:
         rule = self._endpointer.push(speech_probs)
         if not self.options.endpointing:
             rule = None
-        if rule is not None:
-            self._metrics.add(ENDPOINTS, rule=rule)
         if self._has_second_pass:
             self._utterance.audio.append(step)
         found = await ctc_roles.decode_step(
@@ -148,6 +146,8 @@ class Stream:
             is_over=rule is not None or ends,
         )
         self._is_child_open = not ends
+        if rule is not None:
+            self._metrics.add(ENDPOINTS, rule=rule)
         if (rule is not None or ends) and self._search_options.rescore:
             found = await self._rescored(found, calls)
         best = found.nbest[0]

@@ -60,8 +60,8 @@ class EntryPoint:
 
     def close(self) -> None:
         """Stop the event loop; Triton has waited for the requests in flight."""
-        closing = self._recognizer.open_streams.close()
-        asyncio.run_coroutine_threadsafe(closing, self._loop).result()
+        stopped = self._recognizer.open_streams.stop_sweep()
+        asyncio.run_coroutine_threadsafe(stopped, self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._publisher.close()

@@ -39,29 +39,41 @@ class MetricsPublisher:
         self._published: dict[tuple[Family, Labels], Any] = {}
         self._gauged = dict.fromkeys(self._gauges, 0.0)
         self._closing = threading.Event()
-        self._publish()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and publish what is left: of an unloaded model no stream is open."""
         self._closing.set()
         self._thread.join()
+        self._gauges = dict.fromkeys(self._gauges, lambda: 0.0)
+        self._try_to_publish()
 
     def _run(self) -> None:
+        self._try_to_publish()
         while not self._closing.wait(PERIOD_S):
-            try:
-                self._publish()
-            except Exception:
-                logger.exception("metrics could not be published")
+            self._try_to_publish()
+
+    def _try_to_publish(self) -> None:
+        try:
+            self._publish()
+        except Exception:
+            logger.exception("metrics could not be published")
 
     def _publish(self) -> None:
-        for (family, labels), value in self._metrics.drain().items():
-            self._metric(family, labels).increment(value)
+        sums = dict(self._metrics.drain())
+        try:
+            while sums:
+                (family, labels), value = next(iter(sums.items()))
+                self._metric(family, labels).increment(value)
+                del sums[family, labels]
+        finally:
+            self._metrics.give_back(sums)
         for family, value_of in self._gauges.items():
             # By its change: several instances of a model share one metric.
-            before, self._gauged[family] = self._gauged[family], value_of()
-            self._metric(family, ()).increment(self._gauged[family] - before)
+            value = float(value_of())
+            self._metric(family, ()).increment(value - self._gauged[family])
+            self._gauged[family] = value
 
     def _metric(self, family: Family, labels: Labels) -> Any:
         key = family, labels
