@@ -21,10 +21,10 @@ def bench(*arguments: object, kind: str = "offline") -> "subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-def check_run(run: dict[str, Any], *, utterances: int) -> None:
+def check_run(run: dict[str, Any], *, utterances: int, load: str = "closed loop") -> None:
     assert run["errors"] == 0
     assert run["utterances"] == utterances
-    assert run["load"] == "closed loop"
+    assert run["load"] == load
     assert 0 <= run["wer"] < 0.2
     assert run["rtfx"] == pytest.approx(run["audio_s"] / run["wall_s"], rel=0.01)
     latencies = [run["latency_ms"][name] for name in PERCENTILES]
@@ -35,18 +35,20 @@ def check_run(run: dict[str, Any], *, utterances: int) -> None:
     assert run["stages"]["vad"]["calls"] >= 1
 
 
-def test_two_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
+def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     file, table = tmp_path / "report.json", tmp_path / "report.md"
     done = bench(
         *("--manifest", MANIFEST, "--url", f"grpc://{server.grpc_url}", "--concurrency", "2,4"),
+        *("--rate", "4"),
         *("--option", "rescore=true", "--option", "nbest=3", "--warmup", 1),
         *("--json", file, "--markdown", table),
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(file.read_text())
-    assert [run["concurrency"] for run in report["runs"]] == [2, 4]
+    assert [run["concurrency"] for run in report["runs"]] == [2, 4, None]
+    assert [run["rate"] for run in report["runs"]] == [None, None, 4]
     for run in report["runs"]:
-        check_run(run, utterances=6)
+        check_run(run, utterances=6, load="closed loop" if run["concurrency"] else "paced")
         assert "rescorer" in run["stages"]
     # The first run is at the top level as well.
     assert report["runs"][0].items() <= report.items()
@@ -59,7 +61,7 @@ def test_two_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     # Somebody else's server: its processes are not ours to look at.
     assert report["peak_memory_mb"] is None
     assert done.stdout == table.read_text()
-    assert "| conch | 4 |" in done.stdout
+    assert "| conch | closed loop, 4 |" in done.stdout
 
 
 def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:

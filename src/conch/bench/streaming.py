@@ -14,6 +14,9 @@ largest one that kept up at the top level too, it holds
                             the silence that makes the endpoint is in it
     calls_per_chunk         calls of components, those of second passes left out
     cpu_ms_per_chunk        of the server's processes; null when the server is somebody else's
+    cpu_ms_per_chunk_by_process
+    orchestration_share     of that CPU, the fraction spent in the processes of speech and Triton
+                            itself: everything but components
     chunks, errors, error_messages, audio_s
 
 and once the header that an offline report has.
@@ -34,7 +37,7 @@ from numpy.typing import NDArray
 from conch.bench import require
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import latency_ms, word_error_rate
-from conch.bench.memory import cpu_s
+from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.offline import Sample, header, load_samples, own_or_running, progress
 from conch.bench.report import number, percent, table
 from conch.bench.served import triton_version
@@ -44,6 +47,9 @@ from conch.options import RecognitionOptions
 from conch.result import Transcript
 
 LOAD = "paced in real time"
+
+ORCHESTRATION = ("speech", "tritonserver")
+"""The processes of a server that compute nothing of speech."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +113,9 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
         report["versions"]["triton"] = triton_version(url)
         runs = []
         for streams in benchmark.streams:
-            before = cpu_s(os.getpid()) if memory else None
+            before = cpu_by_process(os.getpid())
             heard = asyncio.run(_all_streams(url, scripts(samples, streams, benchmark), benchmark))
-            used = None if before is None else cpu_s(os.getpid()) - before
+            used = cpu_since(os.getpid(), before) if memory else None
             runs.append(figures(heard, benchmark.chunk_ms, used))
     kept_up = [item for item in runs if item["keeps_up"]]
     best = max(kept_up, key=lambda item: item["streams"]) if kept_up else runs[0]
@@ -231,7 +237,19 @@ class _Watch:
                 self._heard.final_s.append(now_s - min(segment.end, ends[-1]))
 
 
-def figures(heard: Sequence[Heard], chunk_ms: int, used_cpu_s: float | None) -> dict[str, Any]:
+def orchestration_share(cpu_s: Mapping[str, float]) -> float | None:
+    """Return the fraction of a server's CPU that is not spent in components' processes.
+
+    Args:
+        cpu_s: seconds by process, as `conch.bench.memory` names them.
+    """
+    total = sum(cpu_s.values())
+    return round(sum(cpu_s.get(name, 0.0) for name in ORCHESTRATION) / total, 4) if total else None
+
+
+def figures(
+    heard: Sequence[Heard], chunk_ms: int, used_cpu_s: Mapping[str, float] | None
+) -> dict[str, Any]:
     """Return what a run says."""
     chunks = sum(len(item.chunk_s) for item in heard)
     latency = latency_ms([value for item in heard for value in item.chunk_s])
@@ -250,8 +268,13 @@ def figures(heard: Sequence[Heard], chunk_ms: int, used_cpu_s: float | None) -> 
         "final_ms": latency_ms([v for item in heard for v in item.final_s]),
         "calls_per_chunk": round(sum(item.calls for item in heard) / max(1, chunks), 3),
         "cpu_ms_per_chunk": (
-            None if used_cpu_s is None else round(1000 * used_cpu_s / max(1, chunks), 3)
+            round(1000 * sum(used_cpu_s.values()) / max(1, chunks), 3) if used_cpu_s else None
         ),
+        "cpu_ms_per_chunk_by_process": {
+            name: round(1000 * seconds / max(1, chunks), 3)
+            for name, seconds in (used_cpu_s or {}).items()
+        },
+        "orchestration_share": orchestration_share(used_cpu_s or {}),
         "chunks": chunks,
         "audio_s": round(
             sum(len(item.script.waveform) / item.script.sample_rate for item in heard), 3
@@ -264,7 +287,8 @@ def figures(heard: Sequence[Heard], chunk_ms: int, used_cpu_s: float | None) -> 
 def markdown(report: Mapping[str, Any]) -> str:
     """Return the table of a report and a line on where it comes from."""
     header = ["streams", "keeps up", *(f"chunk p{p} ms" for p in (50, 90, 95, 99))]
-    header += ["first partial p50 ms", "final p50 ms", "calls/chunk", "CPU ms/chunk", "WER %"]
+    header += ["first partial p50 ms", "final p50 ms", "calls/chunk", "CPU ms/chunk"]
+    header += ["of it orchestration %", "WER %"]
     rows = [
         [
             str(item["streams"]),
@@ -274,6 +298,7 @@ def markdown(report: Mapping[str, Any]) -> str:
             number(item["final_ms"]["p50"], 0),
             number(item["calls_per_chunk"], 2),
             number(item["cpu_ms_per_chunk"]),
+            percent(item["orchestration_share"]),
             percent(item["wer"]),
         ]
         for item in report["runs"]
