@@ -14,13 +14,11 @@ from conch.bench.orchestration import (
     CONCH_NO_VAD,
     ENSEMBLE,
     OrchestrationBenchmark,
-    _Rounds,
     blocking,
-    ratios,
     run,
-    system_figures,
     systems,
 )
+from conch.bench.orchestration_figures import Rounds, ratios, system_figures
 from conch.bench.orchestration_report import goals_table, markdown
 from conch.bench.systems import Clip, Measured, System, SystemRun
 from conch.errors import BenchError
@@ -33,7 +31,7 @@ STAGES = {"vad": {"calls": 1.0, "queue_ms": 2.0, "compute_ms": 10.0}}
 
 def measured(system: System, wall_s: float, latency_s: float, memory_mb: float) -> Measured:
     outcomes = (Outcome(0, latency_s, "the cat sat"), Outcome(1, 2 * latency_s, "it barked"))
-    cpu_s = {system.name: 0.5 * wall_s, "client": 0.1}
+    cpu_s = {"speech": 0.1 * wall_s, "vad": 0.4 * wall_s, "client": 0.1}
     runs = [
         SystemRun(offered, Load(outcomes, wall_s), cpu_s, STAGES, {"vad": 100.0})
         for offered in (CLOSED, PACED)
@@ -44,7 +42,7 @@ def measured(system: System, wall_s: float, latency_s: float, memory_mb: float) 
 
 def figures_of(name: str, *rounds: tuple[float, float, float]) -> dict[str, dict]:
     (system,) = [item for item in systems([1, 4]) if item.name == name]
-    found = _Rounds(system, [measured(system, *item) for item in rounds])
+    found = Rounds(system, [measured(system, *item) for item in rounds])
     return {name: system_figures(found, UTTERANCES, CLIPS)}
 
 
@@ -90,7 +88,9 @@ def test_a_run_has_the_rounds_median_and_the_latencies_of_all() -> None:
     assert closed["wer"] == 0.2
     assert closed["latency_ms"]["max"] == 800
     # 3.5 s of CPU for 12 s of audio; the client's 0.1 s a round are told apart.
-    assert closed["cpu_s_per_audio_s"] == {"conch": 0.29167, "client": 0.025, "total": 0.29167}
+    expected = {"speech": 0.05833, "vad": 0.23333, "client": 0.025, "total": 0.29167}
+    assert closed["cpu_s_per_audio_s"] == expected
+    assert closed["orchestration_share"] == 0.2
     assert closed["calls_per_request"] == 1
     assert first["peak_memory_mb"] == 310
 
@@ -99,7 +99,7 @@ def test_a_request_that_failed_is_told_and_counts_in_nothing_else() -> None:
     (system,) = [item for item in systems([1]) if item.name == CONCH]
     outcomes = (Outcome(0, 0.1, "the cat sat"), Outcome(1, 9.0, None, "no room"))
     failed = SystemRun(CLOSED, Load(outcomes, 1.0), {}, STAGES)
-    rounds = _Rounds(system, [Measured([failed], Memory(1.0, {}))])
+    rounds = Rounds(system, [Measured([failed], Memory(1.0, {}))])
     (closed,) = system_figures(rounds, UTTERANCES, CLIPS)["runs"]
     assert (closed["errors"], closed["error_messages"]) == (1, ["no room"])
     assert (closed["rtfx"], closed["wer"], closed["latency_ms"]["max"]) == (2.0, 0.0, 100.0)

@@ -90,10 +90,12 @@ def _cpu(systems: Mapping[str, Any]) -> str:
             name,
             run["title"],
             *(number(run["cpu_s_per_audio_s"].get(column), 4) for column in columns),
+            percent(run["orchestration_share"]),
         ]
         for name, run in found
     ]
-    return table(["CPU seconds per second of audio", "load", *columns], rows) if rows else ""
+    header = ["CPU seconds per second of audio", "load", *columns, "not components' %"]
+    return table(header, rows) if rows else ""
 
 
 def _memory(systems: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from conch.bench import require
 from conch.bench.manifest import Utterance, chosen
-from conch.bench.measures import latency_ms, word_error_rate
+from conch.bench.measures import latency_ms, share_of, word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.offline import Sample, header, load_samples, own_or_running, progress
 from conch.bench.report import number, percent, table
@@ -237,16 +237,6 @@ class _Watch:
                 self._heard.final_s.append(now_s - min(segment.end, ends[-1]))
 
 
-def orchestration_share(cpu_s: Mapping[str, float]) -> float | None:
-    """Return the fraction of a server's CPU that is not spent in components' processes.
-
-    Args:
-        cpu_s: seconds by process, as `conch.bench.memory` names them.
-    """
-    total = sum(cpu_s.values())
-    return round(sum(cpu_s.get(name, 0.0) for name in ORCHESTRATION) / total, 4) if total else None
-
-
 def figures(
     heard: Sequence[Heard], chunk_ms: int, used_cpu_s: Mapping[str, float] | None
 ) -> dict[str, Any]:
@@ -274,7 +264,7 @@ def figures(
             name: round(1000 * seconds / max(1, chunks), 3)
             for name, seconds in (used_cpu_s or {}).items()
         },
-        "orchestration_share": orchestration_share(used_cpu_s or {}),
+        "orchestration_share": share_of(used_cpu_s or {}, ORCHESTRATION),
         "chunks": chunks,
         "audio_s": round(
             sum(len(item.script.waveform) / item.script.sample_rate for item in heard), 3

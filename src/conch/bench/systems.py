@@ -23,6 +23,7 @@ from conch.bench.plain_client import PlainClient
 from conch.bench.repositories import read_config, repository_of
 from conch.bench.served import model_work, stages_since, triton_version
 from conch.client import AsyncClient
+from conch.segmentation import SAMPLE_RATE
 from conch.server import ServerConfig, TritonServer
 
 Stages = Mapping[str, Mapping[str, float]]
@@ -51,9 +52,13 @@ class System:
     """Of the first model; None is what its config.pbtxt says."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the requests to `speech`."""
+    has_paced: bool = False
+    """Whether it is put under paced loads as well."""
 
     def takes(self, offered: Offer) -> bool:
-        """Return whether a load makes sense: faster-whisper answers one request at a time."""
+        """Return whether it is put under a load; faster-whisper answers one request at a time."""
+        if offered.rate is not None:
+            return self.has_paced
         return self.kind != "faster-whisper" or offered.concurrency == 1
 
 
@@ -64,6 +69,10 @@ class Clip:
     path: Path
     waveform: NDArray[np.float32]
     """Mono, 16 kHz."""
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.waveform) / SAMPLE_RATE
 
 
 @dataclass(frozen=True, slots=True)
