@@ -70,7 +70,11 @@ def report() -> dict:
         "bytes_per_request": {"vad": 100.0, "total": 100.0},
         "bls_call": {"1 sample": hops.cost(latency, cpu)},
         "added": [
-            {"road": "ctc", **added.figures({"speech": [0.105, 0.11], "compute": [0.1, 0.1]})}
+            {
+                "road": "ctc",
+                **added.figures({"speech": [0.105, 0.11], "compute": [0.1, 0.1]}),
+                "waiting_ms": 5.0,
+            }
         ],
         "goals": [],
     }

@@ -95,13 +95,18 @@ def of_five_seconds(clips: Sequence[Clip], count: int = 5) -> list[NDArray[np.fl
 def measure(clips: Sequence[Clip]) -> list[dict[str, Any]]:
     """Start a server for each road, measure, and return each road's figures; see `figures`.
 
+    `waiting_ms` is the part of what is added that is spent in the components' queues.
+
     Raises:
         ServerError: a server cannot be started.
     """
     waveforms = of_five_seconds(clips)
-    return [
-        {"road": road.name, **figures(asyncio.run(_measured(road, waveforms)))} for road in ROADS
-    ]
+    found = []
+    for road in ROADS:
+        seconds, waiting_s = asyncio.run(_measured(road, waveforms))
+        waiting_ms = round(1000 * statistics.median(waiting_s), 2)
+        found.append({"road": road.name, **figures(seconds), "waiting_ms": waiting_ms})
+    return found
 
 
 def figures(seconds: Mapping[str, Sequence[float]]) -> dict[str, Any]:
@@ -122,10 +127,14 @@ def figures(seconds: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     return found
 
 
-async def _measured(road: Road, waveforms: Sequence[NDArray[np.float32]]) -> dict[str, list[float]]:
+async def _measured(
+    road: Road, waveforms: Sequence[NDArray[np.float32]]
+) -> tuple[dict[str, list[float]], list[float]]:
+    """Return the latencies of each way, and how long `speech` waited in components' queues."""
     models = ["speech", *road.components, *([road.ensemble] if road.ensemble else [])]
     queues = load_components(road.components, batched=False)
     seconds: dict[str, list[float]] = {"speech": [], "compute": [], "direct": []}
+    waiting_s: list[float] = []
     with (
         repository_of(models) as repository,
         TritonServer(ServerConfig(model_repositories=(repository,), log_level="warning")) as server,
@@ -146,9 +155,9 @@ async def _measured(road: Road, waveforms: Sequence[NDArray[np.float32]]) -> dic
                 sent = ("waveform", waveform[np.newaxis])
                 await plain.infer(road.ensemble, sent, "hypotheses")
 
-            def executed_s() -> float:
-                work = model_work(server.http_url, road.components)
-                return sum(item.compute_s for item in work.values())
+            def work_s() -> tuple[float, float]:
+                work = model_work(server.http_url, road.components).values()
+                return sum(item.compute_s for item in work), sum(item.queue_s for item in work)
 
             ways = {"direct": ask_direct, "speech": ask_speech}
             if road.ensemble:
@@ -157,7 +166,7 @@ async def _measured(road: Road, waveforms: Sequence[NDArray[np.float32]]) -> dic
             for repeat in range(-1, REPEATS):
                 waveform = waveforms[repeat % len(waveforms)]
                 for way, ask in ways.items():
-                    executed_before_s = executed_s()
+                    before_s = work_s()
                     started = time.perf_counter()
                     await ask(waveform)
                     elapsed_s = time.perf_counter() - started
@@ -165,8 +174,10 @@ async def _measured(road: Road, waveforms: Sequence[NDArray[np.float32]]) -> dic
                         continue
                     seconds[way].append(elapsed_s)
                     if way == "speech":
-                        seconds["compute"].append(executed_s() - executed_before_s)
-    return seconds
+                        now_s = work_s()
+                        seconds["compute"].append(now_s[0] - before_s[0])
+                        waiting_s.append(now_s[1] - before_s[1])
+    return seconds, waiting_s
 
 
 def direct(road: Road, waveform: NDArray[np.float32], answer: Answer) -> str:

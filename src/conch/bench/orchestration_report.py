@@ -157,11 +157,13 @@ def _added(roads: Sequence[Mapping[str, Any]] | None) -> str:
             road["road"],
             *(number(road.get(f"{way}_ms")) for way in ways),
             *(number(road.get(f"added_to_{way}_ms"), sign=True) for way in ways[1:]),
+            number(road["waiting_ms"]),
         ]
         for road in roads
     ]
     columns = ["utterance of 5 s, p50 ms", "`speech`", "components' executions", "direct"]
     columns += ["ensemble", *(f"added to {way}" for way in ("executions", "direct", "ensemble"))]
+    columns += ["of it in queues"]
     return table(columns, rows)
 
 
