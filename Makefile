@@ -9,7 +9,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check unit integration slow clean
+.PHONY: help demo serve bench test check unit integration slow soak clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | \
@@ -41,6 +41,9 @@ unit: $(TOOLS) ## Tests that need no server
 integration: $(TOOLS) ## Tests against a real tritonserver
 	@echo "conch: server tests"
 	@$(BIN)/python -m pytest -q -m "server and not slow" $(ARGS)
+
+soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour; not part of test)
+	@SOAK_S=$(or $(SOAK_S),300) $(BIN)/python -m pytest -q -s tests/integration/test_soak.py $(ARGS)
 
 slow: $(TOOLS) ## An hour of audio in one request (not part of test)
 	@$(BIN)/python -m pytest -q -m slow $(ARGS)

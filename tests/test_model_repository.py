@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
 COMPONENTS = sorted((ROOT / "component_models").glob("*/config.pbtxt"))
 BENCHMARKS = sorted((ROOT / "benchmarks").glob("*/*/config.pbtxt"))
+OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
 CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
 
 TYPES = {"TYPE_STRING": "BYTES"}
@@ -65,7 +66,61 @@ def test_a_component_keeps_the_contract_of_its_role(path):
     assert tensors(config.output) == contract(path.parent.name, "out")
 
 
-@pytest.mark.parametrize("path", COMPONENTS, ids=by_name)
+def overlay_name(path: Path) -> str:
+    return f"{path.parents[1].name}-{path.stem}"
+
+
+def test_there_are_overlays_for_the_gpu():
+    assert {path.parents[1].name for path in OVERLAYS if path.stem == "gpu"} == {
+        "attention_decoder",
+        "attention_encoder",
+        "ctc_decoder",
+        "ctc_encoder",
+        "ctc_streaming_encoder",
+        "vad",
+    }
+
+
+@pytest.mark.parametrize("path", OVERLAYS, ids=overlay_name)
+def test_an_overlay_has_the_tensors_of_the_config_that_it_replaces(path):
+    overlay, config = parsed(path), parsed(path.parents[1] / "config.pbtxt")
+    assert not overlay.name, "the folder names the model"
+    assert list(overlay.input) == list(config.input)
+    assert tensors(overlay.output) == tensors(config.output)
+    for output, wanted in zip(overlay.output, config.output, strict=True):
+        # What is open in the contract may be a model's own number.
+        pairs = zip(output.dims, wanted.dims, strict=True)
+        assert all(theirs in (-1, ours) for ours, theirs in pairs)
+    assert overlay.WhichOneof("scheduling_choice") == config.WhichOneof("scheduling_choice")
+    assert overlay.max_batch_size >= config.max_batch_size
+
+
+@pytest.mark.parametrize("path", OVERLAYS, ids=overlay_name)
+def test_an_overlays_parameters_are_those_of_the_code(path):
+    """All of them, as in config.pbtxt; an overlay for another backend has none of the code's."""
+    overlay, config = parsed(path), parsed(path.parents[1] / "config.pbtxt")
+    if overlay.backend != "python":
+        assert not overlay.parameters
+        return
+    sent = {key: {"string_value": item.string_value} for key, item in overlay.parameters.items()}
+    assert set(sent) == set(config.parameters)
+    (group,) = overlay.instance_group
+    args = {
+        "model_config": json.dumps({"parameters": sent}),
+        "model_instance_kind": model_config_pb2.ModelInstanceGroup.Kind.Name(group.kind),
+        "model_instance_device_id": "3",
+    }
+    kind = config_class(path.parents[1] / "config.pbtxt")
+    found = read_parameters(kind, args)
+    if group.kind == model_config_pb2.ModelInstanceGroup.KIND_GPU:
+        assert (found.device, found.device_index) == ("cuda", 3)
+    # Weights, languages and limits of streams are no matter of where a model runs.
+    same = {"model", "language", "language_model", "graph", "chunk_ms", "left_ms", "stream_ttl_s"}
+    for name in same & set(sent):
+        assert getattr(found, name) == getattr(kind(), name)
+
+
+@pytest.mark.parametrize("path", COMPONENTS + OVERLAYS, ids=lambda path: "-".join(path.parts[-3:]))
 def test_a_component_batches_and_lets_a_deadline_drop_what_waits(path):
     config = parsed(path)
     assert config.max_batch_size > 1

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conch.bench.live_figures import Heard, Script, Watch, figures
 from conch.bench.manifest import Utterance
 from conch.bench.offline import Sample
-from conch.bench.streaming import Heard, Script, StreamingBenchmark, _Watch, figures, scripts
+from conch.bench.streaming import StreamingBenchmark, largest, scripts
 from conch.errors import BenchError
 from conch.result import Hypothesis, Segment, Transcript
 
@@ -42,7 +43,7 @@ def test_a_stream_has_one_sample_rate():
 
 def test_partials_and_finals_are_seen_when_they_come():
     heard = Heard(Script(np.zeros(1, np.float32), 16_000, ((0.0, 2.0), (3.5, 5.0)), "a b"))
-    watch = _Watch(heard, has_second_pass=True)
+    watch = Watch(heard, has_second_pass=True)
     first = Segment(0.0, 2.2, (Hypothesis("a", 0, 0),), index=0)
     watch.see(answer(""), 0.7)
     watch.see(answer("a"), 1.3)
@@ -74,3 +75,21 @@ def test_a_stream_that_broke_off_is_an_error_and_in_no_word_error_rate():
     assert (run["errors"], run["error_messages"], run["wer"]) == (1, ["gone"], 0)
     assert run["keeps_up"] is False
     assert (run["cpu_ms_per_chunk"], run["orchestration_share"]) == (None, None)
+
+
+@pytest.mark.parametrize(("first", "limit"), [(8, 23), (8, 8), (16, 9), (4, 100), (3, 0)])
+def test_the_largest_number_that_keeps_up_is_found(first, limit):
+    def measured(streams):
+        return {"streams": streams, "keeps_up": streams <= limit}
+
+    runs = [measured(first)]
+    runs += largest(measured, runs)
+    found = max((run["streams"] for run in runs if run["keeps_up"]), default=0)
+    assert found <= limit <= found + max(1, found // 7 + 1)
+    assert len(runs) < 12
+
+
+def test_two_passes_stand_beside_the_offline_road():
+    script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b c d")
+    run = figures([Heard(script, chunk_s=[0.1], text="a b c d")], 640, None, ["a b c"])
+    assert (run["wer"], run["offline_wer"]) == (0, 0.25)

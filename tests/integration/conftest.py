@@ -18,7 +18,9 @@ DATA = ROOT / "tests" / "data"
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[TritonServer]:
-    config = ServerConfig(model_repositories=(ROOT / "bls_models", ROOT / "component_models"))
+    repositories = ROOT / "bls_models", ROOT / "component_models"
+    # Triton waits for idle connections of clients as well.
+    config = ServerConfig(model_repositories=repositories, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
 

@@ -1,7 +1,6 @@
 """Live streams on the real server, over HTTP and gRPC."""
 
 import asyncio
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
+from live import Chunks
 from tritonclient.utils import InferenceServerException
 
 from conch.client import AsyncClient, Client
@@ -18,43 +18,6 @@ pytestmark = pytest.mark.server
 
 STEP = 10_240
 CHILDREN = ("ctc_streaming_encoder", "ctc_streaming_decoder")
-
-
-class Stream:
-    """One stream over a client of either kind."""
-
-    def __init__(self, url: str, stream_id: int | str, kind=http, **parameters) -> None:
-        self.kind, self.stream_id, self.parameters = kind, stream_id, parameters
-        self.client = kind.InferenceServerClient(url)
-        self.is_new = True
-
-    def send(self, waveform: np.ndarray, *, ends=False, zeros=0) -> dict:
-        """Send a chunk, padded with zeros; return RESULT."""
-        padded = np.pad(waveform.astype(np.float32), (0, zeros))[np.newaxis]
-        wav = self.kind.InferInput("WAV", list(padded.shape), "FP32")
-        wav.set_data_from_numpy(padded)
-        lens = self.kind.InferInput("WAV_LENS", [1, 1], "INT32")
-        lens.set_data_from_numpy(np.array([[len(waveform)]], np.int32))
-        starts, self.is_new = self.is_new, False
-        answer = self.client.infer(
-            "speech",
-            [wav, lens],
-            parameters=self.parameters,
-            sequence_id=self.stream_id,
-            sequence_start=starts,
-            sequence_end=ends,
-        )
-        result = json.loads(answer.as_numpy("RESULT").item())
-        assert answer.as_numpy("TRANSCRIPTS")[0, 0].decode() == result["text"]
-        return result
-
-    def send_all(self, waveform: np.ndarray, samples: int) -> dict:
-        for start in range(0, len(waveform), samples):
-            result = self.send(
-                waveform[start : start + samples], ends=start + samples >= len(waveform)
-            )
-        self.client.close()
-        return result
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +30,7 @@ def two_utterances(recordings) -> np.ndarray:
 @pytest.mark.parametrize("stream_id", [77, "a string"])
 def test_a_stream(server, two_utterances, kind, stream_id):
     url = server.http_url if kind is http else server.grpc_url
-    stream = Stream(url, stream_id, kind)
+    stream = Chunks(url, stream_id, kind)
     texts, stable = [], ""
     for start in range(0, len(two_utterances), 8_000):
         result = stream.send(two_utterances[start : start + 8_000])
@@ -84,6 +47,34 @@ def test_a_stream(server, two_utterances, kind, stream_id):
     stream.client.close()
 
 
+@pytest.mark.parametrize("kind", [http, grpc], ids=["http", "grpc"])
+def test_streaming_clients_of_the_ecosystem_work_unchanged(server, recordings, kind):
+    """As the client for WeNet, sherpa and FunASR does: TRANSCRIPTS alone, its rows joined."""
+    waveform, chunk = recordings[0].waveform(), 8_000
+    triton = kind.InferenceServerClient(server.http_url if kind is http else server.grpc_url)
+    for start in range(0, len(waveform), chunk):
+        valid = waveform[start : start + chunk]
+        padded = np.zeros((1, chunk), np.float32)
+        padded[0, : len(valid)] = valid
+        inputs = [
+            kind.InferInput("WAV", padded.shape, "FP32"),
+            kind.InferInput("WAV_LENS", (1, 1), "INT32"),
+        ]
+        inputs[0].set_data_from_numpy(padded)
+        inputs[1].set_data_from_numpy(np.array([[len(valid)]], np.int32))
+        answer = triton.infer(
+            "speech",
+            inputs,
+            outputs=[kind.InferRequestedOutput("TRANSCRIPTS")],
+            sequence_id=10086,
+            sequence_start=start == 0,
+            sequence_end=start + chunk >= len(waveform),
+        )
+        text = b" ".join(answer.as_numpy("TRANSCRIPTS")).decode()
+    triton.close()
+    assert text == Chunks(server.http_url, 1).send_all(waveform, len(waveform))["text"] != ""
+
+
 def test_streams_share_executions_and_each_equals_its_own_single_run(
     server, recordings, executions
 ):
@@ -91,13 +82,13 @@ def test_streams_share_executions_and_each_equals_its_own_single_run(
         item.waveform()[::-1] for item in recordings[:4]
     ]
     expected = [
-        Stream(server.http_url, 1).send_all(waveform, len(waveform)) for waveform in waveforms
+        Chunks(server.http_url, 1).send_all(waveform, len(waveform)) for waveform in waveforms
     ]
     before = {model: executions(model) for model in ("vad", *CHILDREN)}
     together = threading.Barrier(len(waveforms))
 
     def run(index: int) -> dict:
-        stream = Stream(server.http_url, 100 + index)
+        stream = Chunks(server.http_url, 100 + index)
         together.wait(30)
         return stream.send_all(waveforms[index], 4_000 + 1_111 * index)
 
@@ -115,8 +106,8 @@ def test_streams_share_executions_and_each_equals_its_own_single_run(
 
 def test_two_passes(server, two_utterances):
     offline = http.InferenceServerClient(server.http_url, network_timeout=120)
-    streaming = Stream(server.http_url, 5).send_all(two_utterances, STEP)
-    final = Stream(server.http_url, 6, mode="two_pass").send_all(two_utterances, STEP)
+    streaming = Chunks(server.http_url, 5).send_all(two_utterances, STEP)
+    final = Chunks(server.http_url, 6, mode="two_pass").send_all(two_utterances, STEP)
     assert [segment["passes"] for segment in final["segments"]] == [2, 2]
     assert final["text"] != streaming["text"]
     assert "nobody" in final["text"].lower()
@@ -125,7 +116,7 @@ def test_two_passes(server, two_utterances):
 
 def test_options_hold_for_a_stream_and_a_bad_chunk_fails_alone(server, recordings):
     waveform = recordings[0].waveform()
-    stream = Stream(server.http_url, 8, beam_size=4)
+    stream = Chunks(server.http_url, 8, beam_size=4)
     stream.send(waveform[:STEP])
     with pytest.raises(InferenceServerException, match="NaN"):
         stream.send(np.full(100, np.nan))
@@ -134,7 +125,7 @@ def test_options_hold_for_a_stream_and_a_bad_chunk_fails_alone(server, recording
         stream.send(waveform[STEP:])
     stream.parameters = {}
     found = stream.send(waveform[STEP:], ends=True)
-    expected = Stream(server.http_url, 9, beam_size=4).send_all(waveform, len(waveform))
+    expected = Chunks(server.http_url, 9, beam_size=4).send_all(waveform, len(waveform))
     assert found["text"] == expected["text"]
     with pytest.raises(
         InferenceServerException, match="session 8 is expired or unknown; send START"
@@ -147,10 +138,10 @@ def test_a_client_that_vanishes_leaves_nothing_behind(server, recordings):
     """A START of the same id ends its stream; without one the time-to-live would."""
     waveform = recordings[0].waveform()
     for _ in range(5):
-        gone = Stream(server.http_url, 11)
+        gone = Chunks(server.http_url, 11)
         gone.send(waveform[: 2 * STEP])
         gone.client.close()
-    last = Stream(server.http_url, 11)
+    last = Chunks(server.http_url, 11)
     last.send(waveform[:STEP], ends=True)
     last.client.close()
 

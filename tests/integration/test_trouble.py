@@ -1,16 +1,15 @@
 """Deadlines, cancellation, limits, and components that fail or die."""
 
 import os
-import shutil
 import signal
 import threading
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
+from repositories import repositories_with
 from servers import wait_until
 
 from conch.client import Client
@@ -18,8 +17,6 @@ from conch.errors import ComponentError, DeadlineError, InvalidRequestError, Ove
 from conch.server import ServerConfig, TritonServer
 
 pytestmark = pytest.mark.server
-
-ROOT = Path(__file__).parents[2]
 
 BROKEN_RESCORER = """
 import triton_python_backend_utils as pb_utils
@@ -35,27 +32,11 @@ class TritonPythonModel:
 @pytest.fixture(scope="module")
 def small_server(tmp_path_factory) -> TritonServer:
     """A server of tight limits whose rescorer always fails."""
-    folder = tmp_path_factory.mktemp("repositories")
-    for name in ("bls_models", "component_models"):
-        shutil.copytree(ROOT / name, folder / name)
-    config = folder / "bls_models" / "speech" / "config.pbtxt"
-    text = config.read_text()
-    for key, value in {"max_requests_in_flight": "2", "max_audio_s": "60"}.items():
-        before = text
-        text = text.replace(
-            f'"{key}" value {{ string_value: "{default_of(key, text)}"',
-            f'"{key}" value {{ string_value: "{value}"',
-        )
-        assert text != before
-    config.write_text(text)
-    (folder / "component_models" / "rescorer" / "1" / "model.py").write_text(BROKEN_RESCORER)
-    repositories = (folder / "bls_models", folder / "component_models")
+    limits = {"max_requests_in_flight": "2", "max_audio_s": "60"}
+    repositories = repositories_with(tmp_path_factory.mktemp("limits"), {"speech": limits})
+    (repositories[1] / "rescorer" / "1" / "model.py").write_text(BROKEN_RESCORER)
     with TritonServer(ServerConfig(model_repositories=repositories)) as running:
         yield running
-
-
-def default_of(key: str, text: str) -> str:
-    return text.split(f'"{key}" value {{ string_value: "')[1].split('"')[0]
 
 
 def test_a_deadline_is_kept_and_no_call_follows(server, waveform, executions):

@@ -15,6 +15,7 @@ from conch.errors import (
     OverloadedError,
     SessionError,
 )
+from conch.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 
 STEP = 10_240
@@ -102,6 +103,27 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     assert [segment.index for segment in found.segments] == [0, 1, 2]
     assert [word.start for word in found.words] == [0, 1, 2.56, 4.48, 5.48]
     assert len(components.calls) == 3 * 12
+
+
+def test_chunks_calls_endpoints_and_ends_are_counted():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        for item in "1..2":
+            await client.send(audio(item))
+        await client.send(audio("."), ends=True)
+        client.is_new = False
+        with pytest.raises(SessionError):
+            await client.send(audio("1"))
+        return recognizer.metrics.drain()
+
+    counted, _ = run(road)
+    assert counted[CHUNKS, ("two_pass", "ok")] == 5
+    assert counted[CHUNKS, ("none", "invalid")] == 1
+    assert counted[CALLS, ("two_pass", "ctc_streaming_encoder")] == 5
+    assert counted[CALLS, ("two_pass", "attention_decoder")] == 2
+    assert counted[AUDIO_SECONDS, ("two_pass",)] == pytest.approx(5 * 0.64)
+    assert counted[ENDPOINTS, ("silence",)] == 1
+    assert counted[STREAMS_ENDED, ("end",)] == 1
 
 
 def test_an_utterance_is_told_as_final_once_and_the_stream_goes_on():

@@ -161,6 +161,13 @@ def test_this_interpreter_finds_its_own_libpython() -> None:
     assert environment.trace_libraries(stub.stub, made)[environment.libpython_name()] is not None
 
 
+def test_one_thread_of_openblas_unless_the_caller_wants_more() -> None:
+    made = environment.server_environment(None, base={})
+    assert made["OPENBLAS_NUM_THREADS"] == "1"
+    asked = {"OPENBLAS_NUM_THREADS": "4"}
+    assert environment.server_environment(None, base=asked)["OPENBLAS_NUM_THREADS"] == "4"
+
+
 def test_program_of_another_machine_is_refused(tmp_path: Path) -> None:
     alien = tmp_path / "stub"
     alien.write_bytes(b"\x7fELF nothing that runs")

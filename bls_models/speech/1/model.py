@@ -6,7 +6,7 @@ class TritonPythonModel:
     """The public entry point: speech in, transcript out; each request picks its own road."""
 
     def initialize(self, args):
-        self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args))
+        self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args), args["model_name"])
 
     def execute(self, requests):
         for request in requests:

@@ -6,7 +6,7 @@ class TritonPythonModel:
     """The speech model under the decoupled policy: one response per segment, as it is known."""
 
     def initialize(self, args):
-        self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args))
+        self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args), args["model_name"])
 
     def execute(self, requests):
         for request in requests:

@@ -1,5 +1,5 @@
 from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.triton import read_parameters, respond
+from conch.triton import publish_streams, read_parameters, respond
 
 
 class TritonPythonModel:
@@ -7,9 +7,11 @@ class TritonPythonModel:
 
     def initialize(self, args):
         self.component = CtcStreamingDecoder(read_parameters(CtcStreamingDecoderConfig, args))
+        self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests):
         return respond(requests, self.component)
 
     def finalize(self):
+        self.publisher.close()
         self.component.close()

@@ -92,9 +92,14 @@ class CtcGraph:
         provider: tuple[str, dict[str, int]] = ("CPUExecutionProvider", {})
         if config.device == "cuda":
             provider = ("CUDAExecutionProvider", {"device_id": config.device_index})
-        if provider[0] not in onnxruntime.get_available_providers():
-            raise ConfigError(f"onnxruntime has no {provider[0]} here: pip install onnxruntime-gpu")
+            _find_cuda()
         self._session = _opened(config.model, options, provider)
+        if provider[0] not in self._session.get_providers():
+            # onnxruntime logs what is missing and goes on with the CPU, many times slower.
+            raise ConfigError(
+                "onnxruntime-gpu finds no CUDA, or not the version of CUDA and cuDNN that it was "
+                "built for: pip install 'onnxruntime-gpu[cuda,cudnn]'; the log above has its reason"
+            )
         self.vocabulary = _vocabulary(self._session)
         inputs = {item.name: item.shape for item in self._session.get_inputs()}
         _, _, self.n_mels = inputs["mel"]
@@ -135,6 +140,16 @@ class CtcGraph:
         (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()})
         log_probs: FloatArray = found
         return log_probs
+
+
+def _find_cuda() -> None:
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        raise ConfigError(
+            "the onnxruntime that is installed knows no CUDA: pip uninstall onnxruntime, then "
+            "pip install 'onnxruntime-gpu[cuda,cudnn]'"
+        )
+    # Those of the packages from PyPI lie where the system's loader does not look.
+    onnxruntime.preload_dlls()
 
 
 def read_vocabulary(model: str) -> Vocabulary:

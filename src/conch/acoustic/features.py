@@ -15,7 +15,7 @@ N_FFT = 400
 
 _SILENCE = 1e-10
 """Whisper's floor of a mel power; digital silence sits on it."""
-_STREAMING_FLOOR = 1e-7
+STREAMING_FLOOR = 1e-7
 """The mel power below which `streaming_log_mel` hears nothing. Whisper clips to 8 below the maximum
 of the utterance; that of speech is at 10 to 50 in most recordings, on log10 1 to 1.6."""
 HISTORY = N_FFT - FRAME_SHIFT
@@ -66,7 +66,7 @@ def streaming_log_mel(waveform: FloatArray, n_mels: int = 80) -> FloatArray:
         return np.zeros((0, n_mels), dtype=np.float32)
     frames = np.lib.stride_tricks.sliding_window_view(waveform, N_FFT)[::FRAME_SHIFT]
     mel = _power(frames.astype(np.float32, copy=False)) @ mel_filters(n_mels).T
-    log_mel: FloatArray = (np.log10(np.maximum(mel, _STREAMING_FLOOR)) + 4.0) / 4.0
+    log_mel: FloatArray = (np.log10(np.maximum(mel, STREAMING_FLOOR)) + 4.0) / 4.0
     return log_mel.astype(np.float32, copy=False)
 
 
@@ -82,13 +82,13 @@ def _power_spectrum(waveform: FloatArray, num_frames: int) -> FloatArray:
 
 
 def _power(frames: FloatArray) -> FloatArray:
-    spectrum = scipy.fft.rfft(frames * _window(), axis=1)
+    spectrum = scipy.fft.rfft(frames * window(), axis=1)
     power: FloatArray = spectrum.real**2 + spectrum.imag**2
     return power
 
 
 @cache
-def _window() -> FloatArray:
+def window() -> FloatArray:
     return np.hanning(N_FFT + 1)[:-1].astype(np.float32)  # periodic, as torch.hann_window
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ctranslate2
+import numpy as np
 
 from conch.errors import ConfigError
 from conch.packaged import packaged
@@ -13,6 +14,7 @@ WINDOW_S = 30.0
 """The longest audio that Whisper takes at once."""
 ENCODER_FRAME_S = 0.02
 """Seconds from one hidden state to the next."""
+_CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,24 +38,31 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
 
     Raises:
         ConfigError: the folder or its model.bin is missing, or CTranslate2 refuses the model,
-            the device or the compute type.
+            the device or the compute type, or finds no CUDA library that it needs.
     """
     folder = model_folder(config.model)
     compute_type = config.compute_type
     if compute_type == "auto":
         compute_type = "int8_float32" if config.device == "cpu" else "float16"
     try:
-        return ctranslate2.models.Whisper(
+        model = ctranslate2.models.Whisper(
             str(folder),
             device=config.device,
             device_index=config.device_index,
             compute_type=compute_type,
             intra_threads=config.intra_threads or len(os.sched_getaffinity(0)),
         )
+        if config.device != "cpu":
+            # CTranslate2 opens cuBLAS at its first use: now, and not in a request.
+            silence = np.zeros((1, model.n_mels, 100), dtype=np.float32)
+            model.encode(ctranslate2.StorageView.from_array(silence))
     except (RuntimeError, ValueError) as error:
+        hint = "" if config.device == "cpu" else f"; on a GPU it needs {_CUDA_NEEDS}"
         raise ConfigError(
-            f"cannot load {folder} on {config.device} with compute type {compute_type}: {error}"
+            f"cannot load {folder} on {config.device} with compute type {compute_type}: "
+            f"{error}{hint}"
         ) from error
+    return model
 
 
 def model_folder(model: str) -> Path:

@@ -8,10 +8,13 @@ largest one that kept up at the top level too, it holds
     load, streams           "paced in real time" and how many at once
     keeps_up                whether p99 of the chunk latency is below the chunk's length
     wer                     of the final texts
+    offline_wer             of the offline road on the same audio, sent whole; null but for two_pass
     chunk_latency_ms        p50 p90 p95 p99 mean max: from when a chunk was due to its answer
     first_partial_ms        from an utterance's start, as spoken, to the first answer with text
     final_ms                from an utterance's end, as spoken, to the answer with its final text:
                             the silence that makes the endpoint is in it
+    end_ms                  of END alone, which is among the chunks as well: with two_pass its
+                            answer waits for the last second pass
     calls_per_chunk         calls of components, those of second passes left out
     cpu_ms_per_chunk        of the server's processes; null when the server is somebody else's
     cpu_ms_per_chunk_by_process
@@ -26,7 +29,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,21 +38,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench import require
+from conch.bench.live_figures import Heard, Script, Watch, figures
+from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen
-from conch.bench.measures import latency_ms, share_of, word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.offline import Sample, header, load_samples, own_or_running, progress
-from conch.bench.report import number, percent, table
 from conch.bench.served import triton_version
 from conch.client import AsyncClient
 from conch.errors import BenchError, ConchError
 from conch.options import RecognitionOptions
-from conch.result import Transcript
 
-LOAD = "paced in real time"
-
-ORCHESTRATION = ("speech", "tritonserver")
-"""The processes of a server that compute nothing of speech."""
+OFFLINE_CLIENTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,32 +66,10 @@ class StreamingBenchmark:
     """Audio of each stream, at least."""
     pause_s: float = 1.5
     """Silence after each utterance."""
+    find_largest: bool = False
+    """Go on to the largest number that keeps up."""
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """What one stream says."""
-
-    waveform: NDArray[np.float32]
-    sample_rate: int
-    spans: tuple[tuple[float, float], ...]
-    """Start and end of each utterance, in seconds."""
-    text: str
-
-
-@dataclass(slots=True)
-class Heard:
-    """What came of one stream."""
-
-    script: Script
-    chunk_s: list[float] = field(default_factory=list)
-    first_partial_s: list[float] = field(default_factory=list)
-    final_s: list[float] = field(default_factory=list)
-    calls: int = 0
-    text: str = ""
-    error: str = ""
 
 
 def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
@@ -111,15 +88,44 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
     }
     with own_or_running(benchmark.url) as (url, memory):
         report["versions"]["triton"] = triton_version(url)
-        runs = []
-        for streams in benchmark.streams:
+
+        def measured(streams: int) -> dict[str, Any]:
+            said = scripts(samples, streams, benchmark)
             before = cpu_by_process(os.getpid())
-            heard = asyncio.run(_all_streams(url, scripts(samples, streams, benchmark), benchmark))
+            heard = asyncio.run(_all_streams(url, said, benchmark))
             used = cpu_since(os.getpid(), before) if memory else None
-            runs.append(figures(heard, benchmark.chunk_ms, used))
+            offline = asyncio.run(_offline_texts(url, said, benchmark))
+            return figures(heard, benchmark.chunk_ms, used, offline)
+
+        runs = [measured(streams) for streams in benchmark.streams]
+        if benchmark.find_largest:
+            runs += largest(measured, runs)
     kept_up = [item for item in runs if item["keeps_up"]]
     best = max(kept_up, key=lambda item: item["streams"]) if kept_up else runs[0]
     return {**report, **best, "runs": runs}
+
+
+def largest(
+    measured: Callable[[int], dict[str, Any]], runs: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Find the largest number of streams that keeps up, to an eighth; return the further runs.
+
+    The number doubles until one does not keep up; then the gap is halved.
+
+    Args:
+        measured: measures so many streams.
+        runs: measured already.
+    """
+    further: list[dict[str, Any]] = []
+    while True:
+        known = [*runs, *further]
+        low = max((run["streams"] for run in known if run["keeps_up"]), default=0)
+        failed = [run["streams"] for run in known if not run["keeps_up"] and run["streams"] > low]
+        high = min(failed, default=2 * low)
+        streams = high if not failed else (low + high) // 2
+        if failed and high - low <= max(1, high // 8):
+            return further
+        further.append(measured(streams))
 
 
 def scripts(samples: Sequence[Sample], streams: int, benchmark: StreamingBenchmark) -> list[Script]:
@@ -181,13 +187,34 @@ async def _all_streams(
                 ticking.cancel()
 
 
+async def _offline_texts(
+    url: str, said: Sequence[Script], benchmark: StreamingBenchmark
+) -> list[str] | None:
+    """Return what the offline road makes of the same audio; None but for two passes."""
+    if benchmark.options.get("mode") != "two_pass":
+        return None
+    options = {key: value for key, value in benchmark.options.items() if key != "mode"}
+
+    async with AsyncClient(url) as client:
+
+        async def transcribe(index: int) -> str:
+            script = said[index]
+            answer = await client.transcribe(
+                script.waveform, sample_rate=script.sample_rate, **options
+            )
+            return answer.text
+
+        load = await closed_loop(transcribe, len(said), OFFLINE_CLIENTS)
+    return [outcome.answer or "" for outcome in load.outcomes]
+
+
 async def _one_stream(
     client: AsyncClient, script: Script, delay_s: float, benchmark: StreamingBenchmark
 ) -> Heard:
     heard = Heard(script)
     block = script.sample_rate * benchmark.chunk_ms // 1000
     begun = time.perf_counter() + delay_s  # streams do not speak in step
-    watch = _Watch(heard, has_second_pass=benchmark.options.get("mode") == "two_pass")
+    watch = Watch(heard, has_second_pass=benchmark.options.get("mode") == "two_pass")
     try:
         async with client.live(sample_rate=script.sample_rate, **benchmark.options) as stream:
             for start in range(0, len(script.waveform), block):
@@ -198,6 +225,8 @@ async def _one_stream(
                 answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
                 now = time.perf_counter()
                 heard.chunk_s.append(now - due)
+                if is_last:
+                    heard.end_s.append(now - due)
                 heard.calls += sum(
                     stage.calls for name, stage in answer.stages.items() if name != "total"
                 )
@@ -206,99 +235,3 @@ async def _one_stream(
     except ConchError as error:
         heard.error = str(error) or type(error).__name__
     return heard
-
-
-class _Watch:
-    """Notes when the text of each utterance is first seen, and when it is final."""
-
-    def __init__(self, heard: Heard, *, has_second_pass: bool) -> None:
-        self._heard, self._has_second_pass = heard, has_second_pass
-        self._num_words = 0
-        self._partial_known: set[int] = set()
-        self._final_known: set[int] = set()
-
-    def see(self, answer: Transcript, now_s: float) -> None:
-        """Take an answer that came `now_s` after the stream's first sample was spoken."""
-        spans = self._heard.script.spans
-        num_words = len(answer.text.split())
-        if num_words > self._num_words:
-            # The utterance that is being spoken, or has just been.
-            index = max(place for place, (start, _) in enumerate(spans) if start <= now_s)
-            if index not in self._partial_known:
-                self._partial_known.add(index)
-                self._heard.first_partial_s.append(now_s - spans[index][0])
-        self._num_words = num_words
-        for segment in answer.segments:
-            is_final = segment.passes == 2 or not self._has_second_pass or bool(segment.error)
-            if is_final and segment.index not in self._final_known:
-                self._final_known.add(segment.index)
-                # A segment ends with some silence, and so may a recording.
-                ends = [end for start, end in spans if start < segment.end]
-                self._heard.final_s.append(now_s - min(segment.end, ends[-1]))
-
-
-def figures(
-    heard: Sequence[Heard], chunk_ms: int, used_cpu_s: Mapping[str, float] | None
-) -> dict[str, Any]:
-    """Return what a run says."""
-    chunks = sum(len(item.chunk_s) for item in heard)
-    latency = latency_ms([value for item in heard for value in item.chunk_s])
-    failed = [item for item in heard if item.error]
-    answered = [item for item in heard if not item.error]
-    p99 = latency["p99"]
-    return {
-        "load": LOAD,
-        "streams": len(heard),
-        "keeps_up": not failed and p99 is not None and p99 < chunk_ms,
-        "wer": word_error_rate(
-            [item.script.text for item in answered], [item.text for item in answered]
-        ),
-        "chunk_latency_ms": latency,
-        "first_partial_ms": latency_ms([v for item in heard for v in item.first_partial_s]),
-        "final_ms": latency_ms([v for item in heard for v in item.final_s]),
-        "calls_per_chunk": round(sum(item.calls for item in heard) / max(1, chunks), 3),
-        "cpu_ms_per_chunk": (
-            round(1000 * sum(used_cpu_s.values()) / max(1, chunks), 3) if used_cpu_s else None
-        ),
-        "cpu_ms_per_chunk_by_process": {
-            name: round(1000 * seconds / max(1, chunks), 3)
-            for name, seconds in (used_cpu_s or {}).items()
-        },
-        "orchestration_share": share_of(used_cpu_s or {}, ORCHESTRATION),
-        "chunks": chunks,
-        "audio_s": round(
-            sum(len(item.script.waveform) / item.script.sample_rate for item in heard), 3
-        ),
-        "errors": len(failed),
-        "error_messages": [item.error for item in failed],
-    }
-
-
-def markdown(report: Mapping[str, Any]) -> str:
-    """Return the table of a report and a line on where it comes from."""
-    header = ["streams", "keeps up", *(f"chunk p{p} ms" for p in (50, 90, 95, 99))]
-    header += ["first partial p50 ms", "final p50 ms", "calls/chunk", "CPU ms/chunk"]
-    header += ["of it orchestration %", "WER %"]
-    rows = [
-        [
-            str(item["streams"]),
-            "yes" if item["keeps_up"] else "no",
-            *(number(item["chunk_latency_ms"][f"p{p}"], 0) for p in (50, 90, 95, 99)),
-            number(item["first_partial_ms"]["p50"], 0),
-            number(item["final_ms"]["p50"], 0),
-            number(item["calls_per_chunk"], 2),
-            number(item["cpu_ms_per_chunk"]),
-            percent(item["orchestration_share"]),
-            percent(item["wer"]),
-        ]
-        for item in report["runs"]
-    ]
-    machine, versions = report["machine"], report["versions"]
-    where = (
-        f"chunks of {report['chunk_ms']} ms, {LOAD}, {report['seconds']:g} s a stream, pauses of "
-        f"{report['pause_s']:g} s; {machine['cpu']}, {machine['cores']} cores, "
-        f"{machine['memory_gb']:g} GB; Triton {versions['triton']}, Python {versions['python']}; "
-        f"{report['started_at']}"
-    )
-    errors = [f"**{item}**" for run in report["runs"] for item in run["error_messages"][:1]]
-    return "\n\n".join([f"`{report['command']}`", table(header, rows), *errors, where]) + "\n"

@@ -47,6 +47,7 @@ exit codes: 0 measured, 1 not measured or every request of a road failed, 2 wron
 STREAMING_EPILOG = """
 examples:
   conch bench streaming --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
+  conch bench streaming --manifest calls.tsv --streams 16 --find-largest
   conch bench streaming --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
 
 exit codes: 0 measured, 1 not measured or every stream of a run failed, 2 wrong usage
@@ -114,7 +115,7 @@ def run_decoder(args: argparse.Namespace) -> int:
 
 def run_streaming(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
-    from conch.bench import streaming
+    from conch.bench import live_figures, streaming
     from conch.bench.options import parse_options
 
     try:
@@ -131,11 +132,12 @@ def run_streaming(args: argparse.Namespace) -> int:
             streams=in_order(args.streams or [[8]]),
             chunk_ms=args.chunk_ms,
             seconds=args.seconds,
+            find_largest=args.find_largest,
             url=args.url,
             options=options,
         )
     )
-    write_report(args, report, streaming.markdown(report))
+    write_report(args, report, live_figures.markdown(report))
     return 1 if any(run["errors"] == run["streams"] for run in report["runs"]) else 0
 
 
@@ -267,6 +269,12 @@ def _add_streaming(benchmarks: Subparsers) -> None:
     )
     how.add_argument(
         "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
+    )
+    how.add_argument(
+        "--find-largest",
+        action="store_true",
+        help="then go on to the largest number that keeps up: whose p99 of the chunk latency is "
+        "below the chunk's length",
     )
     add_url(how)
     add_output(parser)

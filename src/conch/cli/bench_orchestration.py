@@ -60,6 +60,7 @@ def run_suite(args: argparse.Namespace) -> int:
     """Measure everything, write the folder and return the exit code."""
     from conch.bench import (
         goals,
+        live_figures,
         offline,
         orchestration_report,
         plots,
@@ -95,7 +96,7 @@ def run_suite(args: argparse.Namespace) -> int:
     )
     found = goals.streaming(live)
     live["goals"] = found
-    table = f"{orchestration_report.goals_table(found)}\n\n{streaming.markdown(live)}"
+    table = f"{orchestration_report.goals_table(found)}\n\n{live_figures.markdown(live)}"
     _write(folder, "streaming", live, table)
     failed = any(item["errors"] for item in (*recordings["runs"], *live["runs"]))
     return 1 if failed else _status(compared)

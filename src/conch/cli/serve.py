@@ -23,6 +23,8 @@ examples:
       any free ports; the ones taken are printed when the server is ready
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
+  conch serve --model-config gpu
+      on a GPU, by the configs/gpu.pbtxt of every model that has one: see docs/scaling.md
   conch serve --host 0.0.0.0 -- --log-verbose 1 --http-thread-count 16
       reachable from other machines; what follows -- goes to tritonserver as it is
 
@@ -55,6 +57,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="append",
         metavar="FOLDER",
         help="may be given several times (default: the two shipped with Conch)",
+    )
+    parser.add_argument(
+        "--model-config",
+        default="",
+        metavar="NAME",
+        help="take configs/NAME.pbtxt in place of config.pbtxt, of every model that has one",
     )
     parser.add_argument(
         "--tritonserver",
@@ -105,6 +113,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
         options["model_repositories"] = args.model_repository
     return TritonServer(
         ServerConfig(
+            model_config=args.model_config,
             host=args.host,
             http_port=args.http_port,
             grpc_port=args.grpc_port,

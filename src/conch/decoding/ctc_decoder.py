@@ -27,7 +27,7 @@ from conch.decoding.utterance_search import (
     greedy,
 )
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig
-from conch.errors import InvalidRequestError, OptionError, TranscriptionError
+from conch.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 from conch.language.ngram import LanguageModelConfig
 
 FloatArray = NDArray[np.float32]
@@ -71,11 +71,15 @@ class CtcDecoder:
         """Load the units, the language model and the graph.
 
         Raises:
-            ConfigError: one of them is missing or broken.
+            ConfigError: one of them is missing or broken, or CUDA where it is asked for.
         """
         torch.set_num_threads(1)  # an operation of the search is too small for more
         threads = config.search_threads or len(os.sched_getaffinity(0))
         cuda = config.device == "cuda"
+        if cuda and not torch.cuda.is_available():
+            raise ConfigError(
+                f"torch {torch.__version__} finds no CUDA: it takes PyTorch's CUDA build and a GPU"
+            )
         device = torch.device("cuda", config.device_index) if cuda else torch.device("cpu")
         vocabulary = read_vocabulary(config.model)
         vocab = CtcVocab(vocabulary.texts)

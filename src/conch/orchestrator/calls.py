@@ -9,6 +9,7 @@ from typing import Protocol
 
 from conch.component import Array
 from conch.errors import ComponentError, DeadlineError
+from conch.metrics import CALL_SECONDS, CALLS, Metrics
 from conch.result import Stage
 
 Parameter = bool | int | str
@@ -64,9 +65,19 @@ class Calls:
     longest time it may wait in the component's queue.
     """
 
-    def __init__(self, components: Components, deadline_ms: int) -> None:
-        """Start the request's clock; a `deadline_ms` of 0 is no deadline."""
+    def __init__(
+        self, components: Components, deadline_ms: int, metrics: Metrics, mode: str
+    ) -> None:
+        """Start the request's clock.
+
+        Args:
+            components: to call.
+            deadline_ms: from now on; 0 is no deadline.
+            metrics: to count the calls in, …
+            mode: … as calls of this road.
+        """
         self._components = components
+        self._metrics, self._mode = metrics, mode
         self._deadline_ms = deadline_ms
         self._started = time.perf_counter()
         self._stages: dict[str, Stage] = {}
@@ -127,6 +138,8 @@ class Calls:
     def _count(self, model: str, seconds: float) -> None:
         stage = self._stages.get(model, Stage(0, 0.0))
         self._stages[model] = Stage(stage.calls + 1, round(stage.ms + seconds * 1000, 3))
+        self._metrics.add(CALLS, mode=self._mode, component=model)
+        self._metrics.add(CALL_SECONDS, seconds, mode=self._mode, component=model)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from conch.errors import (
     OverloadedError,
     SessionError,
 )
+from conch.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
 from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
@@ -53,14 +54,15 @@ class OpenStreams:
     chunk has come for `stream_ttl_s`. Each of these frees what the components keep of it.
     """
 
-    def __init__(self, config: OrchestratorConfig, detached: Components) -> None:
+    def __init__(self, config: OrchestratorConfig, detached: Components, metrics: Metrics) -> None:
         """Have no stream yet.
 
         Args:
             config: limits.
             detached: the components, for calls that belong to no request.
+            metrics: to count in.
         """
-        self._config, self._detached = config, detached
+        self._config, self._detached, self._metrics = config, detached, metrics
         self._open: dict[int | str, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
         """What frees the components of streams that have ended otherwise than by END."""
@@ -68,6 +70,11 @@ class OpenStreams:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    async def close(self) -> None:
+        """End the watch for streams that expire."""
+        if self._sweeper:
+            self._sweeper.cancel()
 
     async def hear(self, request: SpeechRequest, components: Components) -> Transcript:
         """Answer one chunk.
@@ -78,8 +85,17 @@ class OpenStreams:
         """
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
-        entry = self._started(request) if request.starts else self._known(request)
-        calls = Calls(components, entry.stream.options.deadline_ms)
+        with self._metrics.answering(CHUNKS, "none") as labels:
+            entry = self._started(request) if request.starts else self._known(request)
+            labels["mode"] = entry.stream.options.mode
+            return await self._take_turn(entry, request, components)
+
+    async def _take_turn(
+        self, entry: _Open, request: SpeechRequest, components: Components
+    ) -> Transcript:
+        """Answer a chunk behind those before it, or end its stream."""
+        options = entry.stream.options
+        calls = Calls(components, options.deadline_ms, self._metrics, options.mode)
         entry.waiting += 1
         try:
             if entry.waiting > self._config.max_waiting_chunks:
@@ -87,11 +103,11 @@ class OpenStreams:
                     f"{entry.waiting - 1} chunks of the stream wait to be heard, as many as this "
                     "server takes (parameter max_waiting_chunks of the model): the stream has ended"
                 )
-            async with within_deadline(entry.stream.options.deadline_ms, calls), entry.turn:
+            async with within_deadline(options.deadline_ms, calls), entry.turn:
                 return await self._answer(entry, request, calls)
         except BaseException as error:
             if request.starts or request.ends or not isinstance(error, _ChunkError):
-                self._close(request.stream_id, entry)
+                self._close(request.stream_id, entry, "error")
             if isinstance(error, _ChunkError):
                 raise error.reason from None
             raise
@@ -108,7 +124,7 @@ class OpenStreams:
             raise _ChunkError(error) from None
         transcript = await entry.stream.hear(steps, calls, ends=request.ends)
         if request.ends:
-            self._close(request.stream_id, entry)
+            self._close(request.stream_id, entry, "end")
         return transcript
 
     def _steps(self, entry: _Open, request: SpeechRequest) -> Sequence[tuple[Array, bool]]:
@@ -138,6 +154,7 @@ class OpenStreams:
             )
         steps = entry.stream.audio.steps(chunk, ends=request.ends)
         entry.heard_s += seconds
+        self._metrics.add(AUDIO_SECONDS, seconds, mode=entry.stream.options.mode)
         return steps
 
     def _started(self, request: SpeechRequest) -> _Open:
@@ -153,13 +170,14 @@ class OpenStreams:
         stream = Stream(
             options,
             StreamAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
-            Calls(self._detached, 0),
+            Calls(self._detached, 0, self._metrics, options.mode),
+            self._metrics,
             max_second_passes=self._config.max_second_passes,
             keep_alive_s=self._config.stream_ttl_s / 2,
         )
         entry = _Open(stream, parameters, _session(request))
         if before is not None:
-            self._close(request.stream_id, before)
+            self._close(request.stream_id, before, "restart")
         self._open[request.stream_id] = entry
         return entry
 
@@ -169,12 +187,13 @@ class OpenStreams:
             raise _unknown(request)
         return entry
 
-    def _close(self, stream_id: int | str, entry: _Open) -> None:
+    def _close(self, stream_id: int | str, entry: _Open, how: str) -> None:
         """End a stream: at once for its client, behind the chunk under way for the components."""
         if self._open.get(stream_id) is entry:
             del self._open[stream_id]
         if not entry.is_closed:
             entry.is_closed = True
+            self._metrics.add(STREAMS_ENDED, how=how)
             self._closing.add(closing := asyncio.create_task(self._freed(entry)))
             closing.add_done_callback(self._closing.discard)
 
@@ -189,7 +208,7 @@ class OpenStreams:
             for stream_id, entry in list(self._open.items()):
                 if entry.used < oldest and not entry.waiting:
                     logger.info("stream %s has expired", stream_id)
-                    self._close(stream_id, entry)
+                    self._close(stream_id, entry, "expired")
 
 
 class _ChunkError(Exception):

@@ -6,6 +6,7 @@ from contextlib import aclosing, contextmanager
 
 from conch.audio import AudioBlocks
 from conch.errors import InvalidRequestError, OverloadedError
+from conch.metrics import AUDIO_SECONDS, REQUESTS, Metrics
 from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
@@ -15,6 +16,8 @@ from conch.orchestrator.request import SpeechRequest, naming_row
 from conch.parts import transcript_of
 from conch.result import Segment, Transcript
 from conch.segmentation import SAMPLE_RATE
+
+OFFLINE = "offline"
 
 
 class Recognizer:
@@ -29,7 +32,8 @@ class Recognizer:
         """
         self._config = config
         self._in_flight = 0
-        self.open_streams = OpenStreams(config, detached)
+        self.metrics = Metrics()
+        self.open_streams = OpenStreams(config, detached, self.metrics)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, all rows on their roads at once; of a stream's chunk one.
@@ -41,7 +45,7 @@ class Recognizer:
             return [await self.open_streams.hear(request, components)]
         with self._admitted():
             options = _options(request)
-            calls = [Calls(components, options.deadline_ms) for _ in range(request.num_rows)]
+            calls = [self._calls(components, options) for _ in range(request.num_rows)]
             rows = request.rows(self._config.max_audio_s)
 
             async def transcribe(row: int) -> Transcript:
@@ -66,7 +70,7 @@ class Recognizer:
         """
         with self._admitted():
             options = _options(request)
-            calls = Calls(components, options.deadline_ms)
+            calls = self._calls(components, options)
             (blocks,) = request.rows(self._config.max_audio_s)
             async with (
                 within_deadline(options.deadline_ms, calls),
@@ -79,21 +83,29 @@ class Recognizer:
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
-        if self._in_flight >= self._config.max_requests_in_flight:
-            raise OverloadedError(
-                f"{self._in_flight} requests are in flight, as many as this server takes "
-                "(parameter max_requests_in_flight of the model); try again"
-            )
-        self._in_flight += 1
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
+        with self.metrics.answering(REQUESTS, OFFLINE):
+            if self._in_flight >= self._config.max_requests_in_flight:
+                raise OverloadedError(
+                    f"{self._in_flight} requests are in flight, as many as this server takes "
+                    "(parameter max_requests_in_flight of the model); try again"
+                )
+            self._in_flight += 1
+            try:
+                yield
+            finally:
+                self._in_flight -= 1
 
-    def _segments(
+    def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
+        return Calls(components, options.deadline_ms, self.metrics, OFFLINE)
+
+    async def _segments(
         self, blocks: AudioBlocks, calls: Calls, options: RecognitionOptions
     ) -> AsyncGenerator[Segment, None]:
-        return recognize(blocks, options, calls, self._config.max_segments_in_flight)
+        limit = self._config.max_segments_in_flight
+        async with aclosing(recognize(blocks, options, calls, limit)) as segments:
+            async for segment in segments:
+                yield segment
+        self.metrics.add(AUDIO_SECONDS, blocks.num_samples / SAMPLE_RATE, mode=OFFLINE)
 
 
 def _options(request: SpeechRequest) -> RecognitionOptions:

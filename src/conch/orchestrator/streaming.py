@@ -19,6 +19,7 @@ from conch.component import Array
 from conch.decoding.nbest import joined, rescored
 from conch.endpointing import Endpointer, EndpointRules, Speech
 from conch.errors import TranscriptionError
+from conch.metrics import ENDPOINTS, Metrics
 from conch.options import RecognitionOptions
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls, StreamPlace
@@ -55,6 +56,7 @@ class Stream:
         options: RecognitionOptions,
         audio: StreamAudio,
         detached: Calls,
+        metrics: Metrics,
         *,
         max_second_passes: int,
         keep_alive_s: float,
@@ -65,6 +67,7 @@ class Stream:
             options: of the whole stream.
             audio: cuts the stream's chunks into steps.
             detached: for calls that outlive the chunk that caused them.
+            metrics: to count endpoints in.
             max_second_passes: under way at once; one more waits, and the stream with it.
             keep_alive_s: seconds without a step after which the components are sent an empty one,
                 so that they do not take the stream for abandoned.
@@ -72,7 +75,7 @@ class Stream:
         self.options = options
         self._search_options = options.of_first_pass()
         self.audio = audio
-        self._detached = detached
+        self._detached, self._metrics = detached, metrics
         self._max_second_passes, self._keep_alive_s = max_second_passes, keep_alive_s
         self._last_step = time.monotonic()
         # Not the client's id: two clients may choose the same.
@@ -132,6 +135,8 @@ class Stream:
         rule = self._endpointer.push(speech_probs)
         if not self.options.endpointing:
             rule = None
+        if rule is not None:
+            self._metrics.add(ENDPOINTS, rule=rule)
         if self._has_second_pass:
             self._utterance.audio.append(step)
         found = await ctc_roles.decode_step(

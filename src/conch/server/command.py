@@ -47,6 +47,8 @@ def server_command(
     if backends is not None:
         command.append(f"--backend-directory={backends}")
     command += [f"--model-repository={path}" for path in config.model_repositories]
+    if config.model_config:
+        command.append(f"--model-config-name={config.model_config}")
     for service in ("http", "grpc", "metrics"):
         command.append(f"--{service}-address={endpoints.address}")
         command.append(f"--{service}-port={getattr(endpoints, f'{service}_port')}")

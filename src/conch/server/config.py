@@ -27,6 +27,7 @@ OWN_OPTIONS = frozenset(
         "--log-format",
         "--metrics-address",
         "--metrics-port",
+        "--model-config-name",
         "--model-repository",
         "--model-store",
     }
@@ -39,6 +40,9 @@ class ServerConfig:
 
     model_repositories: Iterable[str | Path] = field(default_factory=shipped_repositories)
     """Folders of models; a model's name must be unique across all of them."""
+
+    model_config: str = ""
+    """Of each model that has one, the `configs/NAME.pbtxt` to load in place of config.pbtxt."""
 
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""

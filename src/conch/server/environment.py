@@ -71,6 +71,8 @@ def server_environment(
     environment = dict(os.environ if base is None else base)
     bin_directory = str(Path(sys.executable).parent)
     environment["PATH"] = _prepended(bin_directory, environment.get("PATH"))
+    # numpy's OpenBLAS lets its threads spin for some 25 ms after each product of the features.
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     if stub is None:
         return environment
     libpython = libpython or libpython_name()

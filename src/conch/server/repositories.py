@@ -1,5 +1,6 @@
 """Where the shipped models lie, and whether a folder can be a model repository."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import conch
@@ -57,3 +58,20 @@ def check_repository(path: Path) -> None:
             raise ServerError(
                 f"Triton takes every folder of a model repository for a model: remove {model}"
             )
+
+
+def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ...]:
+    """Names of the models that have a `configs/NAME.pbtxt`, sorted; the others keep theirs.
+
+    Raises ServerError if there is none: Triton would say nothing and serve the usual configs.
+    """
+    found: dict[str, list[str]] = {}
+    for repository in repositories:
+        for path in repository.glob("*/configs/*.pbtxt"):
+            found.setdefault(path.stem, []).append(path.parent.parent.name)
+    if name not in found:
+        there = [f"{key} (of {', '.join(sorted(found[key]))})" for key in sorted(found)]
+        raise ServerError(
+            f"no model has a configs/{name}.pbtxt; there is {', '.join(there) or 'no other either'}"
+        )
+    return tuple(sorted(found[name]))

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from conch.metrics import OPEN_STREAMS
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.result import Transcript
 from conch.triton.components import TritonComponents
+from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
 from conch.triton.statuses import stream_error, triton_error
 
@@ -27,13 +29,22 @@ class EntryPoint:
     goes on, so that one instance carries any number of requests at once.
     """
 
-    def __init__(self, config: OrchestratorConfig) -> None:
-        """Start the event loop, and the threads in which component calls wait."""
+    def __init__(self, config: OrchestratorConfig, model: str) -> None:
+        """Start the event loop, and the threads in which component calls wait.
+
+        Args:
+            config: limits.
+            model: the name under which metrics are published.
+        """
         calls = config.max_calls_in_flight
         self._pool = ThreadPoolExecutor(calls, thread_name_prefix="bls-call")
         # Live streams must not wait for a thread behind a long file's segments.
         self._live_pool = ThreadPoolExecutor(calls, thread_name_prefix="bls-live")
         self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
+        streams = self._recognizer.open_streams
+        self._publisher = MetricsPublisher(
+            model, self._recognizer.metrics, {OPEN_STREAMS: lambda: len(streams)}
+        )
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._pool)
         self._thread = threading.Thread(target=self._loop.run_forever, name="roads", daemon=True)
@@ -49,8 +60,11 @@ class EntryPoint:
 
     def close(self) -> None:
         """Stop the event loop; Triton has waited for the requests in flight."""
+        closing = self._recognizer.open_streams.close()
+        asyncio.run_coroutine_threadsafe(closing, self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._publisher.close()
         for pool in (self._pool, self._live_pool):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -62,7 +76,11 @@ class EntryPoint:
         components = TritonComponents(request, sender, pool)
         try:
             transcripts = await self._recognizer.recognize(_speech_request(request), components)
-            response = _speech_response(transcripts, request.requested_output_names())
+            response = _speech_response(
+                transcripts,
+                request.requested_output_names(),
+                is_chunk=bool(request.correlation_id()),
+            )
         except Exception as error:
             response = pb_utils.InferenceResponse(error=triton_error(error))
         components.close()
@@ -101,7 +119,9 @@ def _speech_request(request: Any) -> SpeechRequest:
     )
 
 
-def _speech_response(transcripts: Sequence[Transcript], wanted: Sequence[str]) -> Any:
+def _speech_response(
+    transcripts: Sequence[Transcript], wanted: Sequence[str], *, is_chunk: bool = False
+) -> Any:
     """Return the answer's tensors; rows with fewer hypotheses than others are filled up."""
     width = max(len(transcript.nbest) for transcript in transcripts)
     texts = np.full((len(transcripts), width), b"", dtype=np.object_)
@@ -111,7 +131,8 @@ def _speech_response(transcripts: Sequence[Transcript], wanted: Sequence[str]) -
         for rank, hypothesis in enumerate(transcript.nbest):
             texts[row, rank] = hypothesis.text.encode()
             scores[row, rank] = hypothesis.score
-    outputs = {"TRANSCRIPTS": texts, "SCORES": scores}
+    # Streaming clients of WeNet, sherpa and FunASR read a chunk's text without a batch dimension.
+    outputs = {"TRANSCRIPTS": texts[0] if is_chunk else texts, "SCORES": scores}
     if "RESULT" in wanted:
         results = [[transcript.to_json().encode()] for transcript in transcripts]
         outputs["RESULT"] = np.array(results, dtype=np.object_)

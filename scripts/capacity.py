@@ -1,0 +1,297 @@
+"""What a GPU server would carry, computed from figures that can be replaced by your own.
+
+    python scripts/capacity.py            # writes the tables of docs/scaling.md
+
+Nothing here was measured on a GPU. `INPUTS` says of each figure whether it was measured (by
+`scripts/stage_cost.py`), published or assumed; the functions below it are all the arithmetic.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch.bench.report import number, table
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "scaling.md"
+MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
+FRAMES_PER_S = 50
+"""Encoder frames: 20 ms each, in Whisper and in the CTC model."""
+N_MELS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A figure that the computation takes from elsewhere."""
+
+    value: float
+    unit: str
+    source: str
+    """Begins with measured, published or assumed."""
+
+
+INPUTS: Mapping[str, Input] = {
+    "request": Input(7.18, "s of audio", "measured: mean of 96 utterances of the dev split"),
+    "chunk": Input(0.64, "s of audio", "the default of `chunk_ms`"),
+    "features": Input(1.0, "CPU ms a request", "measured: log-mel of 7 s, one thread"),
+    "chunk_features": Input(0.12, "CPU ms a chunk", "measured: log-mel of 640 ms, one thread"),
+    "caches": Input(
+        2.2, "CPU ms a chunk", "measured: 3.1 MB joined to a batch of 64 and cut again"
+    ),
+    "tensors": Input(1.0, "CPU ms a call", "assumed: tensors in and out of a process, and the GPU"),
+    "search": Input(28, "steps a request", "assumed: 4 tokens per second of audio"),
+    "step": Input(
+        1.0, "ms a step", "assumed: 70 kernels and the host's decisions, a batch at once"
+    ),
+    "rows": Input(16, "rows a search", "assumed: batches half full"),
+    "cores": Input(13, "cores a GPU", "published: 2 x 52 for 8 H100 (MLPerf system, Dell XE9680)"),
+    "load": Input(0.7, "of a core or process", "assumed: the rest is for peaks"),
+    "peak": Input(989, "TFLOPS", "published: H100 SXM, FP16 without sparsity (data sheet)"),
+    "use": Input(0.06, "of the peak", "computed from published figures: see below"),
+}
+
+
+def value(name: str) -> float:
+    """Return an input's value."""
+    return INPUTS[name].value
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A process of the server, in one kind of work."""
+
+    process: str
+    cpu_ms: float
+    """Measured, for each request or chunk, all on the CPU."""
+    beside_gpu_ms: float
+    """Of it, what stays on the host where the model computes on a GPU."""
+    instances: float = 1
+    """Processes of it, by the overlays; Triton itself has threads instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kind of work: what a request or a chunk costs."""
+
+    name: str
+    audio_s: float
+    stages: tuple[Stage, ...]
+    flop: float
+    """Of the encoder."""
+
+    def host_ms(self, *, has_gpu: bool) -> float:
+        """Return CPU ms of all processes together."""
+        return sum(item.beside_gpu_ms if has_gpu else item.cpu_ms for item in self.stages)
+
+    def rate_of_cores(self, *, has_gpu: bool) -> float:
+        """Return requests or chunks a second for which a GPU's share of cores is enough."""
+        return value("cores") * value("load") * 1000 / self.host_ms(has_gpu=has_gpu)
+
+    def rate_of_server(self) -> tuple[float, str]:
+        """Return what one server's processes can do a second, and which of them is the limit."""
+        rates = {
+            item.process: item.instances * value("load") * 1000 / item.beside_gpu_ms
+            for item in self.stages
+        }
+        slowest = min(rates, key=lambda process: rates[process])
+        return rates[slowest], slowest
+
+    def rate_of_gpu(self) -> float:
+        """Return what the GPU's arithmetic allows for the encoder, a second."""
+        return value("use") * value("peak") * 1e12 / self.flop
+
+    def rate(self) -> float:
+        """Return requests or chunks a second of one GPU with its cores, and servers enough."""
+        return min(self.rate_of_cores(has_gpu=True), self.rate_of_gpu())
+
+    def servers(self) -> int:
+        """Return how many servers that takes."""
+        return math.ceil(self.rate() / self.rate_of_server()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A Whisper-shaped encoder (https://arxiv.org/abs/2212.04356, table 1)."""
+
+    name: str
+    size: int
+    layers: int
+    units: int = 0
+    """Of a CTC output layer."""
+
+    def frame_flop(self, keys: int) -> float:
+        """Return floating-point operations of one frame that attends to `keys` frames.
+
+        Two for each multiplication with its addition: four matrices of attention and two of four
+        times the width in the feed-forward network make 12 `size`^2 a layer, scores and their
+        weighted sum 2 `keys` `size`. The first convolution runs at twice the frame rate.
+        """
+        convolutions = 2 * 3 * N_MELS * self.size + 3 * self.size**2
+        layer = 12 * self.size**2 + 2 * keys * self.size
+        return 2 * (convolutions + self.layers * layer + self.size * self.units)
+
+    def window_flop(self, seconds: float) -> float:
+        """Return those of a window in which every frame attends to all."""
+        frames = round(seconds * FRAMES_PER_S)
+        return frames * self.frame_flop(frames)
+
+
+TINY = Encoder("tiny", 384, 4)
+CTC = Encoder("ctc-en", 384, 4, units=29)
+ENCODERS = (
+    TINY,
+    Encoder("base", 512, 6),
+    Encoder("small", 768, 12),
+    Encoder("medium", 1024, 24),
+    Encoder("large-v3", 1280, 32),
+)
+WINDOW_S = 15.0
+"""The usual window of `attention_encoder`: its minimum."""
+CHUNK_KEYS = 32 + 256
+"""Frames that a frame of the streaming encoder sees: its chunk's and `left_ms` before."""
+
+
+def works() -> tuple[Work, ...]:
+    """Return the kinds of work, as measured by `scripts/stage_cost.py` (medians of three runs)."""
+    on_gpu = value("features") + value("tensors")
+    search_ms = value("search") * value("step") / value("rows")
+    triton = math.inf
+    return (
+        Work(
+            "recordings, attention",
+            value("request"),
+            (
+                Stage("speech", 4.6, 4.6),
+                Stage("tritonserver", 4.5, 4.5, triton),
+                Stage("vad", 14.5, 14.5, 8),
+                Stage("attention_encoder", 127.1, on_gpu, 2),
+                # Its thread waits for the GPU by asking it again and again.
+                Stage("attention_decoder", 182.5, search_ms, 2),
+            ),
+            TINY.window_flop(WINDOW_S),
+        ),
+        Work(
+            "recordings, graph",
+            value("request"),
+            (
+                Stage("speech", 3.5, 3.5),
+                Stage("tritonserver", 2.9, 2.9, triton),
+                Stage("vad", 13.9, 13.9, 8),
+                Stage("ctc_encoder", 97.4, on_gpu, 2),
+                Stage("ctc_decoder", 9.4, 9.4, 2),
+            ),
+            CTC.window_flop(value("request")),
+        ),
+        Work(
+            "streams, graph",
+            value("chunk"),
+            (
+                Stage("speech", 3.0, 3.0),
+                Stage("tritonserver", 2.4, 2.4, triton),
+                Stage("vad", 1.8, 1.8, 8),
+                Stage(
+                    "ctc_streaming_encoder",
+                    13.0,
+                    value("chunk_features") + value("caches") + value("tensors"),
+                ),
+                Stage("ctc_streaming_decoder", 3.0, 3.0),
+            ),
+            round(value("chunk") * FRAMES_PER_S) * CTC.frame_flop(CHUNK_KEYS),
+        ),
+    )
+
+
+def inputs_table() -> str:
+    """Return a row per input."""
+    rows = [[name, f"{item.value:g}", item.unit, item.source] for name, item in INPUTS.items()]
+    return _left(table(["input", "value", "of", "source"], rows))
+
+
+def stages_table() -> str:
+    """Return a row per process of each kind of work."""
+    rows = [
+        [
+            work.name,
+            item.process,
+            number(item.cpu_ms),
+            number(item.beside_gpu_ms),
+            "threads" if math.isinf(item.instances) else f"{item.instances:g}",
+            "" if math.isinf(item.instances) else number(_limit(item), 0),
+        ]
+        for work in works()
+        for item in work.stages
+    ]
+    header = ["work", "process", "CPU ms", "beside a GPU", "instances", "limit per s"]
+    return table(header, rows)
+
+
+def _limit(stage: Stage) -> float:
+    return stage.instances * value("load") * 1000 / stage.beside_gpu_ms
+
+
+def capacity_table() -> str:
+    """Return what a GPU with its cores carries, and what limits it."""
+    rows = []
+    for work in works():
+        rate, server_rate = work.rate(), work.rate_of_server()
+        of_cores = work.rate_of_cores(has_gpu=False)
+        rows.append(
+            [
+                work.name,
+                f"{of_cores * work.audio_s:.0f}",
+                f"{server_rate[0] * work.audio_s:.0f} ({server_rate[1]})",
+                f"{rate * work.audio_s:.0f}",
+                "the cores" if work.rate_of_gpu() > rate else "the GPU",
+                str(work.servers()),
+                f"{100 * rate / work.rate_of_gpu():.1f} %",
+                f"{8 * rate * work.audio_s:.0f}",
+            ]
+        )
+    header = ["audio seconds a second of", f"{value('cores'):g} cores alone", "one server (limit)"]
+    header += ["a GPU with its cores", "limit", "servers", "GPU busy with the encoder", "8 GPUs"]
+    return table(header, rows)
+
+
+def encoders_table() -> str:
+    """Return operations of Whisper's encoders, and what they allow."""
+    rows = [
+        [
+            item.name,
+            str(item.size),
+            str(item.layers),
+            number(item.frame_flop(round(WINDOW_S * FRAMES_PER_S)) / 1e6),
+            number(item.window_flop(WINDOW_S) / 1e9, 0),
+            number(_windows_per_s(item), 0),
+            number(_windows_per_s(item) * value("request"), 0),
+        ]
+        for item in ENCODERS
+    ]
+    header = ["encoder", "size", "layers", "MFLOP a frame", "GFLOP a window of 15 s"]
+    return table([*header, "windows a second", "RTFx"], rows)
+
+
+def _windows_per_s(encoder: Encoder) -> float:
+    return value("use") * value("peak") * 1e12 / encoder.window_flop(WINDOW_S)
+
+
+def _left(text: str) -> str:
+    """Return a table whose columns are all aligned to the left."""
+    return text.replace("---:", "---")
+
+
+TABLES = {
+    "inputs": inputs_table,
+    "stages": stages_table,
+    "capacity": capacity_table,
+    "encoders": encoders_table,
+}
+
+
+def with_tables(text: str) -> str:
+    """Return the document with its tables as they are now."""
+    return MARKED.sub(lambda marks: f"{marks[1]}{TABLES[marks[2]]()}\n{marks[3]}", text)
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text()))

@@ -1,0 +1,109 @@
+"""What the models count about their work, for whoever publishes it (`conch.triton.metrics`)."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from conch.errors import (
+    ComponentError,
+    DeadlineError,
+    InvalidRequestError,
+    OverloadedError,
+    RequestCancelledError,
+)
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric, as Prometheus names it."""
+
+    name: str
+    description: str
+    labels: tuple[str, ...] = ()
+    kind: Literal["counter", "gauge"] = "counter"
+
+
+REQUESTS = Family("conch_requests_total", "Recordings answered", ("mode", "outcome"))
+CHUNKS = Family("conch_chunks_total", "Chunks of streams answered", ("mode", "outcome"))
+ANSWER_SECONDS = Family(
+    "conch_answer_seconds_total", "Time from a request or chunk to its answer", ("mode",)
+)
+AUDIO_SECONDS = Family("conch_audio_seconds_total", "Audio heard", ("mode",))
+CALLS = Family("conch_calls_total", "Calls of components", ("mode", "component"))
+CALL_SECONDS = Family(
+    "conch_call_seconds_total",
+    "Time in calls of components, queues included",
+    ("mode", "component"),
+)
+ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in streams", ("rule",))
+STREAMS_ENDED = Family("conch_streams_ended_total", "Streams that ended", ("how",))
+OPEN_STREAMS = Family("conch_open_streams", "Streams open now", kind="gauge")
+COMPONENT_STREAMS = Family(
+    "conch_component_streams", "Streams that a component keeps state of now", kind="gauge"
+)
+
+_OUTCOMES = {
+    InvalidRequestError: "invalid",
+    DeadlineError: "deadline",
+    RequestCancelledError: "cancelled",
+    OverloadedError: "overloaded",
+    ComponentError: "component",
+}
+
+
+class Metrics:
+    """Running sums by metric and labels; any thread may add to them."""
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[tuple[Family, Labels], float] = defaultdict(float)
+        self._lock = threading.Lock()
+
+    def add(self, family: Family, value: float = 1.0, /, **labels: str) -> None:
+        """Add to one sum.
+
+        Args:
+            family: the metric.
+            value: not negative.
+            **labels: a value for each of the metric's labels.
+        """
+        assert labels.keys() == set(family.labels), (family.name, labels)
+        key = family, tuple(labels[name] for name in family.labels)
+        with self._lock:
+            self._sums[key] += value
+
+    @contextmanager
+    def answering(self, family: Family, mode: str) -> Iterator[dict[str, str]]:
+        """Count and time what is answered inside, by how it ends.
+
+        Yields:
+            the labels: what is known of them only inside is put in there.
+        """
+        labels = {"mode": mode, "outcome": "ok"}
+        started = time.perf_counter()
+        try:
+            yield labels
+        except BaseException as error:
+            labels["outcome"] = outcome(error)
+            raise
+        finally:
+            self.add(family, **labels)
+            self.add(ANSWER_SECONDS, time.perf_counter() - started, mode=labels["mode"])
+
+    def drain(self) -> Mapping[tuple[Family, Labels], float]:
+        """Return what was added since the last time."""
+        with self._lock:
+            drained, self._sums = self._sums, defaultdict(float)
+        return drained
+
+
+def outcome(error: BaseException) -> str:
+    """Return how a request that ends with this error is counted."""
+    if not isinstance(error, Exception):  # its task or its generator was closed
+        return "cancelled"
+    return next((name for kind, name in _OUTCOMES.items() if isinstance(error, kind)), "internal")

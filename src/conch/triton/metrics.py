@@ -1,0 +1,88 @@
+"""Custom metrics on the server's metrics port."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sized
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from conch.metrics import COMPONENT_STREAMS, Family, Labels, Metrics
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S = 1.0
+
+
+class MetricsPublisher:
+    """Brings a model's metrics to the server, once a second.
+
+    Each change of a metric is a message from the model's process to the server; summed up first,
+    they cost a request nothing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        metrics: Metrics | None = None,
+        gauges: Mapping[Family, Callable[[], float]] | None = None,
+    ) -> None:
+        """Start the thread that publishes.
+
+        Args:
+            model: the label of everything published, beside the metrics' own.
+            metrics: sums to publish.
+            gauges: functions that return a metric's present value.
+        """
+        self._model, self._metrics, self._gauges = model, metrics or Metrics(), dict(gauges or {})
+        self._families: dict[Family, Any] = {}
+        self._published: dict[tuple[Family, Labels], Any] = {}
+        self._gauged = dict.fromkeys(self._gauges, 0.0)
+        self._closing = threading.Event()
+        self._publish()
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.wait(PERIOD_S):
+            try:
+                self._publish()
+            except Exception:
+                logger.exception("metrics could not be published")
+
+    def _publish(self) -> None:
+        for (family, labels), value in self._metrics.drain().items():
+            self._metric(family, labels).increment(value)
+        for family, value_of in self._gauges.items():
+            # By its change: several instances of a model share one metric.
+            before, self._gauged[family] = self._gauged[family], value_of()
+            self._metric(family, ()).increment(self._gauged[family] - before)
+
+    def _metric(self, family: Family, labels: Labels) -> Any:
+        key = family, labels
+        if key not in self._published:
+            if family not in self._families:
+                kind = getattr(pb_utils.MetricFamily, family.kind.upper())
+                self._families[family] = pb_utils.MetricFamily(
+                    name=family.name, description=family.description, kind=kind
+                )
+            named = dict(zip(family.labels, labels, strict=True))
+            self._published[key] = self._families[family].Metric(
+                labels={"model": self._model, **named}
+            )
+        return self._published[key]
+
+
+def publish_streams(args: Mapping[str, str], component: Sized) -> MetricsPublisher:
+    """Publish how many streams a component keeps state of.
+
+    Args:
+        args: of the model's `initialize`.
+        component: its length is the number of open streams.
+    """
+    return MetricsPublisher(args["model_name"], gauges={COMPONENT_STREAMS: lambda: len(component)})

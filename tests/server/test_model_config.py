@@ -1,0 +1,106 @@
+"""`conch serve --model-config` against a real tritonserver: whose config it takes."""
+
+import json
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from servers import SERVE, infer
+
+from conch.errors import ServerError
+from conch.server import ServerConfig, TritonServer
+from conch.server.repositories import models_with_config
+
+ROOT = Path(__file__).parents[2]
+
+
+def served_config(url: str, model: str) -> dict:
+    with urllib.request.urlopen(f"http://{url}/v2/models/{model}/config", timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+def variant(repository: Path, model: str, name: str, *change: str) -> None:
+    """Write a variant of a model's config with a text in it replaced."""
+    config = (repository / model / "config.pbtxt").read_text()
+    assert change[0] in config
+    folder = repository / model / "configs"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.pbtxt").write_text(config.replace(*change))
+
+
+@pytest.mark.server
+def test_a_variant_takes_the_place_of_config_pbtxt_where_there_is_one(
+    identity_repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copytree(identity_repository / "identity", identity_repository / "plain")
+    variant(identity_repository, "identity", "two", "KIND_CPU", "KIND_CPU count: 2")
+    config = ServerConfig([identity_repository], model_config="two")
+    with caplog.at_level("INFO", "conch.server"), TritonServer(config) as server:
+        counts = {
+            model: served_config(server.http_url, model)["instance_group"][0]["count"]
+            for model in server.models()
+        }
+        assert counts == {"identity": 2, "plain": 1}
+        assert infer(server.http_url, [1.0]) == [1.0]
+    assert "config two: identity; the other models run their config.pbtxt" in caplog.text
+
+
+@pytest.mark.server
+def test_the_components_take_theirs_and_say_what_their_device_lacks(tmp_path: Path) -> None:
+    """Shipped components: overlays that this machine can serve are, others say what is missing."""
+    import onnxruntime
+
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("there is CUDA here")
+    for model in ("vad", "ctc_encoder"):
+        shutil.copytree(ROOT / "component_models" / model, tmp_path / model)
+    batch = '"max_batch_s" value { string_value: "8" }'
+    with pytest.raises(ServerError, match="model ctc_encoder has kind KIND_GPU but no GPUs"):
+        TritonServer(ServerConfig([tmp_path], model_config="gpu")).start()
+    with pytest.raises(ServerError, match=r"'ctc_encoder' failed .*'onnxruntime'"):
+        TritonServer(ServerConfig([tmp_path], model_config="onnxruntime")).start()
+    variant(tmp_path, "ctc_encoder", "gpu", batch, batch.replace('"8"', '"16"'))
+    variant(
+        tmp_path,
+        "ctc_encoder",
+        "cuda",
+        batch,
+        batch + '}\nparameters { key: "device" value { string_value: "cuda" }',
+    )
+    with TritonServer(ServerConfig([tmp_path], model_config="gpu")) as server:
+        assert served_config(server.http_url, "vad")["instance_group"][0]["count"] == 8
+        parameters = served_config(server.http_url, "ctc_encoder")["parameters"]
+        assert parameters["max_batch_s"]["string_value"] == "16"
+    with pytest.raises(ServerError, match=r"'ctc_encoder' failed .*pip install 'onnxruntime-gpu"):
+        TritonServer(ServerConfig([tmp_path], model_config="cuda")).start()
+
+
+def test_a_name_that_no_model_has_is_an_error_that_lists_those_there_are(
+    write_model: Callable[..., Path],
+) -> None:
+    repository = write_model("first", "")
+    write_model("second", "")
+    with pytest.raises(ServerError, match=r"configs/gpu\.pbtxt; there is no other either"):
+        models_with_config([repository], "gpu")
+    for model, name in (("first", "a100"), ("second", "a100"), ("second", "l4")):
+        variant(repository, model, name, "KIND_CPU", "KIND_GPU")
+    assert models_with_config([repository], "a100") == ("first", "second")
+    with pytest.raises(ServerError) as error:
+        TritonServer(ServerConfig([repository], model_config="gpu")).start()
+    assert str(error.value) == (
+        "no model has a configs/gpu.pbtxt; there is a100 (of first, second), l4 (of second)"
+    )
+
+
+def test_the_command_says_which_there_are() -> None:
+    done = subprocess.run([*SERVE, "--model-config", "h100"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "conch serve: no model has a configs/h100.pbtxt; there is gpu (of " in done.stderr
+
+
+def test_the_option_of_triton_itself_cannot_be_passed_through() -> None:
+    with pytest.raises(ServerError, match="--model-config-name is set by Conch itself"):
+        ServerConfig(extra_args=["--model-config-name=gpu"])

@@ -1,0 +1,60 @@
+"""What the models count, and that the docs know it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conch import metrics
+from conch.errors import (
+    ComponentError,
+    DeadlineError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+)
+from conch.metrics import ANSWER_SECONDS, CHUNKS, ENDPOINTS, REQUESTS, Family, Metrics
+
+DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
+FAMILIES = [item for item in vars(metrics).values() if isinstance(item, Family)]
+
+
+def test_sums_are_kept_until_they_are_drained():
+    counted = Metrics()
+    counted.add(ENDPOINTS, rule="silence")
+    counted.add(ENDPOINTS, rule="silence")
+    counted.add(ENDPOINTS, 3, rule="length")
+    assert counted.drain() == {(ENDPOINTS, ("silence",)): 2, (ENDPOINTS, ("length",)): 3}
+    assert not counted.drain()
+
+
+def test_an_answer_is_counted_and_timed_by_how_it_ends():
+    counted = Metrics()
+    with counted.answering(CHUNKS, "none") as labels:
+        labels["mode"] = "two_pass"
+    with pytest.raises(OptionError), counted.answering(REQUESTS, "offline"):
+        raise OptionError("bad")
+    found = counted.drain()
+    assert found[CHUNKS, ("two_pass", "ok")] == found[REQUESTS, ("offline", "invalid")] == 1
+    assert 0 < found[ANSWER_SECONDS, ("two_pass",)] < 10
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (DeadlineError(), "deadline"),
+        (RequestCancelledError(), "cancelled"),
+        (OverloadedError(), "overloaded"),
+        (ComponentError(), "component"),
+        (GeneratorExit(), "cancelled"),
+        (ValueError(), "internal"),
+    ],
+)
+def test_outcomes(error, outcome):
+    assert metrics.outcome(error) == outcome
+
+
+def test_the_docs_list_every_metric_with_its_labels():
+    rows = re.findall(r"^\| `(conch_\w+)` \| (\w+) \|([^|]*)\|", DOCS.read_text(), re.MULTILINE)
+    told = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    assert told == {item.name: (item.kind, item.labels) for item in FAMILIES}

@@ -1,0 +1,71 @@
+"""The graph that Triton's ONNX Runtime backend is to serve, against the Python component."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from recordings import recordings_of
+from tritonclient.grpc import model_config_pb2
+
+from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
+from conch.acoustic.ctc_graph import SHIPPED
+from conch.component import Row
+
+pytest.importorskip("onnx")
+# torch's exporter in Python announces its successor.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+ROOT = Path(__file__).parents[2]
+OVERLAY = ROOT / "component_models" / "ctc_encoder" / "configs" / "onnxruntime.pbtxt"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from training.ctc.waveform_graph import main
+
+    path = tmp_path_factory.mktemp("waveform") / "model.onnx"
+    main([str(SHIPPED), "--out", str(path)])
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def test_equals_the_python_component_on_rows_of_any_length(session):
+    waveforms = [item.waveform() for item in recordings_of(ROOT / "tests" / "data")[:3]]
+    waveforms += [waveforms[0][:1], waveforms[1][:5_000], waveforms[2][:16_123]]
+    shapes = np.array([[len(item)] for item in waveforms], np.int32)
+    log_probs, lens = session.run(
+        ["log_probs", "log_probs_lens"],
+        {"waveform": np.concatenate(waveforms), "waveform_shapes": shapes},
+    )
+    component = CtcEncoder(CtcEncoderConfig(intra_threads=2))
+    answers = component([Row({"waveform": item}) for item in waveforms])
+    assert lens.dtype == np.int32
+    for row, answer in enumerate(answers):
+        (length,) = answer["log_probs_lens"]
+        assert lens[row].tolist() == [length]
+        np.testing.assert_allclose(log_probs[row, :length], answer["log_probs"], rtol=0, atol=1e-3)
+
+
+def test_its_tensors_are_those_that_the_overlay_tells_triton(session):
+    """The backend's own checks: a ragged input has one axis, outputs agree in every one."""
+    config = text_format.Parse(OVERLAY.read_text(), model_config_pb2.ModelConfig())
+    types = {"TYPE_FP32": "tensor(float)", "TYPE_INT32": "tensor(int32)"}
+
+    def declared(kind: int) -> str:
+        return types[model_config_pb2.DataType.Name(kind)]
+
+    def axes(shape: list) -> list[int]:
+        return [item if isinstance(item, int) else -1 for item in shape]
+
+    graph = {item.name: (item.type, axes(item.shape)) for item in session.get_inputs()}
+    (waveform,), (shapes,) = config.input, config.batch_input
+    assert waveform.allow_ragged_batch
+    assert graph == {
+        waveform.name: (declared(waveform.data_type), [-1]),
+        shapes.target_name[0]: (declared(shapes.data_type), [-1, len(waveform.dims)]),
+    }
+    for item in session.get_outputs():
+        (output,) = [output for output in config.output if output.name == item.name]
+        assert (item.type, axes(item.shape)) == (declared(output.data_type), [-1, *output.dims])
+    assert len(session.get_outputs()) == len(config.output)
