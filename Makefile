@@ -21,8 +21,9 @@ demo: $(SERVER) ## Transcribe real speech on a server of its own, rescoring off 
 serve: $(SERVER) ## Run the server on 127.0.0.1:8000 until Ctrl-C
 	@$(BIN)/conch serve $(ARGS)
 
-bench: $(TOOLS) ## Measure speed and accuracy (ARGS="offline --help" tells how)
-	@$(BIN)/conch bench $(or $(ARGS),offline --manifest tests/data/manifest.tsv)
+bench: $(TOOLS) ## Measure everything, into bench-results (ARGS="suite --help" tells how)
+	@$(BIN)/conch bench $(or $(ARGS),suite --manifest tests/data/manifest.tsv --runs 1 --rate 1 \
+		--streams 4 --seconds 10 --folder bench-results)
 
 test: check unit integration ## Lint, types, unit tests and server tests
 

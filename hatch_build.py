@@ -1,4 +1,4 @@
-"""Puts the two model repositories into the wheel, but not into an editable install.
+"""Puts the model repositories into the wheel, but not into an editable install.
 
 A plain `force-include` would also copy them beside an editable install, where the copy goes
 stale at the first edit.
@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-REPOSITORIES = ("bls_models", "component_models")
+REPOSITORIES = ("bls_models", "component_models", "benchmarks")
 
 
 class ModelRepositoriesHook(BuildHookInterface[Any]):

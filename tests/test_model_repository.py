@@ -19,6 +19,7 @@ from conch.parameters import read_parameters
 ROOT = Path(__file__).parents[1]
 BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
 COMPONENTS = sorted((ROOT / "component_models").glob("*/config.pbtxt"))
+BENCHMARKS = sorted((ROOT / "benchmarks").glob("*/*/config.pbtxt"))
 OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
 CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
 
@@ -139,7 +140,34 @@ def test_a_model_is_an_adapter(path):
     assert len(lines) <= 40
 
 
-@pytest.mark.parametrize("folder", ["bls_models", "component_models"])
+@pytest.mark.parametrize("path", BENCHMARKS, ids=by_name)
+def test_what_is_measured_against_parses_and_can_be_served(path):
+    config = parsed(path)
+    assert not config.name, "the folder names the model"
+    assert config.backend == "python" or config.platform == "ensemble"
+    assert (path.parent / "1").is_dir()
+    assert (path.parent / "1" / "model.py").is_file() == (config.backend == "python")
+
+
+@pytest.mark.parametrize("path", BENCHMARKS, ids=by_name)
+def test_an_ensemble_joins_its_components_by_their_contracts(path):
+    ensemble = parsed(path)
+    known = tensors(ensemble.input)
+    for step in ensemble.ensemble_scheduling.step:
+        component = parsed(ROOT / "component_models" / step.model_name / "config.pbtxt")
+        assert ensemble.max_batch_size <= component.max_batch_size
+        for name, source in step.input_map.items():
+            assert tensors(component.input)[name] == known[source]
+        known |= {to: tensors(component.output)[name] for name, to in step.output_map.items()}
+    if ensemble.platform == "ensemble":
+        assert tensors(ensemble.output).items() <= known.items()
+        assert len(ensemble.ensemble_scheduling.step) == 2
+
+
+FOLDERS = ["bls_models", "component_models", *sorted({str(p.parents[1]) for p in BENCHMARKS})]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: Path(folder).name)
 def test_a_repository_holds_models_alone(folder):
     """Triton takes every folder of a repository for a model."""
     folders = [path for path in (ROOT / folder).iterdir() if path.is_dir()]

@@ -1,8 +1,9 @@
 import asyncio
+import time
 
 import pytest
 
-from conch.bench.load import Load, closed_loop
+from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced
 from conch.errors import AudioError
 
 
@@ -57,3 +58,55 @@ def test_a_defect_ends_the_run() -> None:
 def test_no_requests() -> None:
     load, _ = run(0, 4)
     assert load.outcomes == ()
+
+
+def test_a_paced_request_does_not_wait_for_those_before() -> None:
+    """The first request is answered only once the last one was sent."""
+
+    async def measured() -> Load[int]:
+        all_sent = asyncio.Event()
+
+        async def send(index: int) -> int:
+            if index == 2:
+                all_sent.set()
+            await all_sent.wait()
+            return index
+
+        return await paced(send, [0.0, 0.01, 0.02])
+
+    load = asyncio.run(measured())
+    assert [outcome.answer for outcome in load.outcomes] == [0, 1, 2]
+    assert load.outcomes[0].latency_s >= 0.02
+    assert load.wall_s >= 0.02
+
+
+def test_a_paced_latency_counts_from_when_the_request_was_due() -> None:
+    async def send(index: int) -> int:
+        if index == 0:
+            time.sleep(0.05)  # a client that is held up sends the next request late
+        return index
+
+    load = asyncio.run(paced(send, [0.0, 0.001]))
+    assert load.outcomes[1].latency_s >= 0.04
+
+
+def test_arrivals_meet_their_rate_and_are_the_same_each_time() -> None:
+    due = arrivals_s(2000, 50.0)
+    assert due == sorted(due) == arrivals_s(2000, 50.0)
+    assert due[0] >= 0 and due[-1] <= 40
+    gaps = sorted(later - due[place] for place, later in enumerate(due[1:]))
+    # Exponential with a mean of 20 ms: its median is that times ln 2.
+    assert gaps[len(gaps) // 2] == pytest.approx(0.02 * 0.693, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("offered", "title"),
+    [(Offer(concurrency=3), "closed loop, 3"), (Offer(rate=500.0), "paced, 500/s")],
+)
+def test_either_load_is_offered_by_name(offered: Offer, title: str) -> None:
+    async def send(index: int) -> int:
+        return index
+
+    load = asyncio.run(offer(send, 5, offered))
+    assert [outcome.answer for outcome in load.outcomes] == list(range(5))
+    assert offered.title == title

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from conch.bench.measures import latency_ms, rtfx, word_error_rate
+from conch.bench.measures import latency_ms, rtfx, share_of, word_error_rate
 
 
 def test_percentiles_by_hand() -> None:
@@ -71,3 +71,8 @@ def test_wer_without_a_reference_is_unknown_not_perfect() -> None:
 
 def test_wer_leaves_out_utterances_that_nobody_wrote_down() -> None:
     assert word_error_rate(["", "a cat sat here"], ["noise", "a cat sat there"]) == 0.25
+
+
+def test_a_share_is_of_all_that_was_used() -> None:
+    assert share_of({"speech": 1.0, "vad": 3.0}, ("speech", "tritonserver")) == 0.25
+    assert share_of({}, ("speech",)) is None

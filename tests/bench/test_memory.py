@@ -8,7 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from conch.bench.memory import MemorySampler, process_tree, tree_memory
+from conch.bench.memory import (
+    MemorySampler,
+    cpu_by_process,
+    cpu_since,
+    process_tree,
+    tree_memory,
+)
 
 MIB = 1024 * 1024
 
@@ -101,3 +107,22 @@ def test_descendants_without_the_root() -> None:
         assert others >= tree_memory(process_tree(parent)).total_mb - 1
     own = tree_memory([os.getpid()]).total_mb
     assert everything - others == pytest.approx(own, abs=20)
+
+
+# A child that works until it is told to go; it carries a model's name as Triton's stub does.
+WORK = "import sys\nsys.stdout.write('x'); sys.stdout.flush()\nwhile True: sum(range(1000))"
+
+
+def test_cpu_is_split_by_process() -> None:
+    before = cpu_by_process(os.getpid())
+    command = [sys.executable, "-c", WORK, "/models/busy/1/model.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.read(1)
+            deadline = time.monotonic() + 30
+            while cpu_since(os.getpid(), before).get("busy", 0.0) < 0.2:
+                assert time.monotonic() < deadline
+        finally:
+            process.kill()
+    assert "busy" not in cpu_since(os.getpid(), before)

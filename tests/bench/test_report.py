@@ -9,6 +9,7 @@ def run(concurrency: int, **others: Any) -> dict[str, Any]:
     return {
         "load": "closed loop",
         "concurrency": concurrency,
+        "rate": None,
         "rtfx": 20.0 * concurrency,
         "wer": 0.0521,
         "wer_by_source": {"read": 0.04, "talk": 0.08},
@@ -44,11 +45,23 @@ def report(*runs: dict[str, Any], **others: Any) -> dict[str, Any]:
 
 def test_runs_and_baselines_share_a_table() -> None:
     lines = markdown(report(run(1), run(8))).splitlines()
-    assert "| conch | 1 | 20.0 | 5.21 | 100 | 200 | 300 | 400 | 812 | 0.90 | -0.12 |" in lines
-    assert any(line.startswith("| conch | 8 | 160.0 |") for line in lines)
-    assert any(line.startswith("| faster-whisper | 1 | 22.2 | 5.33 |") for line in lines)
+    assert (
+        "| conch | closed loop, 1 | 20.0 | 5.21 | 100 | 200 | 300 | 400 | 812 | 0.90 | -0.12 |"
+        in lines
+    )
+    assert any(line.startswith("| conch | closed loop, 8 | 160.0 |") for line in lines)
+    assert any(
+        line.startswith("| faster-whisper | closed loop, 1 | 22.2 | 5.33 |") for line in lines
+    )
     assert "| talk | 8.00 | 8.10 |" in lines
     assert "| vad | 1.00 | 5.0 | 5.0 |" in lines
+
+
+def test_a_paced_load_is_labelled_as_one() -> None:
+    paced = {**run(1), "load": "paced", "concurrency": None, "rate": 2.5}
+    lines = markdown(report(run(4), paced)).splitlines()
+    assert any(line.startswith("| conch | paced, 2.5/s | 20.0 |") for line in lines)
+    assert "| mean per request | calls | ms, closed loop, 4 | ms, paced, 2.5/s |" in lines
 
 
 def test_every_table_is_rectangular() -> None:
@@ -60,7 +73,7 @@ def test_every_table_is_rectangular() -> None:
 def test_what_is_unknown_is_a_dash_and_errors_are_told() -> None:
     alone = run(1, wer=None, wer_by_source={}, peak_memory_mb=None, versus={}, errors=2, stages={})
     text = markdown(report(alone, baselines={}))
-    assert "| conch | 1 | 20.0 | - | 100 | 200 | 300 | 400 | - |" in text
+    assert "| conch | closed loop, 1 | 20.0 | - | 100 | 200 | 300 | 400 | - |" in text
     assert "2 requests were answered with an error" in text
 
 

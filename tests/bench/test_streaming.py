@@ -58,10 +58,12 @@ def test_partials_and_finals_are_seen_when_they_come():
 def test_a_server_keeps_up_while_chunks_are_answered_within_their_length(latency_s, keeps_up):
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
     heard = [Heard(script, chunk_s=[latency_s] * 10, calls=30, text="a b") for _ in range(2)]
-    run = figures(heard, 640, 1.0)
+    run = figures(heard, 640, {"speech": 0.1, "tritonserver": 0.15, "ctc_streaming_decoder": 0.75})
     assert run["keeps_up"] is keeps_up
     assert (run["wer"], run["chunks"], run["calls_per_chunk"]) == (0, 20, 3.0)
     assert run["cpu_ms_per_chunk"] == 50.0
+    assert run["cpu_ms_per_chunk_by_process"]["speech"] == 5.0
+    assert run["orchestration_share"] == 0.25
     assert run["chunk_latency_ms"]["p99"] == pytest.approx(1000 * latency_s)
 
 
@@ -72,6 +74,7 @@ def test_a_stream_that_broke_off_is_an_error_and_in_no_word_error_rate():
     )
     assert (run["errors"], run["error_messages"], run["wer"]) == (1, ["gone"], 0)
     assert run["keeps_up"] is False
+    assert (run["cpu_ms_per_chunk"], run["orchestration_share"]) == (None, None)
 
 
 @pytest.mark.parametrize(("first", "limit"), [(8, 23), (8, 8), (16, 9), (4, 100), (3, 0)])

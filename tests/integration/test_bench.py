@@ -18,13 +18,13 @@ PERCENTILES = ("p50", "p90", "p95", "p99", "max")
 
 def bench(*arguments: object, kind: str = "offline") -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "conch.cli", "bench", kind, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
-def check_run(run: dict[str, Any], *, utterances: int) -> None:
+def check_run(run: dict[str, Any], *, utterances: int, load: str = "closed loop") -> None:
     assert run["errors"] == 0
     assert run["utterances"] == utterances
-    assert run["load"] == "closed loop"
+    assert run["load"] == load
     assert 0 <= run["wer"] < 0.2
     assert run["rtfx"] == pytest.approx(run["audio_s"] / run["wall_s"], rel=0.01)
     latencies = [run["latency_ms"][name] for name in PERCENTILES]
@@ -35,18 +35,20 @@ def check_run(run: dict[str, Any], *, utterances: int) -> None:
     assert run["stages"]["vad"]["calls"] >= 1
 
 
-def test_two_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
+def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     file, table = tmp_path / "report.json", tmp_path / "report.md"
     done = bench(
         *("--manifest", MANIFEST, "--url", f"grpc://{server.grpc_url}", "--concurrency", "2,4"),
+        *("--rate", "4"),
         *("--option", "rescore=true", "--option", "nbest=3", "--warmup", 1),
         *("--json", file, "--markdown", table),
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(file.read_text())
-    assert [run["concurrency"] for run in report["runs"]] == [2, 4]
+    assert [run["concurrency"] for run in report["runs"]] == [2, 4, None]
+    assert [run["rate"] for run in report["runs"]] == [None, None, 4]
     for run in report["runs"]:
-        check_run(run, utterances=6)
+        check_run(run, utterances=6, load="closed loop" if run["concurrency"] else "paced")
         assert "rescorer" in run["stages"]
     # The first run is at the top level as well.
     assert report["runs"][0].items() <= report.items()
@@ -59,7 +61,7 @@ def test_two_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     # Somebody else's server: its processes are not ours to look at.
     assert report["peak_memory_mb"] is None
     assert done.stdout == table.read_text()
-    assert "| conch | 4 |" in done.stdout
+    assert "| conch | closed loop, 4 |" in done.stdout
 
 
 def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
@@ -121,6 +123,7 @@ def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None
         (("--manifest", MANIFEST, "--split", "none"), 1, "no utterance has split none"),
         (("--manifest", MANIFEST, "--option", "nbest=0"), 2, "'nbest' takes an integer"),
         (("--manifest", MANIFEST, "--concurrency", "0"), 2, "a whole number from 1 on"),
+        (("--manifest", MANIFEST, "--rate", "0"), 2, "above 0 and up to 1000 requests a second"),
         (("--manifest", MANIFEST, "--url", "127.0.0.1:9"), 1, "cannot reach a server"),
         (("--manifest", MANIFEST, "--json", "none/x.json"), 2, "a folder that exists"),
     ],
@@ -149,6 +152,52 @@ def test_roads_side_by_side(server: Any, tmp_path: Path) -> None:
     assert fused["options"]["lm_fusion"] is True
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "| fused |" in done.stdout
+
+
+@pytest.mark.timeout(600)  # a server for each system
+def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
+    file, table = tmp_path / "report.json", tmp_path / "report.md"
+    systems = ("conch", "in process", "blocking x2")
+    done = bench(
+        *("--manifest", MANIFEST, "--limit", 2, "--runs", 1, "--concurrency", 2, "--rate", 4),
+        *("--instances", 2, "--no-extras", "--json", file, "--markdown", table),
+        *("--plots", tmp_path, *(part for name in systems for part in ("--only", name))),
+        kind="orchestration",
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    assert tuple(report["systems"]) == systems
+    for name, system in report["systems"].items():
+        assert [run["title"] for run in system["runs"]] == ["closed loop, 2", "paced, 4/s"]
+        for run in system["runs"]:
+            assert (run["errors"], run["calls_per_request"]) == (0, 3), name
+            assert run["wer"] == report["systems"]["conch"]["runs"][0]["wer"] < 0.2
+            assert run["cpu_s_per_audio_s"]["total"] > 0
+            assert run["stages"]["attention_decoder"]["compute_ms"] > 0
+    assert "speech_blocking" in report["systems"]["blocking x2"]["memory_by_process_mb"]
+    assert report["systems"]["conch"]["runs"][0]["orchestration_share"] < 0.5
+    assert report["bytes_per_request"]["attention_encoder"] > 1e6
+    assert set(report["ratios"]) == {"conch / in process", "conch / blocking x2"}
+    assert report["ratios"]["conch / blocking x2"]["orchestrator_memory"] > 0
+    assert len(report["goals"]) == 7
+    assert done.stdout == table.read_text()
+    assert len(list(tmp_path.glob("*.png"))) == 3
+
+
+@pytest.mark.timeout(600)
+def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    done = bench(
+        *("--manifest", MANIFEST, "--limit", 2, "--runs", 1, "--concurrency", 1, "--no-extras"),
+        *("--only", "conch", "--streams", 1, "--seconds", 2, "--folder", folder),
+        kind="suite",
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("orchestration", "offline", "streaming"):
+        assert json.loads((folder / f"{name}.json").read_text())["benchmark"] == name
+        assert (folder / f"{name}.md").read_text() in done.stdout
+    live = json.loads((folder / "streaming.json").read_text())
+    assert 0 < live["runs"][0]["orchestration_share"] < 1
 
 
 def test_a_road_with_an_unknown_option_is_refused() -> None:

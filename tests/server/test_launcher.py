@@ -11,7 +11,11 @@ from conch.cli import main
 from conch.errors import ServerError
 from conch.server import ServerConfig, environment, installation, ports
 from conch.server.command import Endpoints, server_command
-from conch.server.repositories import check_repository, shipped_repositories
+from conch.server.repositories import (
+    benchmark_repositories,
+    check_repository,
+    shipped_repositories,
+)
 
 WHEEL = installation.wheel_root()
 needs_wheel = pytest.mark.skipif(WHEEL is None, reason="nvidia-pytriton is not installed")
@@ -218,6 +222,8 @@ def test_every_address_is_reached_through_the_loopback() -> None:
 
 def test_shipped_repositories_exist() -> None:
     assert [path.name for path in shipped_repositories()] == ["bls_models", "component_models"]
+    names = [path.name for path in benchmark_repositories()]
+    assert names == ["blocking_bls", "ensemble", "hops"]
 
 
 def test_repository_is_checked(tmp_path: Path) -> None:

@@ -1,25 +1,21 @@
 """The yardstick: the same weights driven by `faster-whisper` in one process, without Triton.
 
-`measure` starts `python -m conch.bench.baseline`, so that the yardstick's memory and threads are
-its own. Parent and child speak JSON: one job on the child's standard input, then a line per
-utterance on its standard output, and a last line with the wall time.
+`measure` starts `python -m conch.bench.baseline` (see `conch.bench.child`), which answers with a
+message per utterance and a last one with the times.
 
 It is driven as a user would: beam 5, its own VAD filter, English, everything else at its
 defaults, one utterance after the other on all cores.
 """
 
-import json
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from conch.bench import child
 from conch.bench.machine import cores
-from conch.bench.memory import MB, MemorySampler
+from conch.bench.memory import MB
 from conch.bench.recordings import decode
 from conch.errors import BenchError
 
@@ -60,6 +56,8 @@ class BaselineRun:
     wall_s: float
     """From the first utterance's start to the last one's text."""
     audio_s: float
+    cpu_s: float
+    """Of all threads, while the clock ran."""
     memory_mb: float
     """Peak of the child, loading included, less the waveforms that it holds for the clock's sake:
     a server's figure does not hold the client's audio either."""
@@ -93,42 +91,21 @@ def measure(job: Job, on_answer: Callable[[], None] = lambda: None) -> BaselineR
     texts: list[str] = []
     latencies: list[float] = []
     last: dict[str, float] | None = None
-    with _child() as process, MemorySampler(process.pid) as sampler:
-        assert process.stdin is not None and process.stdout is not None
-        # A child that dies at once is told by its missing answers.
-        with suppress(BrokenPipeError), process.stdin as stdin:
-            json.dump(asdict(job), stdin)
-        for message in map(json.loads, process.stdout):
+    with child.running("conch.bench.baseline", asdict(job)) as (process, messages, memory):
+        for message in messages:
             if "text" in message:
                 texts.append(message["text"])
                 latencies.append(message["latency_s"])
                 on_answer()
             else:
                 last = message
-        peak_mb = sampler.peak().total_mb
+        peak_mb = memory.peak().total_mb
     if last is None:
         raise BenchError(f"the {NAME} baseline ended early, with status {process.returncode}")
     memory_mb = round(peak_mb - last["waveforms_mb"], 1)
-    return BaselineRun(tuple(texts), tuple(latencies), last["wall_s"], last["audio_s"], memory_mb)
-
-
-@contextmanager
-def _child() -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "conch.bench.baseline"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    return BaselineRun(
+        tuple(texts), tuple(latencies), last["wall_s"], last["audio_s"], last["cpu_s"], memory_mb
     )
-    try:
-        yield process
-    except BaseException:
-        process.kill()
-        raise
-    finally:
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
 
 
 def main() -> None:
@@ -137,7 +114,7 @@ def main() -> None:
 
     from conch.acoustic.whisper import model_folder
 
-    job = Job(**json.load(sys.stdin))
+    job = Job(**child.job())
     model = WhisperModel(
         str(model_folder(job.model)),
         device="cpu",
@@ -158,21 +135,18 @@ def main() -> None:
 
     for waveform in waveforms[: job.warmup]:
         transcribe(waveform)
-    first = time.perf_counter()
+    first, cpu_before_s = time.perf_counter(), time.process_time()
     for waveform in waveforms:
         started = time.perf_counter()
         text = transcribe(waveform)
-        _say(text=text, latency_s=time.perf_counter() - started)
+        child.say(text=text, latency_s=time.perf_counter() - started)
     wall_s = time.perf_counter() - first
-    _say(
+    child.say(
         wall_s=wall_s,
+        cpu_s=time.process_time() - cpu_before_s,
         audio_s=sum(map(len, waveforms)) / SAMPLE_RATE,
         waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB,
     )
-
-
-def _say(**message: Any) -> None:
-    print(json.dumps(message), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ def baseline_figures(utterances: Sequence[Utterance], run: BaselineRun) -> dict[
         "audio_s": round(run.audio_s, 3),
         "wall_s": round(run.wall_s, 3),
         "utterances": len(run.texts),
+        "cpu_s_per_audio_s": round(run.cpu_s / run.audio_s, 5),
         "peak_memory_mb": run.memory_mb,
     }
 

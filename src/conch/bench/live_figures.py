@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.measures import latency_ms, word_error_rate
+from conch.bench.measures import latency_ms, share_of, word_error_rate
 from conch.bench.report import number, percent, table
 from conch.result import Transcript
 
 LOAD = "paced in real time"
+
+ORCHESTRATION = ("speech", "tritonserver")
+"""The processes of a server that compute nothing of speech."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,15 @@ class Watch:
                 self._heard.final_s.append(now_s - min(segment.end, ends[-1]))
 
 
-def figures(heard: Sequence[Heard], chunk_ms: int, used_cpu_s: float | None) -> dict[str, Any]:
+def figures(
+    heard: Sequence[Heard], chunk_ms: int, used_cpu_s: Mapping[str, float] | None
+) -> dict[str, Any]:
     """Return what a run says.
 
     Args:
         heard: what came of each stream.
         chunk_ms: of a chunk.
-        used_cpu_s: of the server; None where nobody knows.
+        used_cpu_s: of the server, by process; None where nobody knows.
     """
     chunks = sum(len(item.chunk_s) for item in heard)
     latency = latency_ms([value for item in heard for value in item.chunk_s])
@@ -95,8 +100,13 @@ def figures(heard: Sequence[Heard], chunk_ms: int, used_cpu_s: float | None) -> 
         "end_ms": latency_ms([v for item in heard for v in item.end_s]),
         "calls_per_chunk": round(sum(item.calls for item in heard) / max(1, chunks), 3),
         "cpu_ms_per_chunk": (
-            None if used_cpu_s is None else round(1000 * used_cpu_s / max(1, chunks), 3)
+            round(1000 * sum(used_cpu_s.values()) / max(1, chunks), 3) if used_cpu_s else None
         ),
+        "cpu_ms_per_chunk_by_process": {
+            name: round(1000 * seconds / max(1, chunks), 3)
+            for name, seconds in (used_cpu_s or {}).items()
+        },
+        "orchestration_share": share_of(used_cpu_s or {}, ORCHESTRATION),
         "chunks": chunks,
         "audio_s": round(
             sum(len(item.script.waveform) / item.script.sample_rate for item in heard), 3
@@ -115,6 +125,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         "final p50 ms",
         "calls/chunk",
         "CPU ms/chunk",
+        "of it orchestration %",
         "WER %",
         "offline WER %",
     ]
@@ -128,6 +139,7 @@ def markdown(report: Mapping[str, Any]) -> str:
             number(item["final_ms"]["p50"], 0),
             number(item["calls_per_chunk"], 2),
             number(item["cpu_ms_per_chunk"]),
+            percent(item["orchestration_share"]),
             percent(item["wer"]),
             percent(item["offline_wer"]),
         ]

@@ -1,10 +1,14 @@
-"""The closed loop: a fixed number of clients, each sending its next request when answered.
+"""The load that is offered: a closed loop of clients, or requests at their own times (paced).
 
-A closed loop shows throughput at a chosen concurrency. Its latencies are those of a server that
-is never offered more than it takes; they say nothing about queues under an open, paced load.
+A closed loop, a fixed number of clients each sending its next request when answered, shows
+throughput at a chosen concurrency. Its latencies are those of a server that is never offered more
+than it takes. A paced load sends each request when it is due, whatever became of those before, and
+counts its latency from then: a server that falls behind cannot hide the queue (coordinated
+omission).
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -12,9 +16,42 @@ from typing import Generic, TypeVar
 
 from conch.errors import ConchError
 
-LOAD = "closed loop"
+CLOSED_LOOP = "closed loop"
+PACED = "paced"
+PACED_CONNECTIONS = 256
+"""That a client of a paced load may have open: no request waits for one."""
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """The load that is offered: one of the two fields is set."""
+
+    concurrency: int | None = None
+    """Clients of a closed loop."""
+    rate: float | None = None
+    """Requests a second of a paced load."""
+
+    @property
+    def load(self) -> str:
+        """Its name in a report."""
+        return CLOSED_LOOP if self.rate is None else PACED
+
+    @property
+    def title(self) -> str:
+        """Its name in a table."""
+        return offer_title(self.concurrency, self.rate)
+
+    @property
+    def connections(self) -> int:
+        """That a client needs at most."""
+        return self.concurrency or PACED_CONNECTIONS
+
+
+def offer_title(concurrency: int | None, rate: float | None) -> str:
+    """Return what a table calls a load."""
+    return f"{CLOSED_LOOP}, {concurrency}" if rate is None else f"{PACED}, {rate:g}/s"
 
 
 @dataclass(frozen=True)
@@ -24,7 +61,7 @@ class Outcome(Generic[Answer]):
     index: int
     """Place in the order of sending."""
     latency_s: float
-    """From the call of the client to its return."""
+    """To the client's return; from its call, or from when a paced request was due."""
     answer: Answer | None
     error: str = ""
 
@@ -37,6 +74,18 @@ class Load(Generic[Answer]):
     """In order of sending."""
     wall_s: float
     """From the first request sent to the last one answered."""
+
+
+async def offer(
+    send: Callable[[int], Awaitable[Answer]],
+    requests: int,
+    offered: Offer,
+    on_outcome: Callable[[Outcome[Answer]], None] = lambda outcome: None,
+) -> Load[Answer]:
+    """Send requests 0 to `requests` - 1 under a load; see `closed_loop` and `paced`."""
+    if offered.rate is not None:
+        return await paced(send, arrivals_s(requests, offered.rate), on_outcome)
+    return await closed_loop(send, requests, offered.concurrency or 1, on_outcome)
 
 
 async def closed_loop(
@@ -62,7 +111,7 @@ async def closed_loop(
     async def client(indices: Iterator[int]) -> None:
         # The clients share one iterator: whoever is free takes the next request.
         for index in indices:
-            outcome = await _timed(send, index)
+            outcome = await _timed(send, index, time.perf_counter())
             outcomes.append(outcome)
             on_outcome(outcome)
 
@@ -70,12 +119,53 @@ async def closed_loop(
     async with asyncio.TaskGroup() as group:
         for _ in range(min(concurrency, requests)):
             group.create_task(client(waiting))
+    return _load(outcomes, started)
+
+
+async def paced(
+    send: Callable[[int], Awaitable[Answer]],
+    due_s: list[float],
+    on_outcome: Callable[[Outcome[Answer]], None] = lambda outcome: None,
+) -> Load[Answer]:
+    """Send a request at each of the given times, in seconds from the start; see `closed_loop`."""
+    outcomes: list[Outcome[Answer]] = []
+    started = time.perf_counter()
+
+    async def request(index: int, due: float) -> None:
+        await asyncio.sleep(due - time.perf_counter())
+        outcome = await _timed(send, index, due)
+        outcomes.append(outcome)
+        on_outcome(outcome)
+
+    async with asyncio.TaskGroup() as group:
+        for index, offset in enumerate(due_s):
+            group.create_task(request(index, started + offset))
+    return _load(outcomes, started)
+
+
+def arrivals_s(requests: int, rate: float, seed: int = 0) -> list[float]:
+    """Return when requests are due: a Poisson process, the same one each time, in seconds.
+
+    Given how many of its events fall into a span, they are distributed evenly over it: so the rate
+    is met exactly however few they are.
+
+    Args:
+        requests: how many.
+        rate: requests a second.
+        seed: of the process.
+    """
+    rng = random.Random(seed)
+    return sorted(rng.uniform(0, requests / rate) for _ in range(requests))
+
+
+def _load(outcomes: list[Outcome[Answer]], started: float) -> Load[Answer]:
     wall_s = time.perf_counter() - started
     return Load(tuple(sorted(outcomes, key=lambda outcome: outcome.index)), wall_s)
 
 
-async def _timed(send: Callable[[int], Awaitable[Answer]], index: int) -> Outcome[Answer]:
-    started = time.perf_counter()
+async def _timed(
+    send: Callable[[int], Awaitable[Answer]], index: int, started: float
+) -> Outcome[Answer]:
     try:
         answer = await send(index)
     except ConchError as error:

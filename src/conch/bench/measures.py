@@ -1,6 +1,6 @@
 """The figures: latency percentiles, word error rate, real-time factor."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,6 +26,18 @@ def latency_ms(latencies_s: Sequence[float]) -> dict[str, float | None]:
 def rtfx(audio_s: float, wall_s: float) -> float | None:
     """Return seconds of audio answered per second of wall clock; None when nothing was."""
     return round(audio_s / wall_s, 3) if audio_s and wall_s else None
+
+
+def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None:
+    """Return the fraction of CPU that some processes have used; None where none was used.
+
+    Args:
+        cpu_s: seconds by process.
+        names: of the processes.
+    """
+    total = sum(cpu_s.values())
+    used = sum(seconds for name, seconds in cpu_s.items() if name in names)
+    return round(used / total, 4) if total else None
 
 
 def word_error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float | None:

@@ -1,4 +1,4 @@
-"""Peak memory of a server: all processes of its tree together, shared pages counted once.
+"""Peak memory and CPU of a server: all processes of its tree, shared pages counted once.
 
 A Triton server is one process per Python model plus the server itself, and they share libraries
 and a shared-memory region. Adding up resident sizes (RSS) counts those pages once per process. The
@@ -13,6 +13,7 @@ costs about 15 ms of a core.
 
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -92,20 +93,22 @@ def process_tree(root: int) -> list[int]:
     return tree
 
 
-def cpu_s(root: int) -> float:
-    """Return the seconds of CPU that the descendants of a process have used, those that live."""
-    return sum(cpu_by_process(root).values())
-
-
 def cpu_by_process(root: int) -> dict[str, float]:
-    """Return the same by process name, with the model for a Python model's process."""
-    ticks: dict[str, int] = {}
+    """Return the seconds of CPU that the living descendants of a process have used, by name."""
+    tick = os.sysconf("SC_CLK_TCK")
+    used: dict[str, float] = {}
     for pid in process_tree(root)[1:]:
         if stat := _read(pid, "stat"):
             user, system = stat.rpartition(")")[2].split()[11:13]
             name = _name(pid)
-            ticks[name] = ticks.get(name, 0) + int(user) + int(system)
-    return {name: count / os.sysconf("SC_CLK_TCK") for name, count in ticks.items()}
+            used[name] = used.get(name, 0.0) + (int(user) + int(system)) / tick
+    return used
+
+
+def cpu_since(root: int, before: Mapping[str, float]) -> dict[str, float]:
+    """Return what `cpu_by_process` has grown by, of the processes that have used any."""
+    used = {name: now - before.get(name, 0.0) for name, now in cpu_by_process(root).items()}
+    return {name: round(seconds, 3) for name, seconds in used.items() if seconds > 0}
 
 
 def tree_memory(pids: list[int]) -> Memory:

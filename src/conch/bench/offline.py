@@ -1,11 +1,14 @@
-"""`conch bench offline`: whole recordings, in a closed loop, against a running server.
+"""`conch bench offline`: whole recordings, in a closed loop or paced, against a running server.
 
 The report is one JSON object. Of every run, and of the first one at the top level too, it holds
 
-    load, concurrency       "closed loop" and the number of its clients
+    load                    "closed loop" or "paced"
+    concurrency, rate       clients of a closed loop, or requests a second of a paced load; the
+                            other one is null
     rtfx                    seconds of audio answered per second of wall clock
     wer, wer_by_source      fractions; null where no reference is given
-    latency_ms              p50 p90 p95 p99 mean max, from the client's call to its return
+    latency_ms              p50 p90 p95 p99 mean max, from the client's call to its return; paced,
+                            from when the request was due
     audio_s, wall_s         what `rtfx` is made of
     utterances, errors      requests sent, and those of them answered with an error
     error_messages          [{path, message}]
@@ -16,9 +19,10 @@ The report is one JSON object. Of every run, and of the first one at the top lev
                             null when the server is not the benchmark's own
     versus                  by baseline: rtfx_ratio, wer_difference (a fraction; above 0 is worse)
 
-and once `benchmark`, `runs` (one for each concurrency), `baselines` (by name: rtfx, wer, latency_ms
-and so on, with their own options), `options` (of the requests, defaults included), `send`,
-`warmup`, `manifest`, `split`, `source`, `limit`, `machine`, `versions`, `command`, `started_at`.
+and once `benchmark`, `runs` (one for each concurrency and rate), `baselines` (by name: rtfx, wer,
+latency_ms and so on, with their own options), `options` (of the requests, defaults included),
+`send`, `warmup`, `manifest`, `split`, `source`, `limit`, `machine`, `versions`, `command`,
+`started_at`.
 """
 
 import asyncio
@@ -36,7 +40,7 @@ from tqdm import tqdm
 
 from conch.bench import baseline, require
 from conch.bench.figures import baseline_figures, run_figures, versus
-from conch.bench.load import LOAD, Load, Outcome, closed_loop
+from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.machine import command, machine, versions
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.memory import MemorySampler
@@ -48,6 +52,9 @@ from conch.result import Transcript
 from conch.server import ServerConfig, TritonServer
 
 Send = Literal["waveform", "file"]
+
+WARMUP_CLIENTS = 4
+"""That send the uncounted requests before a paced load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +68,8 @@ class OfflineBenchmark:
     """At most so many utterances; see `conch.bench.manifest.select`."""
     concurrency: Sequence[int] = (1,)
     """Clients of the closed loop; one run for each number."""
+    rates: Sequence[float] = ()
+    """Requests a second of a paced load; one more run for each."""
     url: str | None = None
     """Of a running server; None starts one for the benchmark."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -103,7 +112,7 @@ def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
     with own_or_running(benchmark.url) as (url, memory):
         report["versions"]["triton"] = triton_version(url)
         served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
-        runs = [_run(url, benchmark, samples, clients, memory) for clients in benchmark.concurrency]
+        runs = [_run(url, benchmark, samples, offered, memory) for offered in _offers(benchmark)]
     baselines = {}
     if benchmark.baseline:
         baselines[baseline.NAME] = _faster_whisper(utterances, served, benchmark.warmup)
@@ -132,20 +141,20 @@ async def send_all(
     url: str,
     samples: Sequence[Sample],
     *,
-    concurrency: int,
+    offered: Offer,
     options: Mapping[str, Any],
     warmup: int = 0,
     title: str = "",
 ) -> Load[Transcript]:
-    """Send every sample once, after `warmup` uncounted requests, `concurrency` at a time."""
-    async with AsyncClient(url, connections=concurrency) as client:
+    """Send every sample once under a load, after `warmup` uncounted requests."""
+    async with AsyncClient(url, connections=offered.connections) as client:
 
         async def send(index: int) -> Transcript:
             sample = samples[index % len(samples)]
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
-        await closed_loop(send, warmup, concurrency)
-        with progress(title or f"concurrency {concurrency}", len(samples)) as bar:
+        await closed_loop(send, warmup, offered.concurrency or WARMUP_CLIENTS)
+        with progress(title or offered.title, len(samples)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
                 if outcome.error:
@@ -153,12 +162,17 @@ async def send_all(
                     tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
                 bar.update()
 
-            return await closed_loop(send, len(samples), concurrency, show)
+            return await offer(send, len(samples), offered, show)
 
 
 def progress(title: str, total: int) -> "tqdm[Any]":
     """Return a progress bar on standard error; none where that is not a terminal."""
     return tqdm(desc=title, total=total, unit="utt", file=sys.stderr, disable=None)
+
+
+def _offers(benchmark: OfflineBenchmark) -> list[Offer]:
+    closed = [Offer(concurrency=clients) for clients in benchmark.concurrency]
+    return closed + [Offer(rate=rate) for rate in benchmark.rates]
 
 
 def _check_packages(benchmark: OfflineBenchmark, utterances: Sequence[Utterance]) -> None:
@@ -209,22 +223,23 @@ def _run(
     url: str,
     benchmark: OfflineBenchmark,
     samples: Sequence[Sample],
-    concurrency: int,
+    offered: Offer,
     memory: MemorySampler | None,
 ) -> dict[str, Any]:
     load = asyncio.run(
         send_all(
             url,
             samples,
-            concurrency=concurrency,
+            offered=offered,
             options=benchmark.options,
             warmup=benchmark.warmup,
         )
     )
     peak = memory.peak() if memory else None
     return {
-        "load": LOAD,
-        "concurrency": concurrency,
+        "load": offered.load,
+        "concurrency": offered.concurrency,
+        "rate": offered.rate,
         **run_figures(
             [sample.utterance for sample in samples],
             [sample.duration_s for sample in samples],

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-COLUMNS = ("system", "clients", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
+from conch.bench.load import offer_title
+
+COLUMNS = ("system", "load", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
 
 
 NOTHING = "-"
@@ -42,22 +44,19 @@ def percent(fraction: float | None, *, sign: bool = False) -> str:
 def _comparison(report: Mapping[str, Any]) -> str:
     names = list(report["baselines"])
     header = [*COLUMNS, *(title for name in names for title in (f"RTFx / {name}", f"WER - {name}"))]
-    rows = [
-        [*_figures("conch", run, str(run["concurrency"])), *_versus(run, names)]
-        for run in report["runs"]
-    ]
+    rows = [[*_figures("conch", run, _load(run)), *_versus(run, names)] for run in report["runs"]]
     for name, figures in report["baselines"].items():
-        rows.append([*_figures(name, figures, "1"), *[NOTHING] * (2 * len(names))])
+        rows.append([*_figures(name, figures, offer_title(1, None)), *[NOTHING] * (2 * len(names))])
     errors = sum(run["errors"] for run in report["runs"])
     failed = f"\n\n**{errors} requests were answered with an error and count nowhere.**"
     return table(header, rows) + (failed if errors else "")
 
 
-def _figures(system: str, figures: Mapping[str, Any], clients: str) -> list[str]:
+def _figures(system: str, figures: Mapping[str, Any], load: str) -> list[str]:
     latency = figures["latency_ms"]
     return [
         system,
-        clients,
+        load,
         number(figures["rtfx"]),
         percent(figures["wer"]),
         *(number(latency[name], 0) for name in ("p50", "p90", "p95", "p99")),
@@ -87,8 +86,7 @@ def _by_source(report: Mapping[str, Any]) -> str:
 
 def _stages(runs: Sequence[Mapping[str, Any]]) -> str:
     names = dict.fromkeys(name for run in runs for name in run["stages"])
-    clients = [run["concurrency"] for run in runs]
-    header = ["mean per request", "calls", *(f"ms, {count} clients" for count in clients)]
+    header = ["mean per request", "calls", *(f"ms, {_load(run)}" for run in runs)]
     rows = []
     for name in names:
         stages = [run["stages"].get(name) for run in runs]
@@ -98,11 +96,15 @@ def _stages(runs: Sequence[Mapping[str, Any]]) -> str:
     return table(header, rows) if rows else ""
 
 
+def _load(run: Mapping[str, Any]) -> str:
+    return offer_title(run["concurrency"], run["rate"])
+
+
 def origin(report: Mapping[str, Any], first: Mapping[str, Any]) -> str:
     """Return where the figures of a report come from; `first` is its first run."""
     machine, versions = report["machine"], report["versions"]
     return (
-        f"{first['utterances']} utterances, {first['audio_s']:.0f} s of audio, {first['load']}; "
+        f"{first['utterances']} utterances, {first['audio_s']:.0f} s of audio; "
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']:g} GB; "
         f"Triton {versions['triton']}, Python {versions['python']}, "
         f"conch {versions.get('conch', 'from source')}; {report['started_at']}"

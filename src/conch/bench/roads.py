@@ -12,7 +12,7 @@ from typing import Any
 
 from conch.bench import require
 from conch.bench.figures import run_figures
-from conch.bench.load import LOAD
+from conch.bench.load import Offer
 from conch.bench.manifest import chosen
 from conch.bench.offline import header, load_samples, own_or_running, send_all
 from conch.bench.report import number, origin, percent, table
@@ -64,6 +64,7 @@ def run(benchmark: RoadsBenchmark) -> dict[str, Any]:
     utterances = chosen(benchmark)
     samples = load_samples(utterances, "waveform")
     report: dict[str, Any] = {**header("roads", benchmark), "roads": []}
+    offered = Offer(concurrency=benchmark.concurrency)
     with own_or_running(benchmark.url) as (url, _):
         report["versions"]["triton"] = triton_version(url)
         for name, options in benchmark.roads.items():
@@ -71,7 +72,7 @@ def run(benchmark: RoadsBenchmark) -> dict[str, Any]:
                 send_all(
                     url,
                     samples,
-                    concurrency=benchmark.concurrency,
+                    offered=offered,
                     options=options,
                     warmup=benchmark.warmup,
                     title=name,
@@ -79,7 +80,9 @@ def run(benchmark: RoadsBenchmark) -> dict[str, Any]:
             )
             figures = run_figures(utterances, [item.duration_s for item in samples], load)
             options = asdict(RecognitionOptions.parse(options))
-            report["roads"].append({"name": name, "options": options, "load": LOAD, **figures})
+            report["roads"].append(
+                {"name": name, "options": options, "load": offered.load, **figures}
+            )
     return report
 
 
@@ -98,7 +101,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         ]
         for road in report["roads"]
     ]
-    clients = f"{report['concurrency']} clients"
+    clients = f"{Offer(concurrency=report['concurrency']).title} clients"
     lines = [f"`{report['command']}`", table(columns, rows)]
     return "\n\n".join([*lines, f"{clients}; {origin(report, report['roads'][0])}"]) + "\n"
 

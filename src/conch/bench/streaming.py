@@ -17,6 +17,9 @@ largest one that kept up at the top level too, it holds
                             answer waits for the last second pass
     calls_per_chunk         calls of components, those of second passes left out
     cpu_ms_per_chunk        of the server's processes; null when the server is somebody else's
+    cpu_ms_per_chunk_by_process
+    orchestration_share     of that CPU, the fraction spent in the processes of speech and Triton
+                            itself: everything but components
     chunks, errors, error_messages, audio_s
 
 and once the header that an offline report has.
@@ -39,7 +42,7 @@ from conch.bench.live_figures import Heard, Script, Watch, figures
 from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import word_error_rate
-from conch.bench.memory import cpu_s
+from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.offline import Sample, header, load_samples, own_or_running, progress
 from conch.bench.served import triton_version
 from conch.client import AsyncClient
@@ -89,9 +92,9 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
 
         def measured(streams: int) -> dict[str, Any]:
             said = scripts(samples, streams, benchmark)
-            before = cpu_s(os.getpid()) if memory else None
+            before = cpu_by_process(os.getpid())
             heard = asyncio.run(_all_streams(url, said, benchmark))
-            used = None if before is None else cpu_s(os.getpid()) - before
+            used = cpu_since(os.getpid(), before) if memory else None
             return figures(heard, benchmark.chunk_ms, used)
 
         runs = [measured(streams) for streams in benchmark.streams]

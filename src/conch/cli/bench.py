@@ -1,7 +1,6 @@
 """`conch bench`: how fast, how right and how large a server is."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -11,12 +10,15 @@ from conch.cli.arguments import output, positive
 from conch.cli.bench_arguments import (
     add_option,
     add_output,
+    add_rate,
     add_url,
     add_what,
     count,
     counts,
     in_order,
+    write_report,
 )
+from conch.cli.bench_orchestration import add_orchestration, add_suite
 from conch.errors import OptionError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -62,6 +64,8 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_roads(benchmarks)
     _add_streaming(benchmarks)
     _add_decoder(benchmarks)
+    add_orchestration(benchmarks)
+    add_suite(benchmarks)
 
 
 def run_roads(args: argparse.Namespace) -> int:
@@ -82,7 +86,7 @@ def run_roads(args: argparse.Namespace) -> int:
             roads=named,
         )
     )
-    _write(args, report, roads.markdown(report))
+    write_report(args, report, roads.markdown(report))
     if args.plot:
         roads.plot(report["roads"], args.plot)
     return 1 if any(road["errors"] == road["utterances"] for road in report["roads"]) else 0
@@ -105,7 +109,7 @@ def run_decoder(args: argparse.Namespace) -> int:
             threads=args.threads,
         )
     )
-    _write(args, report, decoding.markdown(report))
+    write_report(args, report, decoding.markdown(report))
     return 0
 
 
@@ -132,7 +136,7 @@ def run_streaming(args: argparse.Namespace) -> int:
         options=options,
     )
     report = streaming.run(benchmark)
-    _write(args, report, live_figures.markdown(report))
+    write_report(args, report, live_figures.markdown(report))
     asked = report["runs"][: len(benchmark.streams)]
     return 1 if any(run["errors"] == run["streams"] for run in asked) else 0
 
@@ -149,13 +153,15 @@ def run(args: argparse.Namespace) -> int:
     except OptionError as error:
         print(f"conch bench: {error}", file=sys.stderr)
         return 2
+    closed = in_order(args.concurrency or ([] if args.rate else [[1]]))
     report = offline.run(
         offline.OfflineBenchmark(
             manifest=args.manifest,
             split=args.split,
             source=args.source,
             limit=args.limit,
-            concurrency=in_order(args.concurrency or [[1]]),
+            concurrency=closed,
+            rates=in_order(args.rate or []),
             url=args.url,
             options=options,
             send=args.send,
@@ -163,25 +169,17 @@ def run(args: argparse.Namespace) -> int:
             baseline=args.baseline,
         )
     )
-    _write(args, report, markdown(report))
+    write_report(args, report, markdown(report))
     return 1 if any(run["errors"] == run["utterances"] for run in report["runs"]) else 0
-
-
-def _write(args: argparse.Namespace, report: Mapping[str, Any], table: str) -> None:
-    print(table, end="")
-    if args.json:
-        text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-        args.json.write_text(text, encoding="utf-8")
-    if args.markdown:
-        args.markdown.write_text(table, encoding="utf-8")
 
 
 def _add_offline(benchmarks: Subparsers) -> None:
     parser = benchmarks.add_parser(
         "offline",
-        help="whole recordings, in a closed loop",
-        description="Send whole recordings in a closed loop: so many clients, each sending its "
-        "next recording when the last one is answered.",
+        help="whole recordings, in a closed loop or paced",
+        description="Send whole recordings in a closed loop, so many clients, each sending its "
+        "next recording when the last one is answered; or paced, so many a second, whether or not "
+        "earlier ones are answered.",
         epilog=OFFLINE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -202,6 +200,7 @@ def _add_offline(benchmarks: Subparsers) -> None:
         metavar="N[,N…]",
         help="clients at once; several numbers give one run each (default: 1)",
     )
+    add_rate(how)
     how.add_argument(
         "--warmup",
         type=count,

@@ -1,10 +1,17 @@
 """Arguments that benchmarks share, and their types."""
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from conch.cli.arguments import output, positive
+
+Number = TypeVar("Number", int, float)
+
+MAX_RATE = 1000.0
+"""Requests a second that one client sends."""
 
 
 def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
@@ -50,14 +57,58 @@ def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     return out
 
 
-def in_order(groups: Sequence[Sequence[int]]) -> list[int]:
+def add_rate(how: "argparse._ArgumentGroup") -> None:
+    """Add the paced loads."""
+    how.add_argument(
+        "--rate",
+        type=rates,
+        action="append",
+        metavar="R[,R…]",
+        help="requests a second, paced as they would come by themselves (a Poisson process), with "
+        "latencies from when each was due; several numbers give one run each",
+    )
+
+
+def write_report(args: argparse.Namespace, report: Mapping[str, Any], table: str) -> None:
+    """Print the table of a report, and write what `add_output` asks for."""
+    print(table, end="")
+    if args.json:
+        write_json(args.json, report)
+    if args.markdown:
+        args.markdown.write_text(table, encoding="utf-8")
+
+
+def write_json(path: Path, report: Mapping[str, Any]) -> None:
+    """Write every figure of a report."""
+    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def in_order(groups: Sequence[Sequence[Number]]) -> list[Number]:
     """Return the numbers of all groups, each once."""
-    return list(dict.fromkeys(count for group in groups for count in group))
+    return list(dict.fromkeys(item for group in groups for item in group))
 
 
 def counts(text: str) -> list[int]:
     """Read numbers parted by commas."""
     return [positive(part) for part in text.split(",")]
+
+
+def rates(text: str) -> list[float]:
+    """Read rates parted by commas."""
+    return [_rate(part) for part in text.split(",")]
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate <= MAX_RATE:
+        raise argparse.ArgumentTypeError(
+            f"a number above 0 and up to {MAX_RATE:g} requests a second; got {text!r}"
+        )
+    return rate
 
 
 def count(text: str) -> int:

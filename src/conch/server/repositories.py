@@ -7,6 +7,7 @@ import conch
 from conch.errors import ServerError
 
 NAMES = ("bls_models", "component_models")
+BENCHMARKS = "benchmarks"
 
 
 def shipped_repositories() -> tuple[Path, ...]:
@@ -14,8 +15,7 @@ def shipped_repositories() -> tuple[Path, ...]:
 
     Raises ServerError if neither place has both.
     """
-    package = Path(conch.__file__).resolve().parent
-    places = (package / "_models", package.parent.parent)
+    places = _places()
     for place in places:
         repositories = tuple(place / name for name in NAMES)
         if all(path.is_dir() for path in repositories):
@@ -24,6 +24,26 @@ def shipped_repositories() -> tuple[Path, ...]:
         f"the model repositories {' and '.join(NAMES)} are in neither of "
         f"{', '.join(map(str, places))}: name yours with --model-repository"
     )
+
+
+def benchmark_repositories() -> tuple[Path, ...]:
+    """The repositories of what Conch is measured against, beside the two shipped ones.
+
+    Raises ServerError if they are not there.
+    """
+    places = _places()
+    for place in places:
+        found = tuple(sorted(path for path in (place / BENCHMARKS).glob("*") if path.is_dir()))
+        if found:
+            return found
+    raise ServerError(
+        f"no folder {BENCHMARKS} with model repositories in {places[0]} or {places[1]}"
+    )
+
+
+def _places() -> tuple[Path, Path]:
+    package = Path(conch.__file__).resolve().parent
+    return package / "_models", package.parent.parent
 
 
 def check_repository(path: Path) -> None:

@@ -1,0 +1,63 @@
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from conch.options import RecognitionOptions
+from conch.orchestrator.offline import segment_rules
+from conch.segmentation import Segmenter
+
+
+class TritonPythonModel:
+    """Speech in, text out; every component call blocks, and so does every request."""
+
+    def initialize(self, args):
+        self.options = RecognitionOptions()
+        self.rules = segment_rules(self.options)
+        self.decoding = {
+            "beam_size": self.options.beam_size,
+            "nbest": self.options.nbest,
+            "language": self.options.language,
+        }
+
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        waveform = pb_utils.get_input_tensor_by_name(request, "WAV").as_numpy()[0]
+        try:
+            texts = [self.text(segment) for segment in self.segments(waveform)]
+        except pb_utils.TritonModelException as error:
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error)))
+        text = " ".join(text for text in texts if text)
+        transcripts = np.array([[text.encode()]], dtype=np.object_)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("TRANSCRIPTS", transcripts)])
+
+    def segments(self, waveform):
+        (speech_probs,) = call(
+            "vad", [pb_utils.Tensor("waveform", waveform[np.newaxis])], ["speech_probs"]
+        )
+        segmenter = Segmenter(self.rules)
+        spans = segmenter.push(speech_probs.as_numpy()[0])
+        spans += segmenter.flush(len(waveform))
+        return [waveform[span.start : span.end] for span in spans]
+
+    def text(self, segment):
+        encoded = call(
+            "attention_encoder",
+            [pb_utils.Tensor("waveform", np.ascontiguousarray(segment)[np.newaxis])],
+            ["encoder_out", "encoder_out_lens"],
+        )
+        (hypotheses,) = call("attention_decoder", encoded, ["hypotheses"], self.decoding)
+        return hypotheses.as_numpy()[0][0].decode()
+
+
+def call(model, inputs, wanted, parameters=None):
+    request = pb_utils.InferenceRequest(
+        model_name=model,
+        inputs=inputs,
+        requested_output_names=wanted,
+        parameters=parameters or {},
+    )
+    response = request.exec()
+    if response.has_error():
+        raise pb_utils.TritonModelException(f"{model}: {response.error().message()}")
+    return [pb_utils.get_output_tensor_by_name(response, name) for name in wanted]

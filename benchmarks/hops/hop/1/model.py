@@ -1,0 +1,44 @@
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import triton_python_backend_utils as pb_utils
+
+from conch.errors import ComponentError
+from conch.triton.components import TritonComponents
+from conch.triton.statuses import triton_error
+
+
+class TritonPythonModel:
+    """Calls a component that does nothing through everything that a road calls it through."""
+
+    def initialize(self, args):
+        self.pool = ThreadPoolExecutor(8)
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+
+    def execute(self, requests):
+        for request in requests:
+            answer = self.answer(request, request.get_response_sender())
+            asyncio.run_coroutine_threadsafe(answer, self.loop)
+
+    async def answer(self, request, sender):
+        waveform = pb_utils.get_input_tensor_by_name(request, "waveform").as_numpy()
+        components = TritonComponents(request, sender, self.pool)
+        try:
+            for _ in range(json.loads(request.parameters())["calls"]):
+                await components.call(
+                    "null", {"waveform": waveform[0]}, ("nothing",), {}, None, None
+                )
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("nothing", waveform[:, :1])])
+        except ComponentError as error:
+            response = pb_utils.InferenceResponse(error=triton_error(error))
+        components.close()
+        sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+    def finalize(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.pool.shutdown()

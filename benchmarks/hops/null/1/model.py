@@ -1,0 +1,11 @@
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+NOTHING = np.zeros((1, 1), dtype=np.float32)
+
+
+class TritonPythonModel:
+    """Answers at once, whatever it is sent."""
+
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("nothing", NOTHING)]) for _ in requests]

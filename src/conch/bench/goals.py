@@ -1,0 +1,101 @@
+"""What orchestration may cost, held against a report.
+
+A goal is `{goal, wanted, measured, met}`: what it is about, the bound in words, the figure, and
+whether it keeps the bound; both are null where the report lacks what the goal needs.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+LEAST_OF_IN_PROCESS = 0.95
+MOST_ADDED_MS = 8.0
+LEAST_OF_BLOCKING = 2.0
+MOST_P99_OF_BLOCKING = 1.0
+MOST_MEMORY_OF_BLOCKING = 0.5
+LEAST_OF_ENSEMBLE = 0.9
+MOST_OF_STREAMING_CPU = 0.25
+
+
+def offline(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the goals of a report of `conch.bench.orchestration`."""
+    ratios: Mapping[str, Mapping[str, Any]] = report["ratios"]
+    in_process = _busy(ratios.get("conch / in process"))
+    best = best_blocking(report)
+    blocking = ratios.get(f"conch / {best}") if best else None
+    loads = _busy(blocking)
+    ensemble = _loads(ratios.get("conch, no VAD / ensemble, no VAD"))
+    added = [item["added_to_compute_ms"] for item in report["added"] or ()]
+    name = best or "blocking"
+    return [
+        _at_least(
+            "RTFx of `conch` / in process, 4 clients or more, the worst",
+            LEAST_OF_IN_PROCESS,
+            min((item["rtfx"] for item in in_process), default=None),
+        ),
+        _at_most(
+            "ms added to an utterance of 5 s, p50, the worst road",
+            MOST_ADDED_MS,
+            max(added, default=None),
+        ),
+        _at_least(
+            f"RTFx of `conch` / {name}, 4 clients or more, the worst",
+            LEAST_OF_BLOCKING,
+            min((item["rtfx"] for item in loads), default=None),
+        ),
+        _at_most(
+            f"p99 of `conch` / {name}, 4 clients or more, the worst",
+            MOST_P99_OF_BLOCKING,
+            max((item["p99"] for item in loads), default=None),
+        ),
+        _at_most(
+            f"memory of all processes, `conch` / {name}",
+            MOST_MEMORY_OF_BLOCKING,
+            blocking["memory"] if blocking else None,
+        ),
+        _at_most(
+            f"memory of the orchestrator's processes, `conch` / {name}",
+            MOST_MEMORY_OF_BLOCKING,
+            blocking["orchestrator_memory"] if blocking else None,
+        ),
+        _at_least(
+            "RTFx of `conch` / ensemble, without VAD, the worst",
+            LEAST_OF_ENSEMBLE,
+            min((item["rtfx"] for item in ensemble), default=None),
+        ),
+    ]
+
+
+def streaming(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the goal of a report of `conch.bench.streaming`: of its largest run that kept up."""
+    share = report["orchestration_share"] if report["keeps_up"] else None
+    goal = f"share of CPU that is not components', {report['streams']} streams"
+    return [_at_most(goal, MOST_OF_STREAMING_CPU, share)]
+
+
+def best_blocking(report: Mapping[str, Any]) -> str | None:
+    """Return the blocking system whose best RTFx in a closed loop is the highest."""
+    best: dict[str, float] = {}
+    for name, system in report["systems"].items():
+        found = [item["rtfx"] for item in system["runs"] if item["concurrency"] and item["rtfx"]]
+        if name.startswith("blocking") and found:
+            best[name] = max(found)
+    return max(best, key=lambda name: best[name]) if best else None
+
+
+def _loads(ratio: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    loads = ratio["loads"] if ratio else []
+    return [item for item in loads if item["concurrency"] and item["rtfx"] and item["p99"]]
+
+
+def _busy(ratio: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    return [item for item in _loads(ratio) if item["concurrency"] >= 4]
+
+
+def _at_least(goal: str, bound: float, measured: float | None) -> dict[str, Any]:
+    met = None if measured is None else measured >= bound
+    return {"goal": goal, "wanted": f"at least {bound:g}", "measured": measured, "met": met}
+
+
+def _at_most(goal: str, bound: float, measured: float | None) -> dict[str, Any]:
+    met = None if measured is None else measured <= bound
+    return {"goal": goal, "wanted": f"at most {bound:g}", "measured": measured, "met": met}

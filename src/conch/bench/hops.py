@@ -1,0 +1,117 @@
+"""What a BLS call costs: a component that does nothing, called directly and through BLS models.
+
+The two models under benchmarks/hops call `null` as often as a request says: `hop` the way `speech`
+calls components (event loop, executor, response sender), `hop_blocking` by `exec` in `execute`.
+What one more call adds is the difference of many calls and one, so that the client, the protocol
+and the BLS model itself cancel out.
+"""
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from conch.bench.memory import cpu_by_process, cpu_since
+from conch.bench.plain_client import PlainClient
+from conch.bench.repositories import repository_of
+from conch.segmentation import SAMPLE_RATE
+from conch.server import ServerConfig, TritonServer
+
+MODELS = ("hop", "hop_blocking", "null")
+PAYLOADS = {"1 sample": 1, "5 s of audio": 5 * SAMPLE_RATE}
+"""Samples, FP32, that each call carries."""
+MANY = 11
+"""Calls of the requests that show what a call adds, next to those with one."""
+REQUESTS = 40
+"""Of each kind in one round."""
+ROUNDS = 5
+
+
+def measure() -> dict[str, Any]:
+    """Start a server, measure, and return by payload the figures of `cost`.
+
+    Raises:
+        ServerError: the server cannot be started.
+    """
+    with (
+        repository_of(MODELS) as repository,
+        TritonServer(ServerConfig(model_repositories=(repository,), log_level="warning")) as server,
+    ):
+        return {
+            title: asyncio.run(_measured(server.http_url, samples))
+            for title, samples in PAYLOADS.items()
+        }
+
+
+async def _measured(url: str, samples: int) -> dict[str, Any]:
+    kinds = [("null", 0), *((model, calls) for model in MODELS[:2] for calls in (0, 1, MANY))]
+    waveform = np.zeros((1, samples), np.float32)
+    latencies_ms: dict[tuple[str, int], list[float]] = {kind: [] for kind in kinds}
+    cpu_ms: dict[tuple[str, int], list[float]] = {kind: [] for kind in kinds}
+    async with PlainClient(url, connections=1) as client:
+
+        async def request(model: str, calls: int) -> float:
+            started = time.perf_counter()
+            await client.infer(model, ("waveform", waveform), "nothing", {"calls": calls})
+            return 1000 * (time.perf_counter() - started)
+
+        for kind in kinds:  # the first of each is not counted
+            await request(*kind)
+        for _ in range(ROUNDS):
+            for kind in kinds:
+                before = cpu_by_process(os.getpid())
+                latencies_ms[kind] += [await request(*kind) for _ in range(REQUESTS)]
+                used_s = sum(cpu_since(os.getpid(), before).values())
+                cpu_ms[kind].append(1000 * used_s / REQUESTS)
+    medians = {kind: statistics.median(values) for kind, values in latencies_ms.items()}
+    # A process's CPU is known in ticks of 10 ms only: the mean of all rounds, not their median.
+    means = {kind: statistics.fmean(values) for kind, values in cpu_ms.items()}
+    return cost(medians, means)
+
+
+def cost(
+    latency_ms: Mapping[tuple[str, int], float], cpu_ms: Mapping[tuple[str, int], float]
+) -> dict[str, Any]:
+    """Return what a direct request takes, and of each BLS model what it and one call add.
+
+    Args:
+        latency_ms: of a request, by model and number of calls.
+        cpu_ms: of all of the server's processes for a request, by the same.
+    """
+    direct = ("null", 0)
+    figures: dict[str, Any] = {
+        "direct": {
+            "latency_ms": round(latency_ms[direct], 3),
+            "cpu_ms": round(cpu_ms[direct], 3),
+        }
+    }
+    for model in MODELS[:2]:
+        figures[model] = {
+            "hop_latency_ms": round(latency_ms[model, 1], 3),
+            "call_latency_ms": _slope(latency_ms, model),
+            "call_cpu_ms": _slope(cpu_ms, model),
+        }
+    return figures
+
+
+def _slope(values: Mapping[tuple[str, int], float], model: str) -> float:
+    return round((values[model, MANY] - values[model, 1]) / (MANY - 1), 3)
+
+
+def rows(figures: Mapping[str, Any]) -> Sequence[tuple[str, str, float, float, float]]:
+    """Return payload, model, latency of a request with one call, and what one call adds, in ms."""
+    return [
+        (
+            payload,
+            model,
+            found[model]["hop_latency_ms"],
+            found[model]["call_latency_ms"],
+            found[model]["call_cpu_ms"],
+        )
+        for payload, found in figures.items()
+        for model in MODELS[:2]
+    ]

@@ -1,0 +1,193 @@
+"""`conch bench orchestration`: one road, run by Conch and by everything that it could be run by.
+
+Systems over the same weights and the same recordings, each started, measured and stopped in turn;
+a round goes through all of them, and there are `runs` rounds, so that a machine that is slower for
+a while is so for all. Ratios are taken within a round, and their median counts. Paced loads are in
+the first round only. The report is one JSON object: the header of an offline report, and
+
+    systems     by name: `kind`, `models`, `instances`, `options`, `peak_memory_mb` and
+                `memory_by_process_mb` (medians over rounds; the latter of the first round), and
+                `runs`, a list with, for each load,
+                    load, concurrency, rate, title
+                    rtfx, rtfx_rounds           the median, and each round's
+                    wer                         of the first round
+                    latency_ms                  percentiles over the requests of all rounds
+                    p50_ms_rounds, p99_ms_rounds
+                    cpu_s_per_audio_s           by process, `client` apart, `total` without it
+                    orchestration_share         of the server's CPU, the fraction that is spent
+                                                outside the components' processes
+                    calls_per_request
+                    stages                      by component: calls, queue_ms and compute_ms of a
+                                                request
+                    errors, error_messages, utterances, audio_s
+    ratios      of Conch to each other system: `load`, `rtfx`, `p50`, `p99`, `cpu`, `memory`,
+                `orchestrator_memory` (of the processes of `speech` and of its counterpart)
+    bytes_per_request
+                of the tensors of a request's calls, by component, with `total`
+    bls_call    see `conch.bench.hops`; null with `--no-extras`
+    added       see `conch.bench.added`; null with `--no-extras`
+    goals       see `conch.bench.goals`
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conch.bench import added, baseline, goals, hops, in_process, require
+from conch.bench.load import Offer
+from conch.bench.manifest import Utterance, chosen
+from conch.bench.offline import header, progress
+from conch.bench.orchestration_figures import Rounds, ratios, system_figures
+from conch.bench.recordings import decode
+from conch.bench.systems import Clip, System, measure
+from conch.errors import BenchError
+from conch.segmentation import SAMPLE_RATE
+
+ROAD = ("vad", "attention_encoder", "attention_decoder")
+CONCH = "conch"
+CONCH_NO_VAD = "conch, no VAD"
+ENSEMBLE = "ensemble, no VAD"
+UNBATCHED = f"{in_process.NAME}, unbatched"
+
+LONGEST_S = 25.0
+"""`max_segment_s`: a longer recording would be cut in two by `speech`, but not by an ensemble."""
+
+
+def blocking(instances: int) -> str:
+    """Return the name of the blocking BLS model with so many instances."""
+    return f"blocking x{instances}"
+
+
+def systems(instances: Sequence[int]) -> list[System]:
+    """Return what is compared; `instances` are those of the blocking model."""
+    blocking_models = ("speech_blocking", *ROAD)
+    return [
+        System(name=CONCH, kind="served", models=("speech", *ROAD), has_paced=True),
+        System(name=in_process.NAME, kind="in process", models=ROAD, has_paced=True),
+        System(name=UNBATCHED, kind="in process, unbatched", models=ROAD),
+        *(
+            System(
+                name=blocking(count),
+                kind="served",
+                models=blocking_models,
+                instances=count,
+                has_paced=True,
+            )
+            for count in instances
+        ),
+        System(
+            name=CONCH_NO_VAD,
+            kind="served",
+            models=("speech", *ROAD[1:]),
+            options={"vad": False},
+        ),
+        System(name=ENSEMBLE, kind="served", models=("attention_ensemble", *ROAD[1:])),
+        System(name=baseline.NAME, kind="faster-whisper", models=()),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestrationBenchmark:
+    """What is measured, and how; fields that are not told here are as in `OfflineBenchmark`."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    concurrency: Sequence[int] = (1, 4, 8)
+    rates: Sequence[float] = ()
+    instances: Sequence[int] = (1, 4, 8)
+    """Of the blocking BLS model; a system for each."""
+    only: Sequence[str] = ()
+    """Names of the systems to measure; none is all."""
+    runs: int = 3
+    """Rounds."""
+    warmup: int = 8
+    extras: bool = True
+    """Whether to measure a BLS call and the time added to an utterance of five seconds as well."""
+
+
+def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing, or a baseline ended early.
+        ServerError: a server cannot be started.
+    """
+    require("jiwer", "whisper_normalizer")
+    compared = _chosen_systems(benchmark)
+    if any(system.kind == "faster-whisper" for system in compared):
+        require("faster_whisper")
+    report = header("orchestration", benchmark)
+    utterances, clips = _clips(benchmark)
+    closed = [Offer(concurrency=count) for count in benchmark.concurrency]
+    paced = [Offer(rate=rate) for rate in benchmark.rates]
+    rounds = {system.name: Rounds(system) for system in compared}
+    for number in range(benchmark.runs):
+        # A paced load takes its time however fast the system is: once is what there is time for.
+        offers = closed if number else closed + paced
+        for name, item in rounds.items():
+            requests = sum(item.system.takes(offered) for offered in offers) * len(clips)
+            with progress(f"round {number + 1}, {name}", requests) as bar:
+                item.measured.append(
+                    measure(
+                        item.system,
+                        clips,
+                        offers,
+                        warmup=benchmark.warmup,
+                        on_answer=_ticks(bar),
+                    )
+                )
+    served = [m.triton_version for item in rounds.values() for m in item.measured]
+    report["versions"]["triton"] = next(filter(None, served), "not measured")
+    found = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
+    report |= {
+        "concurrency": list(benchmark.concurrency),
+        "rates": list(benchmark.rates),
+        "utterances": len(clips),
+        "audio_s": round(sum(clip.duration_s for clip in clips), 3),
+        "systems": found,
+        "ratios": ratios(found, CONCH) | ratios(found, CONCH_NO_VAD),
+        "bytes_per_request": _bytes_per_request(rounds),
+        "bls_call": hops.measure() if benchmark.extras else None,
+        "added": added.measure(clips) if benchmark.extras else None,
+    }
+    return {**report, "goals": goals.offline(report)}
+
+
+def _ticks(bar: Any) -> Callable[[], None]:
+    def tick() -> None:
+        bar.update()
+
+    return tick
+
+
+def _chosen_systems(benchmark: OrchestrationBenchmark) -> list[System]:
+    known = systems(benchmark.instances)
+    names = [system.name for system in known]
+    unknown = [name for name in benchmark.only if name not in names]
+    if unknown:
+        raise BenchError(f"no system {', '.join(unknown)}; the systems are {'; '.join(names)}")
+    return [system for system in known if not benchmark.only or system.name in benchmark.only]
+
+
+def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Clip]]:
+    utterances, clips = [], []
+    for utterance in chosen(benchmark):
+        clip = Clip(utterance.path, decode(utterance.path).resampled(SAMPLE_RATE))
+        if clip.duration_s <= LONGEST_S:
+            utterances.append(utterance)
+            clips.append(clip)
+    if not clips:
+        raise BenchError(f"every recording is longer than {LONGEST_S:g} s")
+    return utterances, clips
+
+
+def _bytes_per_request(rounds: Mapping[str, Rounds]) -> dict[str, float] | None:
+    """Return the tensors' bytes by component; the road is the same, in process or served."""
+    for name in (in_process.NAME, UNBATCHED):
+        if name in rounds:
+            by_call = rounds[name].measured[0].runs[0].bytes_by_call
+            return {**by_call, "total": sum(by_call.values())}
+    return None

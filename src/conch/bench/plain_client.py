@@ -1,0 +1,63 @@
+"""Models that are not `speech`, asked over HTTP as Triton's own client does it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import tritonclient.http.aio as tritonhttp
+from numpy.typing import NDArray
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+from conch.client import wire
+from conch.component import Array
+
+
+class PlainClient:
+    """Sends one tensor, gets one; belongs to the event loop that it is made in."""
+
+    def __init__(self, url: str, connections: int) -> None:
+        """Prepare so many connections; nothing is sent yet."""
+        self._url = url
+        self._client = tritonhttp.InferenceServerClient(
+            url, conn_limit=connections, conn_timeout=None
+        )
+
+    async def __aenter__(self) -> "PlainClient":
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._client.close()
+
+    async def infer(
+        self,
+        model: str,
+        sent: tuple[str, NDArray[Any]],
+        wanted: str,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Array:
+        """Return an output tensor, batch dimension in front.
+
+        Args:
+            model: its name.
+            sent: the only input: name and content, batch dimension in front.
+            wanted: name of the output.
+            parameters: of the request.
+
+        Raises:
+            ConchError: the server answered with an error, or not at all.
+        """
+        name, array = sent
+        item = tritonhttp.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+        try:
+            answer = await self._client.infer(
+                model,
+                [item.set_data_from_numpy(array)],
+                outputs=[tritonhttp.InferRequestedOutput(wanted)],
+                parameters=dict(parameters or {}),
+            )
+        except InferenceServerException as failure:
+            raise wire.error(failure.status(), failure.message(), self._url) from None
+        except (OSError, aiohttp.ClientError) as failure:
+            raise wire.unreachable(self._url, failure) from None
+        found: Array = answer.as_numpy(wanted)
+        return found

@@ -1,0 +1,221 @@
+"""`conch bench orchestration` and `conch bench suite`: next to the alternatives, and everything."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from conch.cli.arguments import positive
+from conch.cli.bench_arguments import (
+    add_output,
+    add_rate,
+    add_what,
+    counts,
+    in_order,
+    write_json,
+    write_report,
+)
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+ORCHESTRATION_EPILOG = """
+The systems are: conch; in process; in process, unbatched; blocking x1, x4 and x8 (see --instances);
+conch, no VAD; ensemble, no VAD; faster-whisper. docs/performance.md tells what each is.
+
+examples:
+  conch bench orchestration --manifest speech/manifest.tsv --split dev --limit 24 --json found.json
+  conch bench orchestration --manifest calls.tsv --only conch --only "in process" --concurrency 4 \\
+      --no-extras
+
+exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
+"""
+
+SUITE_EPILOG = """
+Writes offline, orchestration and streaming, each as .json and .md, and the plots into the folder.
+
+example:
+  conch bench suite --manifest speech/manifest.tsv --split dev --limit 24 --folder found
+
+exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
+"""
+
+WARMUP = 8
+
+
+def run_orchestration(args: argparse.Namespace) -> int:
+    """Measure, print the tables, write the files and return the exit code."""
+    from conch.bench import orchestration_report, plots, require
+
+    if args.plots:
+        require("matplotlib")
+    report = _orchestration(args)
+    write_report(args, report, orchestration_report.markdown(report))
+    if args.plots:
+        plots.write(report, args.plots)
+    return _status(report)
+
+
+def run_suite(args: argparse.Namespace) -> int:
+    """Measure everything, write the folder and return the exit code."""
+    from conch.bench import (
+        goals,
+        live_figures,
+        offline,
+        orchestration_report,
+        plots,
+        report,
+        require,
+        streaming,
+    )
+
+    require("matplotlib", "faster_whisper", "jiwer", "whisper_normalizer")
+    folder: Path = args.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    choice = {name: getattr(args, name) for name in ("manifest", "split", "limit")}
+    compared = _orchestration(args)
+    _write(folder, "orchestration", compared, orchestration_report.markdown(compared))
+    plots.write(compared, folder)
+    recordings = offline.run(
+        offline.OfflineBenchmark(
+            **choice,
+            source=args.source,
+            concurrency=compared["concurrency"],
+            rates=compared["rates"],
+            send="file",
+        )
+    )
+    _write(folder, "offline", recordings, report.markdown(recordings))
+    live = streaming.run(
+        streaming.StreamingBenchmark(
+            **choice,
+            source=args.stream_source or args.source,
+            streams=in_order(args.streams or [[8, 16, 24]]),
+            seconds=args.seconds,
+        )
+    )
+    found = goals.streaming(live)
+    live["goals"] = found
+    table = f"{orchestration_report.goals_table(found)}\n\n{live_figures.markdown(live)}"
+    _write(folder, "streaming", live, table)
+    failed = any(item["errors"] for item in (*recordings["runs"], *live["runs"]))
+    return 1 if failed else _status(compared)
+
+
+def _write(folder: Path, name: str, report: Mapping[str, Any], table: str) -> None:
+    print(table)
+    write_json(folder / f"{name}.json", report)
+    (folder / f"{name}.md").write_text(table, encoding="utf-8")
+    print(f"conch bench: {folder / name}.json and .md written", file=sys.stderr)
+
+
+def _orchestration(args: argparse.Namespace) -> dict[str, Any]:
+    from conch.bench import orchestration
+
+    return orchestration.run(
+        orchestration.OrchestrationBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            source=args.source,
+            limit=args.limit,
+            concurrency=in_order(args.concurrency or [[1, 4, 8]]),
+            rates=in_order(args.rate or []),
+            instances=in_order(args.instances or [[1, 4, 8]]),
+            only=args.only,
+            runs=args.runs,
+            warmup=WARMUP,
+            extras=not args.no_extras,
+        )
+    )
+
+
+def _status(report: Mapping[str, Any]) -> int:
+    runs = [run for system in report["systems"].values() for run in system["runs"]]
+    return 1 if any(run["errors"] for run in runs) else 0
+
+
+def add_orchestration(benchmarks: Subparsers) -> None:
+    """Add the command to those of `conch bench`."""
+    parser = benchmarks.add_parser(
+        "orchestration",
+        help="the offline road by Conch, and by everything that it could be run by",
+        description="Run the offline road over the same weights and recordings by Conch, in one "
+        "process, by a blocking BLS model, by an ensemble and by faster-whisper; measure a BLS "
+        "call, and what orchestration adds to an utterance.",
+        epilog=ORCHESTRATION_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_compared(parser)
+    out = add_output(parser)
+    out.add_argument("--plots", type=_folder, metavar="FOLDER", help="for the PNG files")
+    parser.set_defaults(run=run_orchestration)
+
+
+def add_suite(benchmarks: Subparsers) -> None:
+    """Add the command to those of `conch bench`."""
+    parser = benchmarks.add_parser(
+        "suite",
+        help="everything in one go: orchestration, offline and streaming, into a folder",
+        description="Run the benchmarks orchestration, offline and streaming one after the other.",
+        epilog=SUITE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    how = _add_compared(parser)
+    how.add_argument(
+        "--streams",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="live streams at once (default: 8,16,24)",
+    )
+    how.add_argument(
+        "--seconds", type=positive, default=30, metavar="N", help="of a stream (default: 30)"
+    )
+    how.add_argument(
+        "--stream-source", metavar="SOURCE", help="of the streams (default: that of --source)"
+    )
+    how.add_argument("--folder", type=Path, required=True, help="for everything that is found")
+    parser.set_defaults(run=run_suite)
+
+
+def _add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    add_what(parser)
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--concurrency",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="clients of the closed loops (default: 1,4,8)",
+    )
+    add_rate(how)
+    how.add_argument(
+        "--instances",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="of the blocking BLS model (default: 1,4,8)",
+    )
+    how.add_argument(
+        "--runs", type=positive, default=3, metavar="N", help="rounds through all (default: 3)"
+    )
+    how.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="SYSTEM",
+        help="a system to measure, as often as needed (default: all)",
+    )
+    how.add_argument(
+        "--no-extras",
+        action="store_true",
+        help="leave out the cost of a BLS call and the time added to an utterance of 5 s",
+    )
+    return how
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"not a folder that exists: {text!r}")
+    return path

@@ -1,0 +1,200 @@
+"""What is made of the rounds: ratios, goals, tables, pictures; the systems are in integration."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conch.bench import added, goals, hops, plots
+from conch.bench.load import Load, Offer, Outcome
+from conch.bench.manifest import Utterance
+from conch.bench.memory import Memory
+from conch.bench.orchestration import (
+    CONCH,
+    CONCH_NO_VAD,
+    ENSEMBLE,
+    OrchestrationBenchmark,
+    blocking,
+    run,
+    systems,
+)
+from conch.bench.orchestration_figures import Rounds, ratios, system_figures
+from conch.bench.orchestration_report import goals_table, markdown
+from conch.bench.systems import Clip, Measured, System, SystemRun
+from conch.errors import BenchError
+
+UTTERANCES = [Utterance(Path("a"), "the cat sat"), Utterance(Path("b"), "it purred")]
+CLIPS = [Clip(Path(name), np.zeros(32_000, np.float32)) for name in "ab"]
+CLOSED, PACED = Offer(concurrency=4), Offer(rate=2.0)
+STAGES = {"vad": {"calls": 1.0, "queue_ms": 2.0, "compute_ms": 10.0}}
+
+
+def measured(system: System, wall_s: float, latency_s: float, memory_mb: float) -> Measured:
+    outcomes = (Outcome(0, latency_s, "the cat sat"), Outcome(1, 2 * latency_s, "it barked"))
+    cpu_s = {"speech": 0.1 * wall_s, "vad": 0.4 * wall_s, "client": 0.1}
+    runs = [
+        SystemRun(offered, Load(outcomes, wall_s), cpu_s, STAGES, {"vad": 100.0})
+        for offered in (CLOSED, PACED)
+    ]
+    entry = system.models[0] if system.models else system.name
+    return Measured(runs, Memory(memory_mb, {entry: memory_mb / 2, "vad": memory_mb / 2}))
+
+
+def figures_of(name: str, *rounds: tuple[float, float, float]) -> dict[str, dict]:
+    (system,) = [item for item in systems([1, 4]) if item.name == name]
+    found = Rounds(system, [measured(system, *item) for item in rounds])
+    return {name: system_figures(found, UTTERANCES, CLIPS)}
+
+
+def report() -> dict:
+    found = {
+        # The second round's machine is slower, for both.
+        **figures_of(CONCH, (1.0, 0.1, 300), (4.0, 0.4, 300), (1.0, 0.1, 302)),
+        **figures_of(blocking(1), (2.0, 0.3, 500), (10.0, 1.2, 500), (1.9, 0.3, 502)),
+        **figures_of(blocking(4), (1.6, 0.2, 700), (8.0, 0.8, 700), (1.5, 0.2, 702)),
+        **figures_of("in process", (0.96, 0.1, 200), (3.84, 0.4, 200), (0.9, 0.1, 200)),
+        **figures_of(CONCH_NO_VAD, (1.0, 0.1, 250)),
+        **figures_of(ENSEMBLE, (0.95, 0.1, 200)),
+    }
+    latency, cpu = dict.fromkeys(KINDS, 1.0), dict.fromkeys(KINDS, 0.5)
+    return {
+        "command": "conch bench orchestration",
+        "machine": {"cpu": "A CPU", "cores": 2, "memory_gb": 8.0},
+        "versions": {"triton": "2.51.0", "python": "3.11.2"},
+        "started_at": "2025-01-01T00:00:00+00:00",
+        "runs": 3,
+        "utterances": 2,
+        "audio_s": 4.0,
+        "systems": found,
+        "ratios": ratios(found, CONCH) | ratios(found, CONCH_NO_VAD),
+        "bytes_per_request": {"vad": 100.0, "total": 100.0},
+        "bls_call": {"1 sample": hops.cost(latency, cpu)},
+        "added": [
+            {
+                "road": "ctc",
+                **added.figures({"speech": [0.105, 0.11], "compute": [0.1, 0.1]}),
+                "waiting_ms": 5.0,
+            }
+        ],
+        "goals": [],
+    }
+
+
+KINDS = [("null", 0), *((model, calls) for model in hops.MODELS[:2] for calls in (0, 1, hops.MANY))]
+
+
+def test_a_run_has_the_rounds_median_and_the_latencies_of_all() -> None:
+    first = figures_of(CONCH, (1.0, 0.1, 300), (4.0, 0.4, 310), (2.0, 0.2, 320))[CONCH]
+    closed, paced = first["runs"]
+    assert (closed["title"], paced["title"]) == ("closed loop, 4", "paced, 2/s")
+    assert closed["rtfx_rounds"] == [4.0, 1.0, 2.0]
+    assert closed["rtfx"] == 2.0
+    assert closed["wer"] == 0.2
+    assert closed["latency_ms"]["max"] == 800
+    # 3.5 s of CPU for 12 s of audio; the client's 0.1 s a round are told apart.
+    expected = {"speech": 0.05833, "vad": 0.23333, "client": 0.025, "total": 0.29167}
+    assert closed["cpu_s_per_audio_s"] == expected
+    assert closed["orchestration_share"] == 0.2
+    assert closed["calls_per_request"] == 1
+    assert first["peak_memory_mb"] == 310
+
+
+def test_a_request_that_failed_is_told_and_counts_in_nothing_else() -> None:
+    (system,) = [item for item in systems([1]) if item.name == CONCH]
+    outcomes = (Outcome(0, 0.1, "the cat sat"), Outcome(1, 9.0, None, "no room"))
+    failed = SystemRun(CLOSED, Load(outcomes, 1.0), {}, STAGES)
+    rounds = Rounds(system, [Measured([failed], Memory(1.0, {}))])
+    (closed,) = system_figures(rounds, UTTERANCES, CLIPS)["runs"]
+    assert (closed["errors"], closed["error_messages"]) == (1, ["no room"])
+    assert (closed["rtfx"], closed["wer"], closed["latency_ms"]["max"]) == (2.0, 0.0, 100.0)
+
+
+def test_ratios_are_medians_of_those_within_a_round() -> None:
+    found = report()["ratios"]
+    closed = found["conch / blocking x1"]["loads"][0]
+    assert closed["title"] == "closed loop, 4"
+    assert closed["rtfx"] == 2.0  # of 2.0, 2.5 and 1.9
+    assert closed["p50"] == pytest.approx(1 / 3, abs=1e-3)
+    assert found["conch / blocking x1"]["memory"] == 0.6
+    assert found["conch / blocking x1"]["orchestrator_memory"] == 0.6
+
+
+def test_what_has_no_vad_is_compared_with_what_has_none() -> None:
+    pairs = set(report()["ratios"])
+    assert "conch, no VAD / ensemble, no VAD" in pairs
+    assert "conch / ensemble, no VAD" not in pairs
+    assert "conch, no VAD / in process" not in pairs
+
+
+def test_goals_are_held_against_the_best_number_of_instances() -> None:
+    found = {item["goal"]: item for item in goals.offline(report())}
+    assert goals.best_blocking(report()) == "blocking x4"
+    throughput = found["RTFx of `conch` / blocking x4, 4 clients or more, the worst"]
+    assert (throughput["measured"], throughput["met"]) == (1.6, False)
+    in_process = found["RTFx of `conch` / in process, 4 clients or more, the worst"]
+    assert (in_process["measured"], in_process["met"]) == (pytest.approx(0.96, abs=1e-3), True)
+    ensemble = found["RTFx of `conch` / ensemble, without VAD, the worst"]
+    assert (ensemble["measured"], ensemble["met"]) == (pytest.approx(0.95, abs=1e-3), True)
+    late = found["ms added to an utterance of 5 s, p50, the worst road"]
+    assert (late["measured"], late["met"]) == (7.5, True)
+
+
+def test_a_goal_without_figures_is_neither_met_nor_missed() -> None:
+    only_conch = {**report(), "ratios": {}, "added": None, "systems": {}}
+    assert {item["met"] for item in goals.offline(only_conch)} == {None}
+    assert "| - | - |" in goals_table(goals.offline(only_conch))
+
+
+@pytest.mark.parametrize(
+    ("share", "keeps_up", "met"), [(0.2, True, True), (0.3, True, False), (0.2, False, None)]
+)
+def test_a_share_of_streaming_counts_where_the_server_kept_up(share, keeps_up, met) -> None:
+    live = {"orchestration_share": share, "keeps_up": keeps_up, "streams": 8}
+    assert goals.streaming(live)[0]["met"] is met
+
+
+def test_a_call_costs_what_one_more_adds() -> None:
+    latency = {("null", 0): 0.5}
+    for model in hops.MODELS[:2]:
+        latency |= {(model, calls): 1.0 + 0.25 * calls for calls in (0, 1, hops.MANY)}
+    found = hops.cost(latency, {kind: 2 * value for kind, value in latency.items()})
+    assert found["direct"] == {"latency_ms": 0.5, "cpu_ms": 1.0}
+    assert found["hop"] == {
+        "hop_latency_ms": 1.25,
+        "call_latency_ms": 0.25,
+        "call_cpu_ms": 0.5,
+    }
+
+
+def test_utterances_of_five_seconds_are_the_nearest_cut_or_filled_up() -> None:
+    lengths = (10_000, 79_000, 90_000, 400_000)
+    clips = [Clip(Path("x"), np.full(length, 0.5, np.float32)) for length in lengths]
+    found = added.of_five_seconds(clips, count=2)
+    assert [len(item) for item in found] == [80_000, 80_000]
+    assert [int((item != 0).sum()) for item in found] == [79_000, 80_000]
+
+
+def test_what_is_added_is_the_median_of_the_pairs() -> None:
+    found = added.figures({"speech": [0.1, 0.3, 0.2], "direct": [0.09, 0.25, 0.195]})
+    assert found == {"speech_ms": 200.0, "direct_ms": 195.0, "added_to_direct_ms": 10.0}
+
+
+def test_every_row_has_the_columns_of_its_table() -> None:
+    text = markdown({**report(), "goals": goals.offline(report())})
+    for block in text.split("\n\n"):
+        if block.startswith("|"):
+            assert len({line.count("|") for line in block.splitlines()}) == 1, block
+    assert "| conch | closed loop, 4 | 4.0 |" in text
+    assert "| conch / blocking x4 | closed loop, 4 | 1.600 |" in text
+
+
+def test_pictures_are_written(tmp_path: Path) -> None:
+    written = plots.write(report(), tmp_path)
+    assert [path.name for path in written] == [plots.LATENCY, plots.THROUGHPUT, plots.STAGES]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
+
+
+def test_an_unknown_system_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    benchmark = OrchestrationBenchmark(manifest=tmp_path / "none.tsv", only=("concch",))
+    with pytest.raises(BenchError, match="no system concch; the systems are conch; in process;"):
+        run(benchmark)
