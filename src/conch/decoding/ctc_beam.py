@@ -121,16 +121,15 @@ def _advance(
     units = torch.zeros(shape, dtype=torch.int64, device=device).scatter_(2, column, units)
     units.select(2, 0).fill_(0)
     units.select(2, 1).fill_(other)
-    slots_from_one = torch.arange(1, size + 1, device=device).view(1, 1, size)
     blank_frames = log_probs.narrow(2, 0, 1)
     openings: list[Tensor] = []
     opening_bounds: list[Tensor] = []
     if tables is not None and weights is not None and fusion is not None:
         opening = tables.opening.take(units)
         best_opening = extending.masked_fill(~opening, never).amax(2, keepdim=True)
-        openings = opening.unsqueeze(2).unbind()
+        openings += opening.unsqueeze(2).unbind()
         # Rounding must not make a bound of what is equal to it.
-        opening_bounds = (best_opening + weights.word_bonus.narrow(1, 0, 1) + 1e-6).unbind()
+        opening_bounds += (best_opening + weights.word_bonus.narrow(1, 0, 1) + 1e-6).unbind()
         fusion = copied(fusion)  # what is looked up is written into it
     renewed_id = torch.arange(size, device=device).unsqueeze(0) + (size + 2 * size * first)
     moments: list[list[Tensor]] = []
@@ -160,8 +159,9 @@ def _advance(
         # is in a first column, impossible as yet, where the other is not in the beam.
         parents = (hashes - last).mul_(inverse)
         is_parent = parents.unsqueeze(2) == hashes.unsqueeze(1)
-        parent_slot = (slots_from_one * is_parent).sum(2)
-        place = torch.add(column_of_last, parent_slot, alpha=width).sub_(width).clamp_(min=0)
+        has_parent, parent_slot = is_parent.max(2)
+        place = torch.add(column_of_last, parent_slot, alpha=width)
+        place.masked_fill_(has_parent.logical_not_(), 0)
         arriving = flat.gather(1, place)
         flat.scatter_(1, place, impossible)
         # The emission that most of the probability came in by is the one that counts.

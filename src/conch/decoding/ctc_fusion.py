@@ -204,7 +204,8 @@ def selected(
     node, hotword, spelling = state.node, state.hotword, state.spelling
     if tables.with_words:
         # Where the word closes both are what it is if the word ends.
-        both = torch.stack([torch.add(rows, opens, alpha=places), rows + places])
+        complete = rows + places
+        both = torch.stack([torch.where(opens, complete, rows), complete])
         prior, lm_score, context = state.prior.take(both), lm_score.take(both), context.take(both)
         prior.select(0, 1).masked_fill_(weights.unscored.gather(1, added), -math.inf)
         node = torch.add(added, node.take(rows), alpha=width)
