@@ -157,21 +157,16 @@ def test_the_same_scores_as_pyctcdecode(config):
     theirs = training.NgramSearch(VOCAB, config, lm_weight=0.7, word_bonus=0.4, beam_size=8)
     search = fused(config)
     own = options(beam_size=8, unit_min_log_prob=-5.0)
-    same = 0
+    same = total = 0
     for seed in range(20):
         log_probs = random_log_probs(seed, 40, sharpness=5)
-        beams = theirs._decoder.decode_beams(
-            log_probs.numpy(), beam_width=8, beam_prune_logp=-1000, prune_history=False
-        )
         found = {item.text: item.score for item in run(search, log_probs, own)}
-        for text, *_, score in beams:
-            # Where a text ends in a space it scores a word more, an empty one, and may add that
-            # text to the same without the space.
-            empty_word = 0.7 * OOV + 0.4
-            differences = [abs(found[text] - score), abs(found[text] - score + empty_word)]
-            assert min(differences) < 1
-            same += differences[0] < 1e-3
-    assert same > 60
+        beams = theirs.unpruned(log_probs.numpy())
+        # Of a text with and without a space at its end it may add up less than all.
+        assert found[beams[0][0]] == pytest.approx(beams[0][1], abs=1)
+        same += sum(abs(found[text] - score) < 1e-3 for text, score in beams)
+        total += len(beams)
+    assert same > 0.9 * total
 
 
 def test_the_lexicon_knows_beginnings():

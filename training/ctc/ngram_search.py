@@ -47,6 +47,17 @@ class NgramSearch:
         """Return the best text of float32 `[T, vocab_size]`."""
         return str(self._decoder.decode(log_probs, beam_width=self._beam_size))
 
+    def unpruned(self, log_probs: FloatArray) -> list[tuple[str, float]]:
+        """Return the beam's texts and scores, best first, dropped by nothing but the beam's size.
+
+        Args:
+            log_probs: float32 `[T, vocab_size]`.
+        """
+        beams = self._decoder.decode_beams(
+            log_probs, beam_width=self._beam_size, beam_prune_logp=-1000, prune_history=False
+        )
+        return [(beam[0], beam[-1]) for beam in beams]
+
 
 class _Scorer(AbstractLanguageModel):
     def __init__(self, config: LanguageModelConfig, lm_weight: float, word_bonus: float) -> None:
@@ -71,8 +82,11 @@ class _Scorer(AbstractLanguageModel):
     def score(
         self, prev_state: History, word: str, is_last_word: bool = False
     ) -> tuple[float, History]:
-        log_prob = self._model.word_score(word, prev_state)
-        state = (word, *prev_state)[: self.order - 1]
+        added, state = 0.0, prev_state
+        if word:  # pyctcdecode asks for an empty one behind a text that ends in a space
+            log_prob = self._model.word_score(word, prev_state)
+            added = self._lm_weight * log_prob + self._word_bonus
+            state = (word, *prev_state)[: self.order - 1]
         if is_last_word:
-            log_prob += self._model.word_score("</s>", state)
-        return self._lm_weight * log_prob + self._word_bonus, state
+            added += self._lm_weight * self._model.word_score("</s>", state)
+        return added, state

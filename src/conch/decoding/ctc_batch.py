@@ -40,7 +40,7 @@ def advance_batch(
     if min(sizes) < size:
         slots = torch.arange(size, device=device)
         limits = slots >= torch.tensor(sizes, device=device)[:, None]
-    fusing = _Fusing(chunks, vocab, model, device)
+    fusing = _Fusing(chunks, vocab, model, size, device)
     beams = [chunk.state.moment.beam for chunk in chunks]
     beam = _stacked(beams, empty_beam(size, -1, device))
     emission = torch.arange(size, device=device).expand(len(chunks), size)
@@ -85,6 +85,7 @@ class _Fusing:
         chunks: Sequence[StreamChunk],
         vocab: CtcVocab,
         model: CtcLanguageModel | None,
+        size: int,
         device: torch.device,
     ) -> None:
         self._states = [chunk.state for chunk in chunks]
@@ -114,14 +115,18 @@ class _Fusing:
             (item.lm_weight, item.word_bonus) if item.language_model else (0.0, 0.0)
             for item in options
         ]
-        rows = torch.tensor(used, dtype=torch.float64, device=device)
-        lm_weight, word_bonus = rows[:, :1], rows[:, 1:]
-        kept = [[not (item.language_model and item.prune_history)] for item in options]
+        numbers = torch.tensor(used, dtype=torch.float64, device=device)
+        lm_weight, word_bonus = numbers[:, :, None].expand(-1, -1, size).unbind(1)
+        letters = torch.tensor([text.strip() != "" for text in (*vocab.texts, "")], device=device)
+        uses = torch.tensor([[item.language_model] for item in options], device=device)
+        prunes = torch.tensor([[[item.prune_history]] for item in options], device=device)
+        slots = torch.arange(size, device=device)
         self._weights = FusionWeights(
-            lm_weight,
-            word_bonus,
-            lm_weight * model.ngram.oov_log_prob,
-            torch.tensor(kept, device=device),
+            lm_weight.contiguous(),
+            word_bonus.contiguous(),
+            (numbers[:, :1] * model.ngram.oov_log_prob)[:, :, None],
+            uses & letters,
+            uses[:, :, None] & prunes & (slots < slots[:, None]),
         )
 
     def _automata(self, nothing: HotwordTables) -> Iterator[HotwordTables]:
@@ -148,7 +153,7 @@ class _Fusing:
         """Return that of one stream out of that of the batch."""
         if fusion is None or self._states[row].moment.fusion is None:
             return None
-        own = FusionState(*(item[row : row + 1, :size] for item in fusion))
+        own = FusionState(*(item[..., row : row + 1, :size] for item in fusion))
         return own._replace(hotword=own.hotword - self._starts[row])
 
 
@@ -157,16 +162,16 @@ _Columns = TypeVar("_Columns", Beam, FusionState)
 
 def _stacked(streams: Sequence[_Columns], nothing: _Columns) -> _Columns:
     """Return the columns of all streams, filled up to the slots of `nothing` with those of it."""
-    size = nothing[0].shape[1]
+    size = nothing[0].shape[-1]
     columns = []
     for item, filling in zip(zip(*streams, strict=True), nothing, strict=True):
         padded = [
             column
-            if column.shape[1] == size
-            else torch.cat([column, filling[:, column.shape[1] :]], 1)
+            if column.shape[-1] == size
+            else torch.cat([column, filling[..., column.shape[-1] :]], -1)
             for column in item
         ]
-        columns.append(torch.cat(padded))
+        columns.append(torch.cat(padded, -2))
     return type(nothing)(*columns)
 
 
@@ -175,7 +180,7 @@ def _rows(moment: Moment, streams: int) -> Moment:
     fusion = moment.fusion
     return Moment(
         Beam(*(item[:streams] for item in moment.beam)),
-        fusion and FusionState(*(item[:streams] for item in fusion)),
+        fusion and FusionState(*(item[..., :streams, :] for item in fusion)),
     )
 
 

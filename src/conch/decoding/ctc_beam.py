@@ -22,7 +22,7 @@ from conch.decoding.ctc_fusion import (
     FusionState,
     FusionTables,
     FusionWeights,
-    Ranked,
+    copied,
     ranked,
     selected,
     superseded,
@@ -105,7 +105,8 @@ def _advance(
     streams, size = beam.last.shape
     other, device = log_probs.shape[2], log_probs.device
     starts = (torch.arange(streams, device=device) * size).unsqueeze(1)
-    impossible = torch.full((), never, dtype=torch.float64, device=device)
+    # Constants lie in tensors, and masks are filled in place: both cost half of the other way.
+    impossible = torch.full((streams, size), never, dtype=torch.float64, device=device)
     # Each prefix has a row of columns in each frame. The first is the prefix itself, or the
     # likelier part of it: paths that end in a blank, and those that end in the last unit, take a
     # slot each. The second is the other part. Then come its extensions, only those possible.
@@ -120,33 +121,35 @@ def _advance(
     units = torch.zeros(shape, dtype=torch.int64, device=device).scatter_(2, column, units)
     units.select(2, 0).fill_(0)
     units.select(2, 1).fill_(other)
-    slots_from_one = torch.arange(1, size + 1, device=device).view(1, 1, size)
     blank_frames = log_probs.narrow(2, 0, 1)
-    opening = torch.zeros_like(units, dtype=torch.bool)
-    if tables is not None:
+    openings: list[Tensor] = []
+    opening_bounds: list[Tensor] = []
+    if tables is not None and weights is not None and fusion is not None:
         opening = tables.opening.take(units)
-    opening_frames = extending.masked_fill(~opening, never).amax(2, keepdim=True)
+        best_opening = extending.masked_fill(~opening, never).amax(2, keepdim=True)
+        openings += opening.unsqueeze(2).unbind()
+        # Rounding must not make a bound of what is equal to it.
+        opening_bounds += (best_opening + weights.word_bonus.narrow(1, 0, 1) + 1e-6).unbind()
+        fusion = copied(fusion)  # what is looked up is written into it
     renewed_id = torch.arange(size, device=device).unsqueeze(0) + (size + 2 * size * first)
     moments: list[list[Tensor]] = []
     steps = Steps([], [], [], [], [], [])
 
     blank, unit, peak, hashes, last, emission = beam
     every_frame, every_blank = log_probs.unbind(), blank_frames.unbind()
-    every_extending, every_unit, every_column = extending.unbind(), units.unbind(), column.unbind()
+    every_extension, every_unit, every_column = extending.unbind(), units.unbind(), column.unbind()
     for t in range(log_probs.shape[0]):
-        frame = every_frame[t]
+        frame, unit_at, width = every_frame[t], every_unit[t], counts[t] + 2
         total = torch.logaddexp(blank, unit)
         again = frame.gather(1, last)
+        column_of_last = every_column[t].gather(1, last)
         in_space = last == space
         stay_blank = total + every_blank[t]
         stay_unit = torch.where(in_space, total, unit).add_(again)
-        width = counts[t] + 2
-        extension = every_extending[t].narrow(1, 0, width)
-        unit_at = every_unit[t].narrow(1, 0, width)
+        extension = every_extension[t].narrow(1, 0, width)
         grown = total.unsqueeze(2) + extension.unsqueeze(1)
         # A unit twice in a row needs a blank between.
         repeated = torch.where(in_space, impossible, blank).add_(again)
-        column_of_last = every_column[t].gather(1, last)
         grown.scatter_(2, column_of_last.unsqueeze(2), repeated.unsqueeze(2))
         if space < 0:  # the empty prefix' last unit is the blank
             grown.select(2, 0).fill_(never)
@@ -154,59 +157,60 @@ def _advance(
 
         # What reaches a prefix of the beam as the extension of another belongs to it. The place
         # is in a first column, impossible as yet, where the other is not in the beam.
-        parents = (hashes - last) * inverse
+        parents = (hashes - last).mul_(inverse)
         is_parent = parents.unsqueeze(2) == hashes.unsqueeze(1)
-        parent_slot = (slots_from_one * is_parent).sum(2)
-        place = (parent_slot * width).add_(column_of_last - width).clamp_(min=0)
+        has_parent, parent_slot = is_parent.max(2)
+        place = torch.add(column_of_last, parent_slot, alpha=width)
+        place.masked_fill_(has_parent.logical_not_(), 0)
         arriving = flat.gather(1, place)
-        flat.scatter_(1, place, never)
+        flat.scatter_(1, place, impossible)
         # The emission that most of the probability came in by is the one that counts.
         renewed = arriving > torch.maximum(stay_blank, stay_unit)
         stay_unit = torch.logaddexp(stay_unit, arriving)
-        grown.select(2, 0).copy_(torch.maximum(stay_blank, stay_unit))
-        grown.select(2, 1).copy_(torch.minimum(stay_blank, stay_unit))
+        torch.maximum(stay_blank, stay_unit, out=grown.select(2, 0))
+        torch.minimum(stay_blank, stay_unit, out=grown.select(2, 1))
 
         ranks = grown
-        found: Ranked | None = None
         if tables is not None and weights is not None and fusion is not None:
-            found = ranked(
+            ranks = ranked(
                 grown,
                 total,
-                unit_at,
-                opening[t].narrow(1, 0, width),
-                opening_frames[t],
+                unit_at.narrow(1, 0, width).unsqueeze(1),
+                openings[t].narrow(2, 0, width),
+                opening_bounds[t],
                 limits,
                 fusion,
                 tables,
                 weights,
             )
-            ranks = found.ranks
         best, choice = ranks.view(streams, -1).topk(size)
+        slot = choice.div(width, rounding_mode="floor")
+        at = torch.sub(choice, slot, alpha=width)
+        added = unit_at.gather(1, at)
+        rows = slot + starts
+        is_moved, extended = at > 0, at > 1
+        is_other = is_moved ^ extended
         worst = best.narrow(1, size - 1, 1)
         if limits is not None:
             worst = best.masked_fill(limits, math.inf).amin(1, keepdim=True)
             best.masked_fill_(limits, never)
-        slot = choice.div(width, rounding_mode="floor")
-        at = choice - slot * width
-        added = unit_at.gather(1, at)
-        rows = slot + starts
-        is_other = at == 1
-        dead = best == never
-        extended = at > 1
-        if tables is not None and weights is not None and fusion is not None and found is not None:
-            fusion = selected(rows, extended, added, fusion, found, tables, multiplier)
-            best = flat.gather(1, choice)
+            is_moved, is_other = is_moved | limits, is_other | limits
+        blank, unit = stay_blank.take(rows), stay_unit.take(rows)
+        if tables is not None and weights is not None and fusion is not None:
+            acoustic = flat.gather(1, choice)
+            fusion = selected(rows, extended, added, fusion, tables, weights, multiplier)
+            # Without what both parts are ranked by besides; rounding must not lose the last kept.
+            worst = (acoustic - best).add_(worst - 1e-6)
+            best = acoustic
             if tables.prune_history:
-                in_blank = ((stay_blank > stay_unit).take(rows) ^ is_other) & ~extended
-                dead = dead | superseded(fusion, in_blank, weights.keep_history)
+                in_blank = (acoustic == blank).logical_and_(at < 2)
+                gone = superseded(fusion, in_blank, tables, weights)
+                is_moved, is_other = is_moved | gone, is_other | gone
         # Of a prefix' two parts, one that is worse than all that is kept is lost; the other part,
         # if it is kept, joins the likelier one and leaves its slot empty.
-        if found is not None:
-            # Without what both are ranked by besides; rounding must not lose the last one kept.
-            worst = worst - (ranks.select(2, 0) - grown.select(2, 0)) - 1e-6
-        stay_blank.masked_fill_(stay_blank < worst, never)
-        stay_unit.masked_fill_(stay_unit < worst, never)
-        dead = dead | is_other
+        blank.masked_fill_((blank < worst).logical_or_(is_moved), never)
+        unit = torch.where(extended, best, unit.masked_fill_(unit < worst, never))
+        unit.masked_fill_(is_other, never)
 
         steps.emission.append(emission)
         steps.peak.append(peak)
@@ -214,23 +218,21 @@ def _advance(
         steps.parent_slot.append(parent_slot)
         steps.rows.append(rows)
         steps.added.append(added)
-        taken = hashes.take(rows)
-        hashes = torch.where(extended, taken * multiplier + added, taken)
         emission = torch.where(renewed, renewed_id, emission).take(rows)
         emission = torch.where(extended, renewed_id + size, emission)
         renewed_id = renewed_id + 2 * size
         peak = torch.where(renewed, again, torch.maximum(peak, again)).take(rows)
         peak = torch.where(extended, extension.gather(1, at), peak)
+        taken = hashes.take(rows)
+        hashes = torch.where(extended, torch.add(added, taken, alpha=multiplier), taken)
+        hashes.masked_fill_(torch.maximum(blank, unit) == never, dead_hash)
         last = torch.where(extended, added, last.take(rows))
-        blank = stay_blank.take(rows).masked_fill_(extended | dead, never)
-        unit = torch.where(extended, best, stay_unit.take(rows)).masked_fill_(dead, never)
-        hashes.masked_fill_(dead, dead_hash)
         if t + 1 in ends:
             columns = [blank, unit, peak, hashes, last, emission]
             if fusion is not None:
-                columns += [fusion.prior, fusion.lm_score, fusion.bias]
-                columns += [fusion.word_score, fusion.word_target, fusion.context]
-                columns += [fusion.node, fusion.hotword, fusion.spelling]
+                kept = copied(fusion)
+                columns += [kept.prior, kept.lm_score, kept.context]
+                columns += [kept.bias, kept.node, kept.hotword, kept.spelling]
             moments.append(columns)
     # Not as named tuples: TorchScript would make a new class of each that it returns.
     return moments, [

@@ -90,7 +90,7 @@ class CtcDecoder:
             )
             model = load_ctc_language_model(language_model, vocab, device)
         self._search = CtcSearch(vocab, model, device, threads)
-        _warm_up(self._search)
+        _warm_up(self._search, with_words=model is not None)
         self._graph = None
         if config.graph != "none":
             path = Path(config.graph) if config.graph else unpacked_graph()
@@ -164,11 +164,14 @@ class CtcDecoder:
         return log_probs
 
 
-def _warm_up(search: CtcSearch) -> None:
+def _warm_up(search: CtcSearch, *, with_words: bool) -> None:
     """Have the search compiled before the first request waits for it."""
     frames = torch.full((8, len(search.vocab.texts)), -3.0)
-    for _ in range(3):
-        search.advance([search.start(CtcSearchOptions())], [frames])
+    for language_model in (False, True) if with_words else (False,):
+        for _ in range(3):
+            start = search.start(CtcSearchOptions(language_model=language_model))
+            (state,) = search.advance([start], [frames])
+            search.nbest(state, 1, True)
 
 
 def outputs(found: Sequence[Found]) -> Outputs:

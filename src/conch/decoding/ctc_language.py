@@ -1,5 +1,8 @@
 """The n-gram as the CTC search fuses it."""
 
+import functools
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -35,11 +38,22 @@ class CtcLanguageModel:
         """
         word = self.lexicon.words.take(node)
         closes = word != NO_WORD
-        log_prob, target = score_words(self.ngram, context, word)
+        log_prob, target = _compiled()(self.ngram, context, word)
         log_prob = torch.where(closes, log_prob, 0.0)
         target = torch.where(closes, target, context)
-        ending, _ = score_words(self.ngram, target, torch.full_like(word, self.end))
+        ending, _ = _compiled()(self.ngram, target, torch.full_like(word, self.end))
         return log_prob + ending, closes
+
+
+@functools.cache
+def _compiled() -> Callable[[NgramTensors, Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Compile `score_words`, as `ctc_beam` does all of its loop."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compiled: Callable[[NgramTensors, Tensor, Tensor], tuple[Tensor, Tensor]] = (
+            torch.jit.script(score_words)
+        )
+    return compiled
 
 
 def load_ctc_language_model(

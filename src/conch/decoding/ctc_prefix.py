@@ -70,7 +70,7 @@ class Steps(NamedTuple):
     last: list[Tensor]
     """Before the frame, as `ctc_beam.Beam.last`."""
     parent_slot: list[Tensor]
-    """int64: the slot of the prefix without its last unit, counted from 1; 0 if it has none."""
+    """int64: the slot of the prefix without its last unit; any if it is not in the beam."""
     rows: list[Tensor]
     """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
     added: list[Tensor]
@@ -138,7 +138,7 @@ def traced(steps: Steps, streams: int) -> tuple[Tensor, Tensor, Tensor]:
     emission, peak, last, parent, rows, added = (torch.stack(column) for column in steps)
     found = []
     for before in (emission, peak):
-        of_renewed = before.gather(2, (parent - 1).clamp(min=0))
+        of_renewed = before.gather(2, parent)
         of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
         found.append(torch.cat([of_renewed, of_extended], 2))
     found.insert(1, torch.cat([last, added], 2))

@@ -172,7 +172,7 @@ class CtcSearch:
         if fusion is None:
             nothing = [0.0] * len(state.prefixes)
             return _Extras(nothing, nothing, nothing)
-        rank, bias = fusion.prior[0], fusion.bias[0]
+        rank, bias = fusion.prior[0, 0], fusion.bias[0]
         lm_score = torch.zeros_like(bias)
         matched = torch.zeros_like(bias)
         if state.hotwords is not None:
@@ -181,9 +181,9 @@ class CtcSearch:
             gained = state.hotwords.done[place] if is_final else matched
             rank, bias = rank + gained, bias + gained
         if options.language_model and self._model is not None:
-            node, lm_score = fusion.node[0], fusion.lm_score[0]
+            node, lm_score = fusion.node[0], fusion.lm_score[0, 0]
             if is_final:
-                log_prob, closes = self._model.final(node, fusion.context[0])
+                log_prob, closes = self._model.final(node, fusion.context[0, 0])
                 lm_score = lm_score + log_prob
                 rank = rank + options.lm_weight * log_prob + options.word_bonus * closes
             else:

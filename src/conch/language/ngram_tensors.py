@@ -23,7 +23,8 @@ class NgramTensors(NamedTuple):
     """
 
     keys: Tensor
-    """int64, sorted: `state * words + word` of every n-gram longer than one word."""
+    """int64, sorted: `state * words + word` of every n-gram longer than one word, and a last one
+    that is larger than any."""
     log_probs: Tensor
     """float32, one per key."""
     targets: Tensor
@@ -33,7 +34,7 @@ class NgramTensors(NamedTuple):
     backoffs: Tensor
     """float32 `[states]`."""
     shorter: Tensor
-    """int32 `[states]`: without the earliest word."""
+    """int64 `[states]`: without the earliest word."""
     order: int
     """Words of the longest n-gram."""
     oov_log_prob: float
@@ -71,8 +72,8 @@ def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: torch.device)
             backoffs.append(order.backoffs.astype(np.float32))
             shorter.append(suffixes)
         arcs.append((keys, order.log_probs.astype(np.float32), targets))
-    empty = (np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.int64))
-    keys, log_probs, targets = (np.concatenate(part) for part in zip(empty, *arcs, strict=True))
+    last = (np.full(1, np.iinfo(np.int64).max), np.zeros(1, np.float32), np.zeros(1, np.int64))
+    keys, log_probs, targets = (np.concatenate(part) for part in zip(*arcs, last, strict=True))
     by_key = np.argsort(keys, kind="stable")
     return NgramTensors(
         keys=torch.from_numpy(keys[by_key]).to(device),
@@ -80,7 +81,7 @@ def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: torch.device)
         targets=torch.from_numpy(targets[by_key].astype(np.int32)).to(device),
         unigrams=torch.from_numpy(first.log_probs.astype(np.float32)).to(device),
         backoffs=torch.from_numpy(np.concatenate(backoffs)).to(device),
-        shorter=torch.from_numpy(np.concatenate(shorter).astype(np.int32)).to(device),
+        shorter=torch.from_numpy(np.concatenate(shorter)).to(device),
         order=len(ngrams.orders),
         oov_log_prob=oov_log_prob,
     )
@@ -122,23 +123,19 @@ def score_words(tables: NgramTensors, state: Tensor, word: Tensor) -> tuple[Tens
     size = tables.unigrams.shape[0]
     known = word >= 0
     word = word.clamp(min=0)
-    log_prob = tables.unigrams.take(word).double()
-    target = word + 1
-    if tables.keys.shape[0] > 0:
-        # Every length of history at once; then the longest that is known with the word counts.
-        states = [state]
-        for _ in range(tables.order - 2):
-            states.append(tables.shorter.take(states[-1]).long())
-        histories = torch.stack(states)
-        keys = histories * size + word
-        places = torch.searchsorted(tables.keys, keys).clamp_(max=tables.keys.shape[0] - 1)
-        # The empty history has no keys: those below `size` do not exist.
-        hits = tables.keys.take(places) == keys
-        log_probs, targets = tables.log_probs.take(places), tables.targets.take(places).long()
-        backoffs = tables.backoffs.take(histories)
-        for level in range(tables.order - 2, -1, -1):
-            log_prob = torch.where(hits[level], log_probs[level], log_prob + backoffs[level])
-            target = torch.where(hits[level], targets[level], target)
-    log_prob = torch.where(known, log_prob, tables.oov_log_prob)
-    target = torch.where(known, target, 0)
-    return log_prob, target
+    log_prob, target = tables.unigrams.take(word).double(), word + 1
+    # Every length of history at once; then the longest that is known with the word counts.
+    states = [state]
+    for _ in range(tables.order - 2):
+        states.append(tables.shorter.take(states[-1]))
+    histories = torch.stack(states)
+    keys = torch.add(word, histories, alpha=size)
+    places = torch.searchsorted(tables.keys, keys)
+    # The empty history has no keys: those below `size` do not exist.
+    hits = tables.keys.take(places) == keys
+    log_probs, targets = tables.log_probs.take(places).double(), tables.targets.take(places).long()
+    backoffs = tables.backoffs.take(histories)
+    for level in range(tables.order - 2, -1, -1):
+        log_prob = torch.where(hits[level], log_probs[level], log_prob + backoffs[level])
+        target = torch.where(hits[level], targets[level], target)
+    return torch.where(known, log_prob, tables.oov_log_prob), torch.where(known, target, 0)

@@ -1,0 +1,69 @@
+"""Hold the CTC beam search against pyctcdecode: on how many utterances the best text is the same.
+
+    python -m training.compare_search path/to/manifest.tsv --split dev --limit 276
+
+Both search the log probabilities of the CTC model that comes with Conch, with its n-gram, the same
+weights and the same cost of unknown words; neither drops anything but by the size of its beam and
+by the least log posterior of a unit. Prints each pair of texts that differ, with both scores.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from conch.bench.decoding import encoded
+from conch.bench.manifest import read_manifest, select
+from conch.decoding.ctc_decoder import CtcDecoderConfig
+from conch.decoding.ctc_language import load_ctc_language_model
+from conch.decoding.ctc_options import CtcSearchOptions
+from conch.decoding.ctc_search import CtcSearch
+from conch.decoding.ctc_vocab import CtcVocab
+from conch.language.ngram import LanguageModelConfig
+from training.ctc.ngram_search import NgramSearch
+
+
+def main() -> None:
+    """Compare as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    add = parser.add_argument
+    add("manifest", type=Path)
+    add("--split")
+    add("--limit", type=int, help="utterances, evenly taken")
+    add("--beam-size", type=int, default=10)
+    add("--lm-weight", type=float, default=CtcSearchOptions().lm_weight)
+    add("--word-bonus", type=float, default=CtcSearchOptions().word_bonus)
+    args = parser.parse_args()
+    utterances = select(read_manifest(args.manifest), split=args.split, limit=args.limit)
+    log_probs, vocabulary = encoded(utterances)
+    vocab = CtcVocab(vocabulary.texts)
+    ngram = LanguageModelConfig(oov_log_prob=CtcDecoderConfig().oov_log_prob)
+    search = CtcSearch(vocab, load_ctc_language_model(ngram, vocab, torch.device("cpu")))
+    options = CtcSearchOptions(
+        beam_size=args.beam_size,
+        language_model=True,
+        lm_weight=args.lm_weight,
+        word_bonus=args.word_bonus,
+        prune_history=False,
+    )
+    theirs = NgramSearch(
+        vocab.texts,
+        ngram,
+        lm_weight=args.lm_weight,
+        word_bonus=args.word_bonus,
+        beam_size=args.beam_size,
+    )
+    same = 0
+    for item in tqdm(log_probs, desc="searching", disable=None):
+        (state,) = search.advance([search.start(options)], [torch.from_numpy(item)])
+        ours = search.nbest(state, 1, True)[0]
+        text, score = theirs.unpruned(item)[0]
+        same += ours.text == text
+        if ours.text != text:
+            tqdm.write(f"{ours.score:.3f} {ours.text}\n{score:.3f} {text}  (pyctcdecode)\n")
+    print(f"the same best text on {same} of {len(log_probs)} ({100 * same / len(log_probs):.1f} %)")
+
+
+if __name__ == "__main__":
+    main()
