@@ -1,3 +1,5 @@
+import gc
+
 from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
 from conch.triton import read_parameters, respond
 
@@ -7,6 +9,8 @@ class TritonPythonModel:
 
     def initialize(self, args):
         self.component = CtcDecoder(read_parameters(CtcDecoderConfig, args))
+        # A full collection would walk all that was loaded, and hold up every stream for 0.1 s.
+        gc.freeze()
 
     def execute(self, requests):
         return respond(requests, self.component)

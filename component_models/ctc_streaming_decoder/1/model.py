@@ -1,3 +1,5 @@
+import gc
+
 from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.triton import publish_streams, read_parameters, respond
 
@@ -7,6 +9,8 @@ class TritonPythonModel:
 
     def initialize(self, args):
         self.component = CtcStreamingDecoder(read_parameters(CtcStreamingDecoderConfig, args))
+        # A full collection would walk all that was loaded, and hold up every stream for 0.1 s.
+        gc.freeze()
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests):
