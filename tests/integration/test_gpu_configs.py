@@ -1,5 +1,6 @@
 """The GPU's configs on a real server, with their models on the CPU: all but the device holds."""
 
+import contextlib
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +42,13 @@ def url(tmp_path_factory):
         yield server.http_url
 
 
+def test_the_server_runs_the_configs_for_gpus(url):
+    with contextlib.closing(http.InferenceServerClient(url)) as triton:
+        config = triton.get_model_config("ctc_encoder")
+    assert config["max_batch_size"] == 64
+    assert config["parameters"]["max_batch_s"] == {"string_value": "600"}
+
+
 def test_many_at_once_share_executions_and_are_all_answered(url, recordings: list[Recording]):
     def said(item: Recording, decoder: str) -> str:
         with Client(url) as client:
@@ -52,10 +60,9 @@ def test_many_at_once_share_executions_and_are_all_answered(url, recordings: lis
             texts = pool.map(said, twice, [decoder] * len(twice))
             rates = [wer(item.text, text) for item, text in zip(twice, texts, strict=True)]
             assert np.mean(rates) < worst
-    triton = http.InferenceServerClient(url)
-    (stats,) = triton.get_inference_statistics("attention_encoder")["model_stats"]
+    with contextlib.closing(http.InferenceServerClient(url)) as triton:
+        (stats,) = triton.get_inference_statistics("attention_encoder")["model_stats"]
     assert stats["execution_count"] < stats["inference_stats"]["success"]["count"]
-    triton.close()
 
 
 def test_streams_at_once_are_answered(url, recordings: list[Recording]):
