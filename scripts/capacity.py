@@ -19,6 +19,10 @@ MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 FRAMES_PER_S = 50
 """Encoder frames: 20 ms each, in Whisper and in the CTC model."""
 N_MELS = 80
+WAVEFORM_BITS_PER_S = 16_000 * 32
+FILE_BITS_PER_S = 32_000
+STREAMS, ARCHIVE_H = 10_000, 100_000
+"""Of the examples of a cluster: live ones, and hours of recordings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,12 @@ class Input:
     value: float
     unit: str
     source: str
-    """Begins with measured, published or assumed."""
+    """Begins with measured, published, assumed, computed or set."""
 
 
 INPUTS: Mapping[str, Input] = {
     "request": Input(7.18, "s of audio", "measured: mean of 96 utterances of the dev split"),
-    "chunk": Input(0.64, "s of audio", "the default of `chunk_ms`"),
+    "chunk": Input(0.64, "s of audio", "set: `chunk_ms`"),
     "features": Input(1.0, "CPU ms a request", "measured: log-mel of 7 s, one thread"),
     "chunk_features": Input(0.12, "CPU ms a chunk", "measured: log-mel of 640 ms, one thread"),
     "caches": Input(
@@ -44,7 +48,7 @@ INPUTS: Mapping[str, Input] = {
     "step": Input(
         1.0, "ms a step", "assumed: 70 kernels and the host's decisions, a batch at once"
     ),
-    "rows": Input(16, "rows a search", "assumed: batches half full"),
+    "rows": Input(32, "rows a search", "set: `max_batch_size` of `attention_decoder`"),
     "cores": Input(13, "cores a GPU", "published: 2 x 52 for 8 H100 (MLPerf system, Dell XE9680)"),
     "load": Input(0.7, "of a core or process", "assumed: the rest is for peaks"),
     "peak": Input(989, "TFLOPS", "published: H100 SXM, FP16 without sparsity (data sheet)"),
@@ -65,9 +69,34 @@ class Stage:
     cpu_ms: float
     """Measured, for each request or chunk, all on the CPU."""
     beside_gpu_ms: float
-    """Of it, what stays on the host where the model computes on a GPU."""
+    """How long a core of the host is busy where the model computes on a GPU: with a request, a
+    chunk, or a batch of them."""
     instances: float = 1
     """Processes of it, by the overlays; Triton itself has threads instead."""
+    rows: float = 1
+    """Requests that share `beside_gpu_ms` at most: a batch."""
+
+    @property
+    def limit(self) -> float:
+        """Return what its processes can do a second, with full batches."""
+        return self.instances * self.rows * value("load") * 1000 / self.beside_gpu_ms
+
+    def host_ms(self, rate: float) -> float:
+        """Return CPU ms for each of `rate` requests or chunks a second that a server gets."""
+        arrivals = rate / self.instances * self.beside_gpu_ms / 1000
+        return self.beside_gpu_ms / min(self.rows, mean_batch(arrivals))
+
+
+def mean_batch(arrivals: float) -> float:
+    """Return the mean batch of a process that takes whatever waits, or the next one to arrive.
+
+    Requests come independently of each other (Poisson). A batch leaves `arrivals` to the next, and
+    where there are none, with probability exp(-`arrivals`), the next has one.
+
+    Args:
+        arrivals: mean number of requests that arrive at the process while it works on a batch.
+    """
+    return arrivals + math.exp(-arrivals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +109,43 @@ class Work:
     flop: float
     """Of the encoder."""
 
-    def host_ms(self, *, has_gpu: bool) -> float:
-        """Return CPU ms of all processes together."""
-        return sum(item.beside_gpu_ms if has_gpu else item.cpu_ms for item in self.stages)
+    def rate_of_cores_alone(self) -> float:
+        """Return requests or chunks a second that a GPU's share of cores does without it."""
+        return _core_ms() / sum(item.cpu_ms for item in self.stages)
 
-    def rate_of_cores(self, *, has_gpu: bool) -> float:
-        """Return requests or chunks a second for which a GPU's share of cores is enough."""
-        return value("cores") * value("load") * 1000 / self.host_ms(has_gpu=has_gpu)
+    def rate_of_cores(self, servers: int) -> float:
+        """Return those for which the cores are enough beside the GPU, spread over `servers`."""
+        rate = 0.0
+        # The larger the rate, the larger the batches, the larger the rate: from below it rises to
+        # the one that fits.
+        for _ in range(100):
+            rate = _core_ms() / sum(item.host_ms(rate / servers) for item in self.stages)
+        return rate
 
     def rate_of_server(self) -> tuple[float, str]:
         """Return what one server's processes can do a second, and which of them is the limit."""
-        rates = {
-            item.process: item.instances * value("load") * 1000 / item.beside_gpu_ms
-            for item in self.stages
-        }
-        slowest = min(rates, key=lambda process: rates[process])
-        return rates[slowest], slowest
+        slowest = min(self.stages, key=lambda item: item.limit)
+        return slowest.limit, slowest.process
 
     def rate_of_gpu(self) -> float:
         """Return what the GPU's arithmetic allows for the encoder, a second."""
         return value("use") * value("peak") * 1e12 / self.flop
 
-    def rate(self) -> float:
-        """Return requests or chunks a second of one GPU with its cores, and servers enough."""
-        return min(self.rate_of_cores(has_gpu=True), self.rate_of_gpu())
+    def rate(self, servers: int) -> float:
+        """Return requests or chunks a second of one GPU with its cores and so many servers."""
+        limits = servers * self.rate_of_server()[0], self.rate_of_cores(servers), self.rate_of_gpu()
+        return min(limits)
 
     def servers(self) -> int:
-        """Return how many servers that takes."""
-        return math.ceil(self.rate() / self.rate_of_server()[0])
+        """Return the number of servers that carries most: more of them have smaller batches."""
+        servers = 1
+        while self.rate(servers + 1) > self.rate(servers):
+            servers += 1
+        return servers
+
+
+def _core_ms() -> float:
+    return value("cores") * value("load") * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +191,21 @@ CHUNK_KEYS = 32 + 256
 
 
 def works() -> tuple[Work, ...]:
-    """Return the kinds of work, as measured by `scripts/stage_cost.py` (medians of three runs)."""
+    """Return the kinds of work, as measured by `scripts/stage_cost.py` (medians of five runs)."""
     on_gpu = value("features") + value("tensors")
-    search_ms = value("search") * value("step") / value("rows")
+    search_ms = value("search") * value("step")
     triton = math.inf
     return (
         Work(
             "recordings, attention",
             value("request"),
             (
-                Stage("speech", 4.6, 4.6),
-                Stage("tritonserver", 4.5, 4.5, triton),
+                Stage("speech", 4.3, 4.3),
+                Stage("tritonserver", 4.2, 4.2, triton),
                 Stage("vad", 14.5, 14.5, 8),
-                Stage("attention_encoder", 127.1, on_gpu, 2),
+                Stage("attention_encoder", 124.9, on_gpu, 2),
                 # Its thread waits for the GPU by asking it again and again.
-                Stage("attention_decoder", 182.5, search_ms, 2),
+                Stage("attention_decoder", 185.1, search_ms, 2, value("rows")),
             ),
             TINY.window_flop(WINDOW_S),
         ),
@@ -175,11 +213,11 @@ def works() -> tuple[Work, ...]:
             "recordings, graph",
             value("request"),
             (
-                Stage("speech", 3.5, 3.5),
-                Stage("tritonserver", 2.9, 2.9, triton),
-                Stage("vad", 13.9, 13.9, 8),
-                Stage("ctc_encoder", 97.4, on_gpu, 2),
-                Stage("ctc_decoder", 9.4, 9.4, 2),
+                Stage("speech", 3.9, 3.9),
+                Stage("tritonserver", 3.3, 3.3, triton),
+                Stage("vad", 14.2, 14.2, 8),
+                Stage("ctc_encoder", 97.6, on_gpu, 2),
+                Stage("ctc_decoder", 9.6, 9.6, 2),
             ),
             CTC.window_flop(value("request")),
         ),
@@ -187,15 +225,15 @@ def works() -> tuple[Work, ...]:
             "streams, graph",
             value("chunk"),
             (
-                Stage("speech", 3.0, 3.0),
-                Stage("tritonserver", 2.4, 2.4, triton),
-                Stage("vad", 1.8, 1.8, 8),
+                Stage("speech", 3.3, 3.3),
+                Stage("tritonserver", 3.0, 3.0, triton),
+                Stage("vad", 2.1, 2.1, 8),
                 Stage(
                     "ctc_streaming_encoder",
-                    13.0,
+                    12.9,
                     value("chunk_features") + value("caches") + value("tensors"),
                 ),
-                Stage("ctc_streaming_decoder", 3.0, 3.0),
+                Stage("ctc_streaming_decoder", 3.3, 3.3),
             ),
             round(value("chunk") * FRAMES_PER_S) * CTC.frame_flop(CHUNK_KEYS),
         ),
@@ -210,51 +248,73 @@ def inputs_table() -> str:
 
 def stages_table() -> str:
     """Return a row per process of each kind of work."""
-    rows = [
-        [
-            work.name,
-            item.process,
-            number(item.cpu_ms),
-            number(item.beside_gpu_ms),
-            "threads" if math.isinf(item.instances) else f"{item.instances:g}",
-            "" if math.isinf(item.instances) else number(_limit(item), 0),
-        ]
-        for work in works()
-        for item in work.stages
-    ]
+    rows = []
+    for work in works():
+        servers = work.servers()
+        rate = work.rate(servers) / servers
+        for item in work.stages:
+            has_limit = not math.isinf(item.instances)
+            rows.append(
+                [
+                    work.name,
+                    item.process,
+                    number(item.cpu_ms),
+                    number(item.host_ms(rate)),
+                    f"{item.instances:g}" if has_limit else "threads",
+                    number(item.limit, 0) if has_limit else "",
+                ]
+            )
     header = ["work", "process", "CPU ms", "beside a GPU", "instances", "limit per s"]
     return table(header, rows)
-
-
-def _limit(stage: Stage) -> float:
-    return stage.instances * value("load") * 1000 / stage.beside_gpu_ms
 
 
 def capacity_table() -> str:
     """Return what a GPU with its cores carries, and what limits it."""
     rows = []
     for work in works():
-        rate, server_rate = work.rate(), work.rate_of_server()
-        of_cores = work.rate_of_cores(has_gpu=False)
+        servers, (server_rate, slowest) = work.servers(), work.rate_of_server()
+        rate, alone = work.rate(servers), work.rate_of_cores_alone()
         rows.append(
             [
                 work.name,
-                f"{of_cores * work.audio_s:.0f}",
-                f"{server_rate[0] * work.audio_s:.0f} ({server_rate[1]})",
+                f"{alone * work.audio_s:.0f}",
+                f"{server_rate * work.audio_s:.0f} ({slowest})",
                 f"{rate * work.audio_s:.0f}",
+                f"{rate / alone:.1f}",
                 "the cores" if work.rate_of_gpu() > rate else "the GPU",
-                str(work.servers()),
+                str(servers),
                 f"{100 * rate / work.rate_of_gpu():.1f} %",
-                f"{8 * rate * work.audio_s:.0f}",
             ]
         )
     header = ["audio seconds a second of", f"{value('cores'):g} cores alone", "one server (limit)"]
-    header += ["a GPU with its cores", "limit", "servers", "GPU busy with the encoder", "8 GPUs"]
+    header += ["a GPU with its cores", "times the cores alone", "limit", "servers"]
+    return table([*header, "GPU busy with the encoder"], rows)
+
+
+def sizes_table() -> str:
+    """Return what follows for networks and clusters."""
+    rows = []
+    for work in works():
+        speed = work.rate(work.servers()) * work.audio_s
+        is_live = work.audio_s == value("chunk")  # chunks are waveforms, never files
+        rows.append(
+            [
+                work.name,
+                number(speed * WAVEFORM_BITS_PER_S / 1e9, 2),
+                "" if is_live else number(speed * FILE_BITS_PER_S / 1e9, 2),
+                str(math.ceil(STREAMS / speed)) if is_live else "",
+                "" if is_live else number(ARCHIVE_H / speed, 0),
+            ]
+        )
+    header = ["of a GPU", "Gbit/s of FP32 waveforms", "Gbit/s of files at 32 kbit/s"]
+    header += [f"GPUs for {STREAMS:,} streams", f"hours for an archive of {ARCHIVE_H:,}"]
     return table(header, rows)
 
 
 def encoders_table() -> str:
     """Return operations of Whisper's encoders, and what they allow."""
+    attention = works()[0]
+    of_cores = attention.rate_of_cores(attention.servers())
     rows = [
         [
             item.name,
@@ -264,11 +324,12 @@ def encoders_table() -> str:
             number(item.window_flop(WINDOW_S) / 1e9, 0),
             number(_windows_per_s(item), 0),
             number(_windows_per_s(item) * value("request"), 0),
+            "the GPU" if _windows_per_s(item) < of_cores else "the cores",
         ]
         for item in ENCODERS
     ]
     header = ["encoder", "size", "layers", "MFLOP a frame", "GFLOP a window of 15 s"]
-    return table([*header, "windows a second", "RTFx"], rows)
+    return table([*header, "windows a second", "RTFx", "limit"], rows)
 
 
 def _windows_per_s(encoder: Encoder) -> float:
@@ -284,6 +345,7 @@ TABLES = {
     "inputs": inputs_table,
     "stages": stages_table,
     "capacity": capacity_table,
+    "sizes": sizes_table,
     "encoders": encoders_table,
 }
 

@@ -12,6 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ async def offline(
             return called(answer)
 
     seconds = sum(recording.duration_s for recording in recordings)
-    return await used([lambda item=item: send(item) for item in recordings], seconds)
+    return await used([partial(send, item) for item in recordings], seconds)
 
 
 async def streaming(
@@ -97,20 +98,25 @@ async def streaming(
     speech = np.concatenate([item.resampled(RATE) for item in recordings])
     block = round(CHUNK_S * RATE)
 
-    async def say(waveform: np.ndarray) -> int:
+    async def say(waveform: np.ndarray, delay_s: float) -> int:
         calls = 0
-        started = time.perf_counter()
+        started = time.perf_counter() + delay_s
         async with client.live(sample_rate=RATE, **options) as stream:
             for start in range(0, len(waveform), block):
-                due = started + (start + block) / RATE
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                calls += called(await stream.send(waveform[start : start + block]))
-            await stream.finish()
+                end = start + block
+                await asyncio.sleep(max(0.0, started + end / RATE - time.perf_counter()))
+                chunk = waveform[start:end]
+                # The last chunk ends the stream: END alone would be work without a chunk.
+                is_last = end == len(waveform)
+                calls += called(await (stream.finish(chunk) if is_last else stream.send(chunk)))
         return calls
 
     length = round(STREAM_S / CHUNK_S) * block
-    said = [np.resize(np.roll(speech, -index * length), length) for index in range(AT_ONCE)]
-    sayings = [lambda item=item: say(item) for item in said]
+    # Streams do not speak in step: in step the encoder would have all of them in one batch.
+    sayings = [
+        partial(say, np.resize(np.roll(speech, -index * length), length), index * CHUNK_S / AT_ONCE)
+        for index in range(AT_ONCE)
+    ]
     return await used(sayings, AT_ONCE * length / RATE, count=AT_ONCE * length // block)
 
 

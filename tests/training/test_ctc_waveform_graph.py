@@ -11,6 +11,7 @@ from tritonclient.grpc import model_config_pb2
 from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
 from conch.acoustic.ctc_graph import SHIPPED
 from conch.component import Row
+from conch.errors import AudioError
 
 pytest.importorskip("onnx")
 # torch's exporter in Python announces its successor.
@@ -45,6 +46,26 @@ def test_equals_the_python_component_on_rows_of_any_length(session):
         (length,) = answer["log_probs_lens"]
         assert lens[row].tolist() == [length]
         np.testing.assert_allclose(log_probs[row, :length], answer["log_probs"], rtol=0, atol=1e-3)
+
+
+def test_what_the_component_would_refuse_leaves_the_other_rows_alone(session):
+    """The graph checks nothing: a caller is to know (configs/onnxruntime.pbtxt)."""
+    noise = np.random.default_rng(0).normal(0, 0.1, 42 * 16_000).astype(np.float32)
+    heard = noise[:16_000]
+    refused = [noise, noise[:0]]
+    component = CtcEncoder(CtcEncoderConfig(intra_threads=2))
+    answer, *errors = component([Row({"waveform": item}) for item in (heard, *refused)])
+    assert all(isinstance(error, AudioError) for error in errors)
+    for row, length in zip(refused, (2100, 0), strict=True):
+        log_probs, lens = session.run(
+            ["log_probs", "log_probs_lens"],
+            {
+                "waveform": np.concatenate([heard, row]),
+                "waveform_shapes": np.array([[len(heard)], [len(row)]], np.int32),
+            },
+        )
+        assert lens.tolist() == [[50], [length]]
+        np.testing.assert_allclose(log_probs[0, :50], answer["log_probs"], rtol=0, atol=1e-3)
 
 
 def test_its_tensors_are_those_that_the_overlay_tells_triton(session):

@@ -1,6 +1,9 @@
 """Print what the exported model costs: CPU time, speed and memory, next to Whisper's encoder.
 
-    python -m training.ctc.cost --manifest speech/manifest.tsv
+    OPENBLAS_NUM_THREADS=1 python -m training.ctc.cost --manifest speech/manifest.tsv
+
+The variable is what `conch serve` sets for its models: OpenBLAS's idle threads would spin, and be
+counted, after each chunk's features.
 
 Every row hears the same utterances; streams are fed chunk by chunk, all of them at once.
 """

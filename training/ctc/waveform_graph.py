@@ -1,12 +1,16 @@
 """Write an exported graph as one that takes waveforms, which Triton's ONNX Runtime backend serves.
 
     python -m training.ctc.waveform_graph src/conch/acoustic/weights/ctc-en.onnx \
-        --out component_models/ctc_encoder/1/model.onnx
+        --out ~/served/component_models/ctc_encoder/1/model.onnx
 
 Full context only. Features are made inside the graph, so that its tensors are those of the
 component `ctc_encoder` (component_models/README.md) but for one: Triton hands the rows of a batch,
 which differ in length, over as one, and says in `waveform_shapes` where they end (its ragged
-batching; component_models/ctc_encoder/configs/onnxruntime.pbtxt asks for both).
+batching; component_models/ctc_encoder/configs/onnxruntime.pbtxt asks for both). Where the component
+answers a row that is empty or longer than 40 s with an error of its own, the graph has no check:
+empty rows alone fail, and in a longer one positions repeat after 41 s.
+
+Write into a copy of the repository: what lies in the checkout's is packed into a wheel.
 """
 
 import argparse
@@ -55,7 +59,8 @@ class Front(nn.Module):
 
         Args:
             waveform: float32 `[samples of all rows]`, 16 kHz, one row after the other.
-            waveform_shapes: int32 `[B, 1]`: the samples of each row, at least 1.
+            waveform_shapes: int32 `[B, 1]`: the samples of each row, at least 1 in one of them;
+                after 41 s of a row positions repeat.
         """
         samples = waveform_shapes[:, 0].long()
         frame = FRAME_SAMPLES * self.stack
@@ -85,6 +90,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def waveform_graph(model: Path) -> onnx.ModelProto:
     """Return the graph `waveform`, `waveform_shapes` to `log_probs`, `log_probs_lens`.
+
+    It checks nothing: rows are to be of at least one sample and at most `ctc_encoder.MAX_S`.
 
     Args:
         model: an .onnx file of `training.ctc.export`.
