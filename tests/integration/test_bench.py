@@ -224,7 +224,7 @@ def test_growth_has_a_row_for_each_step(tmp_path: Path) -> None:
         assert row["errors"] == 0
         cost = row["cpu_s_per_audio_s"]
         parts = sum(seconds for name, seconds in cost.items() if name != "total")
-        assert cost["total"] == pytest.approx(parts, rel=0.01) > 0
+        assert 0 < cost["total"] == pytest.approx(parts, rel=0.01)
         assert 0 < row["orchestration_share"] < 1
         assert 0 < row["memory_by_process_mb"]["speech"] < row["peak_memory_mb"]
     for row in (*report["lengths"], *report["concurrency"]):

@@ -10,7 +10,8 @@ report is one JSON object with a list of rows for each, `lengths`, `concurrency`
                             of that, `speech` and Triton itself: everything but components
     peak_memory_mb, memory_by_process_mb
                             the largest sample within the row (see `conch.bench.memory`); a process
-                            keeps what it once took, so that a row can hold that of rows before
+                            keeps what it once took, so that a row can hold that of rows before it
+                            in the same part: each part has a server of its own
     errors, audio_s
 
 those of recordings what `conch bench offline` says of a run besides, those of streams what
@@ -23,7 +24,8 @@ of audio wherever the length is below that.
 import asyncio
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,7 @@ OPTIONS = {"language": "en"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthBenchmark:
-    """What is measured, and how. An empty sequence leaves its part out."""
+    """What is measured, and how. An empty sequence leaves a part without rows."""
 
     manifest: Path
     split: str | None = None
@@ -92,9 +94,8 @@ def run(benchmark: GrowthBenchmark) -> dict[str, Any]:
     samples = [_resampled(item) for item in load_samples(chosen(benchmark), "waveform")]
     audio = joined([item.audio for item in samples if isinstance(item.audio, np.ndarray)])
     report = {**header("growth", benchmark), "seconds": benchmark.seconds}
-    with own_server() as (url, memory):
+    with _fresh_server(audio) as (url, memory):
         report["versions"]["triton"] = triton_version(url)
-        asyncio.run(_sent(url, clips(audio, CLIP_S, WARMUP), clients=1))
         lengths = [
             {
                 "length_s": length,
@@ -102,6 +103,7 @@ def run(benchmark: GrowthBenchmark) -> dict[str, Any]:
             }
             for length in benchmark.lengths
         ]
+    with _fresh_server(audio) as (url, memory):
         concurrency = [
             {
                 "concurrency": clients,
@@ -111,6 +113,7 @@ def run(benchmark: GrowthBenchmark) -> dict[str, Any]:
             }
             for clients in benchmark.concurrency
         ]
+    with _fresh_server(audio) as (url, memory):
         streams = [_streams(url, memory, samples, count, benchmark) for count in benchmark.streams]
     folders = {"tiny.en": None, benchmark.model.name: benchmark.model} if benchmark.model else {}
     few = set(select([item.utterance for item in samples], limit=UTTERANCES))
@@ -183,6 +186,14 @@ def costs(used_s: Mapping[str, float], audio_s: float) -> dict[str, Any]:
         "orchestration_cpu_s_per_audio_s": round(orchestration / audio_s, 6),
         "orchestration_share": share_of(used_s, live_figures.ORCHESTRATION),
     }
+
+
+@contextmanager
+def _fresh_server(audio: NDArray[np.float32]) -> Iterator[tuple[str, MemorySampler]]:
+    # One for each part: a process keeps the memory that its largest row took.
+    with own_server() as (url, memory):
+        asyncio.run(_sent(url, clips(audio, CLIP_S, WARMUP), clients=1))
+        yield url, memory
 
 
 def _resampled(sample: Sample) -> Sample:
