@@ -91,6 +91,14 @@ def test_the_sampler_keeps_a_peak_that_is_over() -> None:
     assert after.total_mb == pytest.approx(sum(after.by_process_mb.values()), abs=0.1)
 
 
+def test_a_peak_before_a_new_beginning_is_forgotten() -> None:
+    with MemorySampler(os.getpid()) as sampler:
+        with family():
+            during = sampler.peak().total_mb
+        sampler.forget()
+        assert sampler.peak().total_mb <= during - 90
+
+
 def test_the_sampler_samples_by_itself() -> None:
     with MemorySampler(os.getpid(), interval_s=0.001) as sampler:
         before = sampler.peak().total_mb

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import text_format
@@ -24,6 +25,22 @@ def test_a_repository_holds_the_models_asked_for_with_their_instances() -> None:
         assert instances(repository, "vad") == 1
         assert (repository / "speech_blocking" / "1" / "model.py").is_file()
     assert not repository.exists()
+
+
+def test_another_whisper_is_named_by_encoder_and_decoder_and_by_nothing_else(
+    tmp_path: Path,
+) -> None:
+    def parameters(repository: Path, model: str) -> Any:
+        text = (repository / model / "config.pbtxt").read_text()
+        return text_format.Parse(text, model_config_pb2.ModelConfig()).parameters
+
+    models = ("vad", "attention_encoder", "attention_decoder")
+    with repository_of(models, whisper=tmp_path) as repository:
+        check_repository(repository)
+        for model in models[1:]:
+            assert parameters(repository, model)["model"].string_value == str(tmp_path)
+        assert parameters(repository, "vad") == read_config("vad").parameters
+    assert read_config("attention_encoder").parameters["model"].string_value == ""
 
 
 def test_an_ensemble_keeps_its_empty_version() -> None:

@@ -104,6 +104,12 @@ def test_one_refused_request_does_not_stop_the_others(
     assert report["rtfx"] > 0
 
 
+def test_growth_takes_no_model_that_is_none(tmp_path: Path) -> None:
+    done = bench("--manifest", MANIFEST, "--model", tmp_path, kind="growth")
+    assert done.returncode == 2
+    assert "not a CTranslate2 Whisper folder" in done.stderr
+
+
 def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     done = bench(
@@ -198,6 +204,34 @@ def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
         assert (folder / f"{name}.md").read_text() in done.stdout
     live = json.loads((folder / "streaming.json").read_text())
     assert 0 < live["runs"][0]["orchestration_share"] < 1
+
+
+@pytest.mark.timeout(600)
+def test_growth_has_a_row_for_each_step(tmp_path: Path) -> None:
+    file, table, picture = (tmp_path / f"growth.{kind}" for kind in ("json", "md", "png"))
+    done = bench(
+        *("--manifest", MANIFEST, "--lengths", "1,5", "--concurrency", "1,2", "--streams", 1),
+        *("--seconds", 3, "--json", file, "--markdown", table, "--plot", picture),
+        kind="growth",
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    assert [row["length_s"] for row in report["lengths"]] == [1, 5]
+    assert [row["concurrency"] for row in report["concurrency"]] == [1, 2]
+    assert [row["streams"] for row in report["streams"]] == [1]
+    assert report["models"] == []
+    for row in (*report["lengths"], *report["concurrency"], *report["streams"]):
+        assert row["errors"] == 0
+        cost = row["cpu_s_per_audio_s"]
+        parts = sum(seconds for name, seconds in cost.items() if name != "total")
+        assert 0 < cost["total"] == pytest.approx(parts, rel=0.01)
+        assert 0 < row["orchestration_share"] < 1
+        assert 0 < row["memory_by_process_mb"]["speech"] < row["peak_memory_mb"]
+    for row in (*report["lengths"], *report["concurrency"]):
+        assert {"vad", "attention_encoder", "attention_decoder"} <= set(row["cpu_s_per_audio_s"])
+        assert row["audio_s"] >= 100
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert done.stdout == table.read_text()
 
 
 def test_a_road_with_an_unknown_option_is_refused() -> None:

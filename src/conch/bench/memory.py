@@ -62,6 +62,11 @@ class MemorySampler:
         self._stopped.set()
         self._thread.join()
 
+    def forget(self) -> None:
+        """Begin anew: the next peak is that of what comes from here on."""
+        with self._lock:
+            self._peak = Memory()
+
     def peak(self) -> Memory:
         """Take another sample and return the largest so far."""
         self.sample()

@@ -50,6 +50,7 @@ from conch.client import AsyncClient
 from conch.options import RecognitionOptions
 from conch.result import Transcript
 from conch.server import ServerConfig, TritonServer
+from conch.server.repositories import shipped_repositories
 
 Send = Literal["waveform", "file"]
 
@@ -210,11 +211,25 @@ def own_or_running(url: str | None) -> Iterator[tuple[str, MemorySampler | None]
     if url is not None:
         yield url, None
         return
+    with own_server() as (own_url, memory):
+        yield own_url, memory
+
+
+@contextmanager
+def own_server(*model_repositories: Path) -> Iterator[tuple[str, MemorySampler]]:
+    """Yield the address of a server that is started for the benchmark.
+
+    Args:
+        model_repositories: folders of models; without one, those that Conch comes with.
+    """
     print("starting a server", file=sys.stderr)
+    config = ServerConfig(
+        model_repositories=model_repositories or shipped_repositories(), log_level="warning"
+    )
     # The descendants of this process are the server's alone, so that loading is seen as well.
     with (
         MemorySampler(os.getpid(), with_root=False) as memory,
-        TritonServer(ServerConfig(log_level="warning")) as server,
+        TritonServer(config) as server,
     ):
         yield server.http_url, memory
 

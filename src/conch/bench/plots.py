@@ -104,14 +104,23 @@ def _parts(bars: Mapping[str, Any], names: list[str]) -> dict[str, list[float]]:
 
 @contextmanager
 def _axes(path: Path) -> Iterator[Any]:
+    with panels(path) as (axes,):
+        yield axes
+
+
+@contextmanager
+def panels(path: Path, count: int = 1) -> Iterator[list[Any]]:
+    """Yield matplotlib's axes of panels side by side, and write the picture afterwards."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-    yield axes
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    size = (8, 5) if count == 1 else (4.5 * count, 4)
+    figure, (row,) = pyplot.subplots(1, count, figsize=size, layout="constrained", squeeze=False)
+    yield list(row)
+    for axes in row:
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

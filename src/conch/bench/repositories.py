@@ -14,14 +14,21 @@ from tritonclient.grpc import model_config_pb2
 from conch.errors import BenchError
 from conch.server.repositories import benchmark_repositories, shipped_repositories
 
+WHISPER = ("attention_encoder", "attention_decoder")
+"""The models that must name the same Whisper folder."""
+
 
 @contextmanager
-def repository_of(models: Sequence[str], instances: int | None = None) -> Iterator[Path]:
+def repository_of(
+    models: Sequence[str], instances: int | None = None, *, whisper: Path | None = None
+) -> Iterator[Path]:
     """Yield a model repository of the named models, a copy that is removed afterwards.
 
     Args:
         models: folders of Conch's repositories and of those under benchmarks/.
         instances: of the first model; None leaves what its config.pbtxt says.
+        whisper: CTranslate2 folder for those of the models that take one; None leaves what their
+            config.pbtxt says.
 
     Raises:
         BenchError: a model is in none of them.
@@ -36,9 +43,17 @@ def repository_of(models: Sequence[str], instances: int | None = None) -> Iterat
         if instances is not None:
             config = read_config(models[0])
             config.instance_group[0].count = instances
-            text = text_format.MessageToString(config)
-            (Path(folder) / models[0] / "config.pbtxt").write_text(text)
+            _write_config(Path(folder) / models[0], config)
+        if whisper is not None:
+            for model in set(models) & set(WHISPER):
+                config = read_config(model)
+                config.parameters["model"].string_value = str(whisper.resolve())
+                _write_config(Path(folder) / model, config)
         yield Path(folder)
+
+
+def _write_config(folder: Path, config: Any) -> None:
+    (folder / "config.pbtxt").write_text(text_format.MessageToString(config))
 
 
 def model_folder(model: str) -> Path:

@@ -93,7 +93,7 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
         def measured(streams: int) -> dict[str, Any]:
             said = scripts(samples, streams, benchmark)
             before = cpu_by_process(os.getpid())
-            heard = asyncio.run(_all_streams(url, said, benchmark))
+            heard = asyncio.run(all_streams(url, said, benchmark))
             used = cpu_since(os.getpid(), before) if memory else None
             return figures(heard, benchmark.chunk_ms, used)
 
@@ -165,9 +165,10 @@ def _spoken(utterance: Utterance) -> str:
     return utterance.text.strip()
 
 
-async def _all_streams(
+async def all_streams(
     url: str, said: Sequence[Script], benchmark: StreamingBenchmark
 ) -> list[Heard]:
+    """Let all streams speak in real time, each from a moment of its own."""
     longest = max(len(script.waveform) / script.sample_rate for script in said)
     with progress(f"{len(said)} streams, seconds", round(longest)) as bar:
 

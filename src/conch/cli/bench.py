@@ -18,6 +18,7 @@ from conch.cli.bench_arguments import (
     in_order,
     write_report,
 )
+from conch.cli.bench_growth import add_growth
 from conch.cli.bench_orchestration import add_orchestration, add_suite
 from conch.errors import OptionError
 
@@ -66,6 +67,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_decoder(benchmarks)
     add_orchestration(benchmarks)
     add_suite(benchmarks)
+    add_growth(benchmarks)
 
 
 def run_roads(args: argparse.Namespace) -> int:

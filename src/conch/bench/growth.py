@@ -1,0 +1,264 @@
+"""`conch bench growth`: does a second of audio cost the same, however much there is of it?
+
+Four things grow, each on its own: the length of a recording (one client), the number of clients
+(recordings of five seconds), the number of live streams (paced in real time), and the model. The
+report is one JSON object with a list of rows for each, `lengths`, `concurrency`, `streams` and
+`models`. All rows hold
+
+    cpu_s_per_audio_s       of the server's processes during the row, by process, and `total`
+    orchestration_cpu_s_per_audio_s, orchestration_share
+                            of that, `speech` and Triton itself: everything but components
+    peak_memory_mb, memory_by_process_mb
+                            the largest sample within the row (see `conch.bench.memory`); a process
+                            keeps what it once took, so that a row can hold that of rows before it
+                            in the same part: each part has a server of its own
+    errors, audio_s
+
+those of recordings what `conch bench offline` says of a run besides, those of streams what
+`conch bench streaming` says.
+
+CPU is known in ticks of 10 ms for each process: a row of recordings has at least a hundred seconds
+of audio wherever the length is below that.
+"""
+
+import asyncio
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench import live_figures, require
+from conch.bench.figures import run_figures
+from conch.bench.load import Offer
+from conch.bench.manifest import Utterance, chosen, select
+from conch.bench.measures import share_of
+from conch.bench.memory import MemorySampler, cpu_by_process, cpu_since
+from conch.bench.offline import Sample, header, load_samples, own_server, send_all
+from conch.bench.recordings import Recording
+from conch.bench.repositories import WHISPER, repository_of
+from conch.bench.served import triton_version
+from conch.bench.streaming import StreamingBenchmark, all_streams, scripts
+from conch.segmentation import SAMPLE_RATE
+
+PAUSE_S = 0.5
+"""Between joined recordings."""
+ROW_AUDIO_S = 100
+"""Of a row, at least, where a recording is shorter."""
+CLIP_S = 5
+"""Of the recordings that several clients send."""
+REQUESTS = 24
+"""Of a row of clients, at least."""
+UTTERANCES = 12
+"""That each model hears."""
+WARMUP = 4
+MODELS = ("speech", "vad", *WHISPER)
+"""Of the servers that differ in Whisper: those of the offline road."""
+OPTIONS = {"language": "en"}
+"""Of a model's requests: one for many languages is to find out none, which would be a call more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthBenchmark:
+    """What is measured, and how. An empty sequence leaves a part without rows."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    lengths: Sequence[int] = (1, 5, 30, 300, 3600)
+    """Of a recording, in seconds."""
+    concurrency: Sequence[int] = (1, 4, 16, 64, 256)
+    """Clients of a closed loop."""
+    streams: Sequence[int] = (1, 8, 24)
+    """At once."""
+    seconds: int = 20
+    """Audio of each stream, at least."""
+    model: Path | None = None
+    """A CTranslate2 Whisper folder to put beside the default one."""
+
+
+def run(benchmark: GrowthBenchmark) -> dict[str, Any]:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+        ServerError: a server cannot be started; with a model that is no Whisper folder, say.
+    """
+    require("jiwer", "whisper_normalizer")
+    samples = [_resampled(item) for item in load_samples(chosen(benchmark), "waveform")]
+    audio = joined([item.audio for item in samples if isinstance(item.audio, np.ndarray)])
+    report = {**header("growth", benchmark), "seconds": benchmark.seconds}
+    with _fresh_server(audio) as (url, memory):
+        report["versions"]["triton"] = triton_version(url)
+        lengths = [
+            {
+                "length_s": length,
+                **_recordings(url, memory, clips(audio, length, repeats(length)), clients=1),
+            }
+            for length in benchmark.lengths
+        ]
+    with _fresh_server(audio) as (url, memory):
+        concurrency = [
+            {
+                "concurrency": clients,
+                **_recordings(
+                    url, memory, clips(audio, CLIP_S, max(REQUESTS, 2 * clients)), clients
+                ),
+            }
+            for clients in benchmark.concurrency
+        ]
+    with _fresh_server(audio) as (url, memory):
+        streams = [_streams(url, memory, samples, count, benchmark) for count in benchmark.streams]
+    folders = {"tiny.en": None, benchmark.model.name: benchmark.model} if benchmark.model else {}
+    few = set(select([item.utterance for item in samples], limit=UTTERANCES))
+    heard = [item for item in samples if item.utterance in few]
+    models = [_model(name, folder, heard) for name, folder in folders.items()]
+    return {
+        **report,
+        "lengths": lengths,
+        "concurrency": concurrency,
+        "streams": streams,
+        "models": models,
+    }
+
+
+def joined(waveforms: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return the waveforms one after the other with a pause after each; mono, 16 kHz."""
+    pause = np.zeros(round(PAUSE_S * SAMPLE_RATE), np.float32)
+    return np.concatenate([part for waveform in waveforms for part in (waveform, pause)])
+
+
+def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]:
+    """Cut clips of exactly so many seconds out of audio that is repeated without end.
+
+    They follow each other, so that no two are the same before the audio is used up.
+
+    Args:
+        audio: mono, 16 kHz.
+        length_s: of a clip, in seconds.
+        count: how many.
+    """
+    size = length_s * SAMPLE_RATE
+    starts = [index * size % len(audio) for index in range(count)]
+    # Clips are views of it: hundreds of them must not be as many copies.
+    endless = np.resize(audio, len(audio) + size)
+    return [
+        Sample(
+            Utterance(Path(f"{length_s}s-{index}"), ""),
+            endless[start : start + size],
+            SAMPLE_RATE,
+            float(length_s),
+        )
+        for index, start in enumerate(starts)
+    ]
+
+
+def repeats(length_s: int) -> int:
+    """Return how many recordings of a length make a row."""
+    return math.ceil(ROW_AUDIO_S / length_s)
+
+
+def costs(used_s: Mapping[str, float], audio_s: float) -> dict[str, Any]:
+    """Return what a second of audio took.
+
+    Args:
+        used_s: CPU seconds by process.
+        audio_s: answered, in seconds; without any there is no cost.
+    """
+    if not audio_s:
+        return {
+            "cpu_s_per_audio_s": None,
+            "orchestration_cpu_s_per_audio_s": None,
+            "orchestration_share": None,
+        }
+    orchestration = sum(used_s.get(name, 0.0) for name in live_figures.ORCHESTRATION)
+    return {
+        "cpu_s_per_audio_s": {
+            **{name: round(seconds / audio_s, 5) for name, seconds in used_s.items()},
+            "total": round(sum(used_s.values()) / audio_s, 5),
+        },
+        "orchestration_cpu_s_per_audio_s": round(orchestration / audio_s, 6),
+        "orchestration_share": share_of(used_s, live_figures.ORCHESTRATION),
+    }
+
+
+@contextmanager
+def _fresh_server(audio: NDArray[np.float32]) -> Iterator[tuple[str, MemorySampler]]:
+    # One for each part: a process keeps the memory that its largest row took.
+    with own_server() as (url, memory):
+        asyncio.run(_sent(url, clips(audio, CLIP_S, WARMUP), clients=1))
+        yield url, memory
+
+
+def _resampled(sample: Sample) -> Sample:
+    assert isinstance(sample.audio, np.ndarray)
+    waveform = Recording(sample.audio, sample.sample_rate).resampled(SAMPLE_RATE)
+    return replace(sample, audio=waveform, sample_rate=SAMPLE_RATE)
+
+
+async def _sent(
+    url: str, samples: Sequence[Sample], clients: int, options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    offered = Offer(concurrency=clients)
+    load = await send_all(url, samples, offered=offered, options=options or {})
+    return run_figures(
+        [item.utterance for item in samples], [item.duration_s for item in samples], load
+    )
+
+
+def _recordings(
+    url: str,
+    memory: MemorySampler,
+    samples: Sequence[Sample],
+    clients: int,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    return _costed(memory, lambda: asyncio.run(_sent(url, samples, clients, options)))
+
+
+def _model(name: str, folder: Path | None, samples: Sequence[Sample]) -> dict[str, Any]:
+    with (
+        repository_of(MODELS, whisper=folder) as repository,
+        own_server(repository) as (url, memory),
+    ):
+        asyncio.run(_sent(url, samples[:WARMUP], clients=1, options=OPTIONS))
+        return {"model": name, **_recordings(url, memory, samples, clients=1, options=OPTIONS)}
+
+
+def _streams(
+    url: str,
+    memory: MemorySampler,
+    samples: Sequence[Sample],
+    streams: int,
+    benchmark: GrowthBenchmark,
+) -> dict[str, Any]:
+    live = StreamingBenchmark(manifest=benchmark.manifest, seconds=benchmark.seconds)
+    said = scripts(samples, streams, live)
+
+    def measured() -> dict[str, Any]:
+        before = cpu_by_process(os.getpid())
+        heard = asyncio.run(all_streams(url, said, live))
+        return live_figures.figures(heard, live.chunk_ms, cpu_since(os.getpid(), before))
+
+    return _costed(memory, measured)
+
+
+def _costed(memory: MemorySampler, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return figures, which have `audio_s`, with CPU and memory of what made them."""
+    memory.forget()
+    before = cpu_by_process(os.getpid())
+    figures = measured()
+    used = cpu_since(os.getpid(), before)
+    peak = memory.peak()
+    return {
+        **figures,
+        **costs(used, figures["audio_s"]),
+        "peak_memory_mb": peak.total_mb,
+        "memory_by_process_mb": peak.by_process_mb,
+    }
