@@ -100,6 +100,18 @@ def test_arrivals_meet_their_rate_and_are_the_same_each_time() -> None:
 
 
 @pytest.mark.parametrize(
+    ("offered", "requests"),
+    [
+        (Offer(concurrency=1), 6),
+        (Offer(concurrency=8), 32),
+        (Offer(rate=2.0), 6),
+    ],
+)
+def test_a_closed_loop_gives_each_client_several_turns(offered: Offer, requests: int) -> None:
+    assert offered.requests(6) == requests
+
+
+@pytest.mark.parametrize(
     ("offered", "title"),
     [(Offer(concurrency=3), "closed loop, 3"), (Offer(rate=500.0), "paced, 500/s")],
 )

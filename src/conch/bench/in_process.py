@@ -274,11 +274,13 @@ async def _measured(job: Job) -> None:
 
     await closed_loop(send, job.warmup, WARMUP_CLIENTS)
     for fields in job.offers:
+        offered = Offer(**fields)
         for item in queues.values():
             item.calls, item.queue_s, item.compute_s = 0, 0.0, 0.0
         components.bytes.clear()
         cpu_before_s = time.process_time()
-        load = await offer(send, len(waveforms), Offer(**fields))
+        requests = offered.requests(len(waveforms))
+        load = await offer(send, requests, offered)
         cpu_s = time.process_time() - cpu_before_s
         for outcome in load.outcomes:
             child.say(**asdict(outcome))
@@ -287,13 +289,13 @@ async def _measured(job: Job) -> None:
             cpu_s=cpu_s,
             stages={
                 name: {
-                    "calls": item.calls / len(waveforms),
-                    "queue_ms": 1000 * item.queue_s / len(waveforms),
-                    "compute_ms": 1000 * item.compute_s / len(waveforms),
+                    "calls": item.calls / requests,
+                    "queue_ms": 1000 * item.queue_s / requests,
+                    "compute_ms": 1000 * item.compute_s / requests,
                 }
                 for name, item in queues.items()
             },
-            bytes_by_call={name: size / len(waveforms) for name, size in components.bytes.items()},
+            bytes_by_call={name: size / requests for name, size in components.bytes.items()},
         )
 
 

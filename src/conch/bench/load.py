@@ -19,7 +19,10 @@ from conch.errors import ConchError
 CLOSED_LOOP = "closed loop"
 PACED = "paced"
 PACED_CONNECTIONS = 256
-"""That a client of a paced load may have open: no request waits for one."""
+"""That a client of a paced load may have open: one request waits for another's only beyond."""
+TURNS = 4
+"""Requests of each client of a closed loop at least, so that filling and emptying the loop, in
+which fewer are under way, is a small part of it."""
 
 Answer = TypeVar("Answer")
 
@@ -47,6 +50,10 @@ class Offer:
     def connections(self) -> int:
         """That a client needs at most."""
         return self.concurrency or PACED_CONNECTIONS
+
+    def requests(self, recordings: int) -> int:
+        """Return how many requests it takes: each recording once, and `TURNS` a client."""
+        return max(recordings, TURNS * (self.concurrency or 0))
 
 
 def offer_title(concurrency: int | None, rate: float | None) -> str:

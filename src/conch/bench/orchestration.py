@@ -2,24 +2,28 @@
 
 Systems over the same weights and the same recordings, each started, measured and stopped in turn;
 a round goes through all of them, and there are `runs` rounds, so that a machine that is slower for
-a while is so for all. Ratios are taken within a round, and their median counts. Paced loads are in
-the first round only. The report is one JSON object: the header of an offline report, and
+a while is so for all. A load goes through the recordings in turn, until each was sent once and each
+client of a closed loop could send four. Ratios are taken within a round, and their median counts,
+but for those of p99: of the requests of all rounds, from a hundred on. Paced loads are in the first
+round only. The report is one JSON object: the header of an offline report, and
 
     systems     by name: `kind`, `models`, `instances`, `options`, `peak_memory_mb` and
                 `memory_by_process_mb` (medians over rounds; the latter of the first round), and
                 `runs`, a list with, for each load,
                     load, concurrency, rate, title
                     rtfx, rtfx_rounds           the median, and each round's
-                    wer                         of the first round
-                    latency_ms                  percentiles over the requests of all rounds
-                    p50_ms_rounds, p99_ms_rounds
+                    wer                         of the first round, each recording once
+                    latency_ms, latencies       percentiles over the requests of all rounds, and how
+                                                many those are
+                    p50_ms_rounds
                     cpu_s_per_audio_s           by process, `client` apart, `total` without it
                     orchestration_share         of the server's CPU, the fraction that is spent
                                                 outside the components' processes
                     calls_per_request
                     stages                      by component: calls, queue_ms and compute_ms of a
                                                 request
-                    errors, error_messages, utterances, audio_s
+                    errors, error_messages      of all rounds
+                    requests, audio_s           of the first round
     ratios      of Conch to each other system: `load`, `rtfx`, `p50`, `p99`, `cpu`, `memory`,
                 `orchestrator_memory` (of the processes of `speech` and of its counterpart)
     bytes_per_request
@@ -128,7 +132,8 @@ def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
         # A paced load takes its time however fast the system is: once is what there is time for.
         offers = closed if number else closed + paced
         for name, item in rounds.items():
-            requests = sum(item.system.takes(offered) for offered in offers) * len(clips)
+            taken = [offered for offered in offers if item.system.takes(offered)]
+            requests = sum(offered.requests(len(clips)) for offered in taken)
             with progress(f"round {number + 1}, {name}", requests) as bar:
                 item.measured.append(
                     measure(
