@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced
+from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced, rotated
 from conch.errors import AudioError
 
 
@@ -88,6 +88,11 @@ def test_a_paced_latency_counts_from_when_the_request_was_due() -> None:
 
     load = asyncio.run(paced(send, [0.0, 0.001]))
     assert load.outcomes[1].latency_s >= 0.04
+
+
+def test_everyone_is_first_and_last_in_turn() -> None:
+    turns = [rotated(["a", "b", "c"], number) for number in range(-1, 3)]
+    assert ["".join(turn) for turn in turns] == ["cab", "abc", "bca", "cab"]
 
 
 def test_arrivals_meet_their_rate_and_are_the_same_each_time() -> None:

@@ -144,6 +144,13 @@ def test_ratios_are_medians_of_those_within_a_round() -> None:
     assert found["conch / blocking x1"]["orchestrator_memory"] == 0.6
 
 
+def test_the_orchestrators_memory_is_the_median_of_the_rounds_too() -> None:
+    own = figures_of(CONCH, *((1.0, 0.1, mb) for mb in (900, 300, 310)))
+    assert own[CONCH]["memory_by_process_mb"] == {"speech": 155.0, "vad": 155.0}
+    other = figures_of(blocking(1), *((1.0, 0.1, mb) for mb in (300, 600, 620)))
+    assert ratios({**own, **other}, CONCH)["conch / blocking x1"]["orchestrator_memory"] == 0.5
+
+
 def test_what_has_no_vad_is_compared_with_what_has_none() -> None:
     pairs = set(report()["ratios"])
     assert "conch, no VAD / ensemble, no VAD" in pairs
@@ -222,4 +229,12 @@ def test_pictures_are_written(tmp_path: Path) -> None:
 def test_an_unknown_system_is_refused_before_anything_starts(tmp_path: Path) -> None:
     benchmark = OrchestrationBenchmark(manifest=tmp_path / "none.tsv", only=("concch",))
     with pytest.raises(BenchError, match="no system concch; the systems are conch; in process;"):
+        run(benchmark)
+
+
+def test_a_system_that_takes_no_load_is_not_compared(tmp_path: Path) -> None:
+    benchmark = OrchestrationBenchmark(
+        manifest=tmp_path / "none.tsv", only=("faster-whisper",), concurrency=(2, 4)
+    )
+    with pytest.raises(BenchError, match="no system takes one of the loads closed loop, 2, closed"):
         run(benchmark)

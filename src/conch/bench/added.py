@@ -1,6 +1,7 @@
 """How much later an utterance of five seconds is answered because it is orchestrated.
 
-The same utterances, one at a time, in turn: by `speech` over HTTP; without VAD by an ensemble over
+The same utterances, one at a time, in turn, each time from another way on: by `speech` over HTTP;
+without VAD by an ensemble over
 HTTP; and by the components' objects in this process, one after the other and nothing else
 (`direct`). What orchestration adds is the median of what a client of `speech` waits beyond the
 executions of the components, which Triton counts: the client, the protocol, Triton, its batching
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.in_process import load_components
+from conch.bench.load import rotated
 from conch.bench.plain_client import PlainClient
 from conch.bench.repositories import repository_of
 from conch.bench.served import model_work
@@ -165,10 +167,10 @@ async def _measured(
                 seconds["ensemble"] = []
             for repeat in range(-1, REPEATS):
                 waveform = waveforms[repeat % len(waveforms)]
-                for way, ask in ways.items():
+                for way in rotated(list(ways), repeat):
                     before_s = work_s()
                     started = time.perf_counter()
-                    await ask(waveform)
+                    await ways[way](waveform)
                     elapsed_s = time.perf_counter() - started
                     if repeat < 0:  # all is warmed up
                         continue

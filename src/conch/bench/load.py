@@ -10,7 +10,7 @@ omission).
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -163,6 +163,12 @@ def arrivals_s(requests: int, rate: float, seed: int = 0) -> list[float]:
     """
     rng = random.Random(seed)
     return sorted(rng.uniform(0, requests / rate) for _ in range(requests))
+
+
+def rotated(names: Sequence[str], number: int) -> list[str]:
+    """Return the names from another one on each time, so that none is always the first or last."""
+    start = number % len(names)
+    return [*names[start:], *names[:start]]
 
 
 def _load(outcomes: list[Outcome[Answer]], started: float) -> Load[Answer]:

@@ -47,7 +47,8 @@ def system_figures(
         ],
         "peak_memory_mb": round(statistics.median(item.total_mb for item in memory), 1),
         "peak_memory_mb_rounds": [item.total_mb for item in memory],
-        "memory_by_process_mb": memory[0].by_process_mb,
+        "memory_by_process_mb": _median_by_process([item.by_process_mb for item in memory]),
+        "memory_by_process_mb_rounds": [item.by_process_mb for item in memory],
     }
 
 
@@ -112,6 +113,14 @@ def _orchestration_share(system: System, rounds: Sequence[SystemRun]) -> float |
     return share_of(cpu_s, (system.models[0], "tritonserver"))
 
 
+def _median_by_process(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for found in rounds for name in found)
+    return {
+        name: round(statistics.median(found.get(name, 0.0) for found in rounds), 1)
+        for name in names
+    }
+
+
 def _mean_stages(rounds: Sequence[SystemRun]) -> dict[str, dict[str, float]]:
     return {
         component: {
@@ -164,22 +173,17 @@ def _ratio(ours: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
             }
         )
     memory = _median_ratio(ours["peak_memory_mb_rounds"], other["peak_memory_mb_rounds"])
-    entry_mb = [_entry_mb(item) for item in (ours, other)]
     return {
         "loads": loads,
         "memory": memory,
-        "orchestrator_memory": (
-            round(entry_mb[0] / entry_mb[1], 4) if entry_mb[0] and entry_mb[1] else None
-        ),
+        "orchestrator_memory": _median_ratio(_entry_mb(ours), _entry_mb(other)),
     }
 
 
-def _entry_mb(figures: Mapping[str, Any]) -> float | None:
-    """Return the memory of the processes of the model that is asked, where it is one."""
-    if not figures["models"]:
-        return None
-    memory: Mapping[str, float] = figures["memory_by_process_mb"]
-    return memory.get(figures["models"][0])
+def _entry_mb(figures: Mapping[str, Any]) -> list[float | None]:
+    """Return by round the memory of the processes of the model that is asked, where it is one."""
+    rounds: Sequence[Mapping[str, float]] = figures["memory_by_process_mb_rounds"]
+    return [found.get(next(iter(figures["models"]), "")) for found in rounds]
 
 
 def _p99_ratio(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float | None:
