@@ -72,7 +72,9 @@ def report() -> dict:
         "added": [
             {
                 "road": "ctc",
-                **added.figures({"speech": [0.105, 0.11], "compute": [0.1, 0.1]}),
+                **added.figures(
+                    {"speech": [0.105, 0.11], "compute": [0.1, 0.11], "direct": [0.1, 0.1]}
+                ),
                 "waiting_ms": 5.0,
             }
         ],
@@ -80,7 +82,7 @@ def report() -> dict:
     }
 
 
-KINDS = [("null", 0), *((model, calls) for model in hops.MODELS[:2] for calls in (0, 1, hops.MANY))]
+KINDS = [("null", 0), *((model, calls) for model in hops.MODELS[:2] for calls in (1, hops.MANY))]
 
 
 def test_a_run_has_the_rounds_median_and_the_latencies_of_all() -> None:
@@ -167,7 +169,7 @@ def test_goals_are_held_against_the_best_number_of_instances() -> None:
     assert (in_process["measured"], in_process["met"]) == (pytest.approx(0.96, abs=1e-3), True)
     ensemble = found["RTFx of `conch` / ensemble, without VAD, the worst"]
     assert (ensemble["measured"], ensemble["met"]) == (pytest.approx(0.95, abs=1e-3), True)
-    late = found["ms added to an utterance of 5 s, p50, the worst road"]
+    late = found["ms added to direct calls of the components, 5 s, p50, the worst road"]
     assert (late["measured"], late["met"]) == (7.5, True)
 
 
@@ -188,7 +190,7 @@ def test_a_share_of_streaming_counts_where_the_server_kept_up(share, keeps_up, m
 def test_a_call_costs_what_one_more_adds() -> None:
     latency = {("null", 0): 0.5}
     for model in hops.MODELS[:2]:
-        latency |= {(model, calls): 1.0 + 0.25 * calls for calls in (0, 1, hops.MANY)}
+        latency |= {(model, calls): 1.0 + 0.25 * calls for calls in (1, hops.MANY)}
     found = hops.cost(latency, {kind: 2 * value for kind, value in latency.items()})
     assert found["direct"] == {"latency_ms": 0.5, "cpu_ms": 1.0}
     assert found["hop"] == {
@@ -224,6 +226,15 @@ def test_pictures_are_written(tmp_path: Path) -> None:
     written = plots.write(report(), tmp_path)
     assert [path.name for path in written] == [plots.LATENCY, plots.THROUGHPUT, plots.STAGES]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
+
+
+def test_a_load_of_which_every_request_failed_is_in_no_picture(tmp_path: Path) -> None:
+    (system,) = [item for item in systems([1]) if item.name == CONCH]
+    nothing = Load((Outcome(0, 9.0, None, "no room"),), 1.0)
+    runs = [SystemRun(offered, nothing, {}, STAGES) for offered in (CLOSED, PACED)]
+    found = system_figures(Rounds(system, [Measured(runs, Memory(1.0, {}))]), UTTERANCES, CLIPS)
+    written = plots.write({**report(), "systems": {CONCH: found}}, tmp_path)
+    assert [path.name for path in written] == [plots.THROUGHPUT, plots.STAGES]
 
 
 def test_an_unknown_system_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def offline(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     blocking = ratios.get(f"conch / {best}") if best else None
     loads = _busy(blocking)
     ensemble = _loads(ratios.get("conch, no VAD / ensemble, no VAD"))
-    added = [item["added_to_compute_ms"] for item in report["added"] or ()]
+    added = [item["added_to_direct_ms"] for item in report["added"] or ()]
     name = best or "blocking"
     return [
         _at_least(
@@ -33,7 +33,7 @@ def offline(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             min((item["rtfx"] for item in in_process), default=None),
         ),
         _at_most(
-            "ms added to an utterance of 5 s, p50, the worst road",
+            "ms added to direct calls of the components, 5 s, p50, the worst road",
             MOST_ADDED_MS,
             max(added, default=None),
         ),
