@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from conch.cli.bench_arguments import (
 )
 from conch.cli.bench_orchestration import add_orchestration, add_suite
 from conch.errors import OptionError
+from conch.signals import interrupt_on_sigterm
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -66,6 +67,14 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_decoder(benchmarks)
     add_orchestration(benchmarks)
     add_suite(benchmarks)
+    for benchmark in benchmarks.choices.values():
+        benchmark.set_defaults(run=partial(_in_order, benchmark.get_default("run")))
+
+
+def _in_order(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a benchmark, whose servers and folders are gone after a SIGTERM too."""
+    interrupt_on_sigterm()
+    return run(args)
 
 
 def run_roads(args: argparse.Namespace) -> int:
