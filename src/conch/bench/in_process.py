@@ -6,7 +6,7 @@ that `speech` runs. A call goes to the component's queue, where one thread takes
 `max_batch_size` rows and as long as `max_queue_delay_microseconds`, as Triton's dynamic batcher
 does. So what is computed, and what is batched, is the same; what is missing is Triton, the client,
 the protocol, the processes and every copy between them. `batched=False` gives every row a call of
-its own, as threads that share the components' objects would.
+its own: still one thread a component, which takes one row after the other.
 """
 
 import asyncio
@@ -280,10 +280,8 @@ async def _measured(job: Job) -> None:
         components.bytes.clear()
         cpu_before_s = time.process_time()
         requests = offered.requests(len(waveforms))
-        load = await offer(send, requests, offered)
+        load = await offer(send, requests, offered, lambda outcome: child.say(**asdict(outcome)))
         cpu_s = time.process_time() - cpu_before_s
-        for outcome in load.outcomes:
-            child.say(**asdict(outcome))
         child.say(
             wall_s=load.wall_s,
             cpu_s=cpu_s,

@@ -48,25 +48,24 @@ from conch.bench.manifest import Utterance, chosen
 from conch.bench.offline import header, progress
 from conch.bench.orchestration_figures import Rounds, ratios, system_figures
 from conch.bench.recordings import decode
-from conch.bench.systems import Clip, System, measure
+from conch.bench.systems import (
+    CONCH,
+    CONCH_NO_VAD,
+    ENSEMBLE,
+    UNBATCHED,
+    Clip,
+    System,
+    blocking,
+    measure,
+)
 from conch.errors import BenchError, ConchError
 from conch.segmentation import SAMPLE_RATE
 
 Found = TypeVar("Found")
 
 ROAD = ("vad", "attention_encoder", "attention_decoder")
-CONCH = "conch"
-CONCH_NO_VAD = "conch, no VAD"
-ENSEMBLE = "ensemble, no VAD"
-UNBATCHED = f"{in_process.NAME}, unbatched"
-
 LONGEST_S = 25.0
 """`max_segment_s`: a longer recording would be cut in two by `speech`, but not by an ensemble."""
-
-
-def blocking(instances: int) -> str:
-    """Return the name of the blocking BLS model with so many instances."""
-    return f"blocking x{instances}"
 
 
 def systems(instances: Sequence[int]) -> list[System]:

@@ -29,6 +29,12 @@ from conch.server import ServerConfig, TritonServer
 Stages = Mapping[str, Mapping[str, float]]
 Sender = Callable[[int], Awaitable[str]]
 
+CONCH = "conch"
+CONCH_NO_VAD = "conch, no VAD"
+UNBATCHED = f"{in_process.NAME}, unbatched"
+BLOCKING = "blocking"
+ENSEMBLE = "ensemble, no VAD"
+
 WARMUP_CLIENTS = 4
 CLIENT = "client"
 """The benchmark's own thread, in CPU by process."""
@@ -38,6 +44,11 @@ TENSORS = {
     "attention_ensemble": ("waveform", "hypotheses"),
 }
 """Input and output of the models that are not `speech`."""
+
+
+def blocking(instances: int) -> str:
+    """Return the name of the blocking BLS model with so many instances."""
+    return f"{BLOCKING} x{instances}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
