@@ -9,7 +9,7 @@ from servers import wait_until
 
 from conch.bench import added, hops
 from conch.bench.added import ROADS, direct
-from conch.bench.in_process import load_components
+from conch.bench.component_queues import load_components
 from conch.bench.plain_client import PlainClient
 from conch.bench.repositories import repository_of
 from conch.bench.served import ModelWork, model_work, stages_since

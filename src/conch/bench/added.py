@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench import child
-from conch.bench.in_process import load_components
+from conch.bench.component_queues import load_components
 from conch.bench.load import rotated
 from conch.bench.plain_client import PlainClient
 from conch.bench.recordings import decode
