@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
-from conch.bench import added, goals, hops, plots
+from conch.bench import added, goals, hops, orchestration, plots
 from conch.bench.load import Load, Offer, Outcome
 from conch.bench.manifest import Utterance
 from conch.bench.memory import Memory
@@ -26,7 +27,7 @@ from conch.bench.systems import (
     SystemRun,
     blocking,
 )
-from conch.errors import BenchError
+from conch.errors import BenchError, ServerError
 
 UTTERANCES = [Utterance(Path("a"), "the cat sat"), Utterance(Path("b"), "it purred")]
 CLIPS = [Clip(Path(name), np.zeros(32_000, np.float32)) for name in "ab"]
@@ -240,6 +241,29 @@ def test_a_load_of_which_every_request_failed_is_in_no_picture(tmp_path: Path) -
     found = system_figures(Rounds(system, [Measured(runs, Memory(1.0, {}))]), UTTERANCES, CLIPS)
     written = plots.write({**report(), "systems": {CONCH: found}}, tmp_path)
     assert [path.name for path in written] == [plots.THROUGHPUT, plots.STAGES]
+
+
+def test_an_extra_that_fails_costs_only_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(*_: object) -> None:
+        raise ServerError("no port is free")
+
+    soundfile.write(tmp_path / "a.wav", CLIPS[0].waveform, 16_000)
+    (tmp_path / "manifest.tsv").write_text("path\ttext\na.wav\tthe cat sat\n")
+    monkeypatch.setattr(hops, "measure", broken)
+    monkeypatch.setattr(added, "measure", broken)
+    monkeypatch.setattr(
+        orchestration, "measure", lambda system, *_, **__: measured(system, 1.0, 0.1, 300)
+    )
+    found = run(
+        OrchestrationBenchmark(
+            manifest=tmp_path / "manifest.tsv", only=(CONCH,), concurrency=(4,), runs=1
+        )
+    )
+    assert (found["bls_call"], found["added"]) == (None, None)
+    assert found["systems"][CONCH]["runs"][0]["rtfx"] == 4.0
+    assert capsys.readouterr().err.count("is not known: no port is free") == 2
 
 
 def test_an_unknown_system_is_refused_before_anything_starts(tmp_path: Path) -> None:
