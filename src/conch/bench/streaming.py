@@ -110,7 +110,7 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
             others = [item for item in runs[asked:] if item is best]
             for item in (*runs[:asked], *others):
                 said = scripts(samples, item["streams"], benchmark)
-                item["offline_wer"] = asyncio.run(_offline_wer(url, said, benchmark))
+                item["offline_wer"] = asyncio.run(offline_wer(url, said, benchmark))
     return {**report, **best, "runs": runs}
 
 
@@ -196,7 +196,7 @@ async def _all_streams(
                 ticking.cancel()
 
 
-async def _offline_wer(
+async def offline_wer(
     url: str, said: Sequence[Script], benchmark: StreamingBenchmark
 ) -> float | None:
     """Return the WER of the offline road, which the second pass takes, on the same audio.

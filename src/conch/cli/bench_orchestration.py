@@ -90,7 +90,7 @@ def run_suite(args: argparse.Namespace) -> int:
         streams=in_order(args.streams or [[8, 16, 24]]),
         seconds=args.seconds,
     )
-    # What is wrong with a selection is said now, not after a quarter of an hour.
+    # What is wrong with a selection is said now, not after half an hour.
     for selection in (sent, streamed):
         chosen(selection)
     compared = orchestration.run(orchestrated)
