@@ -4,24 +4,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
-from conch.bench import added, goals, hops, plots
+from conch.bench import added, goals, hops, orchestration, plots
 from conch.bench.load import Load, Offer, Outcome
 from conch.bench.manifest import Utterance
 from conch.bench.memory import Memory
 from conch.bench.orchestration import (
-    CONCH,
-    CONCH_NO_VAD,
-    ENSEMBLE,
     OrchestrationBenchmark,
-    blocking,
     run,
     systems,
 )
 from conch.bench.orchestration_figures import Rounds, ratios, system_figures
 from conch.bench.orchestration_report import goals_table, markdown
-from conch.bench.systems import Clip, Measured, System, SystemRun
-from conch.errors import BenchError
+from conch.bench.systems import (
+    CONCH,
+    CONCH_NO_VAD,
+    ENSEMBLE,
+    Clip,
+    Measured,
+    System,
+    SystemRun,
+    blocking,
+)
+from conch.errors import BenchError, ServerError
 
 UTTERANCES = [Utterance(Path("a"), "the cat sat"), Utterance(Path("b"), "it purred")]
 CLIPS = [Clip(Path(name), np.zeros(32_000, np.float32)) for name in "ab"]
@@ -72,7 +78,9 @@ def report() -> dict:
         "added": [
             {
                 "road": "ctc",
-                **added.figures({"speech": [0.105, 0.11], "compute": [0.1, 0.1]}),
+                **added.figures(
+                    {"speech": [0.105, 0.11], "compute": [0.1, 0.11], "direct": [0.1, 0.1]}
+                ),
                 "waiting_ms": 5.0,
             }
         ],
@@ -80,7 +88,7 @@ def report() -> dict:
     }
 
 
-KINDS = [("null", 0), *((model, calls) for model in hops.MODELS[:2] for calls in (0, 1, hops.MANY))]
+KINDS = [("null", 0), *((model, calls) for model in hops.MODELS[:2] for calls in (1, hops.MANY))]
 
 
 def test_a_run_has_the_rounds_median_and_the_latencies_of_all() -> None:
@@ -109,6 +117,31 @@ def test_a_request_that_failed_is_told_and_counts_in_nothing_else() -> None:
     assert (closed["rtfx"], closed["wer"], closed["latency_ms"]["max"]) == (2.0, 0.0, 100.0)
 
 
+def test_recordings_that_are_sent_again_count_once_in_wer_and_each_time_in_speed() -> None:
+    (system,) = [item for item in systems([1]) if item.name == CONCH]
+    texts = ("the cat sat", "it purred", "wrong")
+    outcomes = tuple(Outcome(index, 0.1, text) for index, text in enumerate(texts))
+    again = SystemRun(CLOSED, Load(outcomes, 2.0), {"vad": 3.0}, STAGES)
+    rounds = Rounds(system, [Measured([again], Memory(1.0, {}))])
+    (closed,) = system_figures(rounds, UTTERANCES, CLIPS)["runs"]
+    assert (closed["requests"], closed["audio_s"], closed["rtfx"]) == (3, 6.0, 3.0)
+    assert closed["wer"] == 0.0
+    assert closed["cpu_s_per_audio_s"]["vad"] == 0.5
+
+
+@pytest.mark.parametrize(("requests", "ratio"), [(99, None), (100, 0.5)])
+def test_p99_is_compared_from_a_hundred_requests_on(requests: int, ratio: float | None) -> None:
+    found = {}
+    for system in systems([1])[:2]:
+        latency_s = 0.1 if system.name == CONCH else 0.2
+        outcomes = tuple(Outcome(index, latency_s, "it purred") for index in range(requests))
+        one = SystemRun(CLOSED, Load(outcomes, 2.0), {}, STAGES)
+        rounds = Rounds(system, [Measured([one], Memory(1.0, {}))])
+        found[system.name] = system_figures(rounds, UTTERANCES, CLIPS)
+    (load,) = ratios(found, CONCH)["conch / in process"]["loads"]
+    assert load["p99"] == ratio
+
+
 def test_ratios_are_medians_of_those_within_a_round() -> None:
     found = report()["ratios"]
     closed = found["conch / blocking x1"]["loads"][0]
@@ -117,6 +150,13 @@ def test_ratios_are_medians_of_those_within_a_round() -> None:
     assert closed["p50"] == pytest.approx(1 / 3, abs=1e-3)
     assert found["conch / blocking x1"]["memory"] == 0.6
     assert found["conch / blocking x1"]["orchestrator_memory"] == 0.6
+
+
+def test_the_orchestrators_memory_is_the_median_of_the_rounds_too() -> None:
+    own = figures_of(CONCH, *((1.0, 0.1, mb) for mb in (900, 300, 310)))
+    assert own[CONCH]["memory_by_process_mb"] == {"speech": 155.0, "vad": 155.0}
+    other = figures_of(blocking(1), *((1.0, 0.1, mb) for mb in (300, 600, 620)))
+    assert ratios({**own, **other}, CONCH)["conch / blocking x1"]["orchestrator_memory"] == 0.5
 
 
 def test_what_has_no_vad_is_compared_with_what_has_none() -> None:
@@ -133,9 +173,9 @@ def test_goals_are_held_against_the_best_number_of_instances() -> None:
     assert (throughput["measured"], throughput["met"]) == (1.6, False)
     in_process = found["RTFx of `conch` / in process, 4 clients or more, the worst"]
     assert (in_process["measured"], in_process["met"]) == (pytest.approx(0.96, abs=1e-3), True)
-    ensemble = found["RTFx of `conch` / ensemble, without VAD, the worst"]
+    ensemble = found["RTFx of `conch, no VAD` / ensemble, no VAD, the worst"]
     assert (ensemble["measured"], ensemble["met"]) == (pytest.approx(0.95, abs=1e-3), True)
-    late = found["ms added to an utterance of 5 s, p50, the worst road"]
+    late = found["ms added to direct calls of the components, 5 s, p50, the worst road"]
     assert (late["measured"], late["met"]) == (7.5, True)
 
 
@@ -156,7 +196,7 @@ def test_a_share_of_streaming_counts_where_the_server_kept_up(share, keeps_up, m
 def test_a_call_costs_what_one_more_adds() -> None:
     latency = {("null", 0): 0.5}
     for model in hops.MODELS[:2]:
-        latency |= {(model, calls): 1.0 + 0.25 * calls for calls in (0, 1, hops.MANY)}
+        latency |= {(model, calls): 1.0 + 0.25 * calls for calls in (1, hops.MANY)}
     found = hops.cost(latency, {kind: 2 * value for kind, value in latency.items()})
     assert found["direct"] == {"latency_ms": 0.5, "cpu_ms": 1.0}
     assert found["hop"] == {
@@ -194,7 +234,47 @@ def test_pictures_are_written(tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
 
 
+def test_a_load_of_which_every_request_failed_is_in_no_picture(tmp_path: Path) -> None:
+    (system,) = [item for item in systems([1]) if item.name == CONCH]
+    nothing = Load((Outcome(0, 9.0, None, "no room"),), 1.0)
+    runs = [SystemRun(offered, nothing, {}, STAGES) for offered in (CLOSED, PACED)]
+    found = system_figures(Rounds(system, [Measured(runs, Memory(1.0, {}))]), UTTERANCES, CLIPS)
+    written = plots.write({**report(), "systems": {CONCH: found}}, tmp_path)
+    assert [path.name for path in written] == [plots.THROUGHPUT, plots.STAGES]
+
+
+def test_an_extra_that_fails_costs_only_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(*_: object) -> None:
+        raise ServerError("no port is free")
+
+    soundfile.write(tmp_path / "a.wav", CLIPS[0].waveform, 16_000)
+    (tmp_path / "manifest.tsv").write_text("path\ttext\na.wav\tthe cat sat\n")
+    monkeypatch.setattr(hops, "measure", broken)
+    monkeypatch.setattr(added, "measure", broken)
+    monkeypatch.setattr(
+        orchestration, "measure", lambda system, *_, **__: measured(system, 1.0, 0.1, 300)
+    )
+    found = run(
+        OrchestrationBenchmark(
+            manifest=tmp_path / "manifest.tsv", only=(CONCH,), concurrency=(4,), runs=1
+        )
+    )
+    assert (found["bls_call"], found["added"]) == (None, None)
+    assert found["systems"][CONCH]["runs"][0]["rtfx"] == 4.0
+    assert capsys.readouterr().err.count("is not known: no port is free") == 2
+
+
 def test_an_unknown_system_is_refused_before_anything_starts(tmp_path: Path) -> None:
     benchmark = OrchestrationBenchmark(manifest=tmp_path / "none.tsv", only=("concch",))
     with pytest.raises(BenchError, match="no system concch; the systems are conch; in process;"):
+        run(benchmark)
+
+
+def test_a_system_that_takes_no_load_is_not_compared(tmp_path: Path) -> None:
+    benchmark = OrchestrationBenchmark(
+        manifest=tmp_path / "none.tsv", only=("faster-whisper",), concurrency=(2, 4)
+    )
+    with pytest.raises(BenchError, match="no system takes one of the loads closed loop, 2, closed"):
         run(benchmark)

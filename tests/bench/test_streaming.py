@@ -1,5 +1,6 @@
 """What live streams say, and what is made of their answers; the server's part is in integration."""
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from conch.bench.live_figures import Heard, Script, Watch, figures
 from conch.bench.manifest import Utterance
 from conch.bench.offline import Sample
-from conch.bench.streaming import StreamingBenchmark, largest, scripts
+from conch.bench.streaming import StreamingBenchmark, largest, offline_wer, scripts
 from conch.errors import BenchError
 from conch.result import Hypothesis, Segment, Transcript
 
@@ -34,6 +35,13 @@ def test_streams_say_utterances_in_turn_with_pauses():
             assert script.waveform[round(start * 16_000) : round(end * 16_000)].min() > 0
             assert not script.waveform[round(end * 16_000) : round((end + 0.5) * 16_000)].any()
         assert len(script.text.split()) == len(script.spans)
+
+
+def test_an_offline_road_that_fails_beside_the_streams_is_said_and_costs_no_figure(capsys):
+    said = scripts([sample("one", 1.0)], 2, BENCHMARK)
+    # Nobody listens on the discard port.
+    assert asyncio.run(offline_wer("127.0.0.1:9", said, BENCHMARK)) is None
+    assert "offline WER of 2 streams is not known: " in capsys.readouterr().err
 
 
 def test_a_stream_has_one_sample_rate():

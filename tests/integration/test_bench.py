@@ -176,7 +176,9 @@ def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
     for name, system in report["systems"].items():
         assert [run["title"] for run in system["runs"]] == ["closed loop, 2", "paced, 4/s"]
         for run in system["runs"]:
-            assert (run["errors"], run["calls_per_request"]) == (0, 3), name
+            assert run["errors"] == 0, name
+            # Triton counts a call after its answer: the last ones may be missing.
+            assert run["calls_per_request"] == pytest.approx(3, abs=0.5), name
             assert run["wer"] == report["systems"]["conch"]["runs"][0]["wer"] < 0.2
             assert run["cpu_s_per_audio_s"]["total"] > 0
             assert run["stages"]["attention_decoder"]["compute_ms"] > 0

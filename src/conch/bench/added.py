@@ -1,11 +1,21 @@
 """How much later an utterance of five seconds is answered because it is orchestrated.
 
-The same utterances, one at a time, in turn: by `speech` over HTTP; without VAD by an ensemble over
-HTTP; and by the components' objects in this process, one after the other and nothing else
-(`direct`). What orchestration adds is the median of what a client of `speech` waits beyond the
-executions of the components, which Triton counts: the client, the protocol, Triton, its batching
-delay (5 ms at the attention decoder), BLS and the road. The difference to `direct` is told too, but
-there the components compute in another process, in which their runtimes share threads and caches.
+The same utterances, one at a time, in turn, each time from another way on: by `speech` over HTTP;
+without VAD by an ensemble over
+HTTP; and by the components' objects in the client's process, one after the other and nothing else
+(`direct`). What orchestration adds is the median of what a client of `speech` waits beyond
+`direct`: the client, the protocol, Triton, its batching delay (5 ms at the attention decoder), BLS,
+the road, and every copy of a tensor between processes.
+
+The difference to the executions of the components, which Triton counts (`compute`), is told beside
+it. It is the steadier one, because it is of the same request, but too small: an execution of a
+Python backend begins before its tensors are copied into shared memory and ends after they are
+copied out, with the hand-over to the component's process in between, so that part of what a call
+costs is booked as the component's. `direct` in turn has its components in one process, in which
+their runtimes share threads and caches.
+
+All of it is in a process of its own (`python -m conch.bench.added`, see `conch.bench.child`), so
+that the components' memory is given back and no library of theirs is shared with later servers.
 """
 
 import asyncio
@@ -13,22 +23,28 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.in_process import load_components
+from conch.bench import child
+from conch.bench.component_queues import load_components
+from conch.bench.load import rotated
 from conch.bench.plain_client import PlainClient
+from conch.bench.recordings import decode
 from conch.bench.repositories import repository_of
 from conch.bench.served import model_work
 from conch.bench.systems import Clip
 from conch.client import AsyncClient
 from conch.component import Array, Row
+from conch.errors import BenchError
 from conch.options import RecognitionOptions
 from conch.orchestrator.offline import segment_rules
 from conch.segmentation import SAMPLE_RATE, Segmenter
 from conch.server import ServerConfig, TritonServer
+from conch.signals import interrupt_on_sigterm
 
 SECONDS = 5.0
 REPEATS = 20
@@ -92,21 +108,33 @@ def of_five_seconds(clips: Sequence[Clip], count: int = 5) -> list[NDArray[np.fl
     ]
 
 
-def measure(clips: Sequence[Clip]) -> list[dict[str, Any]]:
+def measure(clips: Sequence[Clip], repeats: int = REPEATS) -> list[dict[str, Any]]:
     """Start a server for each road, measure, and return each road's figures; see `figures`.
 
     `waiting_ms` is the part of what is added that is spent in the components' queues.
 
     Raises:
-        ServerError: a server cannot be started.
+        BenchError: the process ended early; its own message is on standard error.
     """
-    waveforms = of_five_seconds(clips)
-    found = []
-    for road in ROADS:
-        seconds, waiting_s = asyncio.run(_measured(road, waveforms))
-        waiting_ms = round(1000 * statistics.median(waiting_s), 2)
-        found.append({"road": road.name, **figures(seconds), "waiting_ms": waiting_ms})
+    job = {"paths": [str(clip.path) for clip in clips], "repeats": repeats}
+    with child.running("conch.bench.added", job) as (process, messages, _):
+        found = list(messages)
+    if len(found) != len(ROADS):
+        raise BenchError(f"the time added: its process ended early, status {process.returncode}")
     return found
+
+
+def main() -> None:
+    """Be the child."""
+    job = child.job()
+    interrupt_on_sigterm()
+    paths = map(Path, job["paths"])
+    clips = [Clip(path, decode(path).resampled(SAMPLE_RATE)) for path in paths]
+    waveforms = of_five_seconds(clips)
+    for road in ROADS:
+        seconds, waiting_s = asyncio.run(_measured(road, waveforms, job["repeats"]))
+        waiting_ms = round(1000 * statistics.median(waiting_s), 2)
+        child.say(road=road.name, **figures(seconds), waiting_ms=waiting_ms)
 
 
 def figures(seconds: Mapping[str, Sequence[float]]) -> dict[str, Any]:
@@ -128,7 +156,7 @@ def figures(seconds: Mapping[str, Sequence[float]]) -> dict[str, Any]:
 
 
 async def _measured(
-    road: Road, waveforms: Sequence[NDArray[np.float32]]
+    road: Road, waveforms: Sequence[NDArray[np.float32]], repeats: int
 ) -> tuple[dict[str, list[float]], list[float]]:
     """Return the latencies of each way, and how long `speech` waited in components' queues."""
     models = ["speech", *road.components, *([road.ensemble] if road.ensemble else [])]
@@ -163,12 +191,12 @@ async def _measured(
             if road.ensemble:
                 ways["ensemble"] = ask_ensemble
                 seconds["ensemble"] = []
-            for repeat in range(-1, REPEATS):
+            for repeat in range(-1, repeats):
                 waveform = waveforms[repeat % len(waveforms)]
-                for way, ask in ways.items():
+                for way in rotated(list(ways), repeat):
                     before_s = work_s()
                     started = time.perf_counter()
-                    await ask(waveform)
+                    await ways[way](waveform)
                     elapsed_s = time.perf_counter() - started
                     if repeat < 0:  # all is warmed up
                         continue
@@ -200,3 +228,7 @@ def direct(road: Road, waveform: NDArray[np.float32], answer: Answer) -> str:
         decoded = answer(road.decoder, {name: encoded[name] for name in road.passed_on})
         texts.append(decoded["hypotheses"][0].decode())
     return " ".join(text for text in texts if text)
+
+
+if __name__ == "__main__":
+    main()

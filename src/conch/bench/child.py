@@ -13,6 +13,9 @@ from typing import Any
 
 from conch.bench.memory import MemorySampler
 
+GRACE_S = 10.0
+"""For a child that is told to stop, to stop a server of its own and remove its folders."""
+
 
 @contextmanager
 def running(
@@ -20,10 +23,15 @@ def running(
 ) -> Iterator[tuple["subprocess.Popen[str]", Iterator[dict[str, Any]], MemorySampler]]:
     """Run `python -m module` on a job; yield the process, its messages and its memory.
 
-    The messages end when the child does. Left early, the child is killed.
+    The messages end when the child does. Left early, the child is told to stop, then killed.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # Ctrl-C is for the parent, which then ends the child.
+        start_new_session=True,
     )
     try:
         with MemorySampler(process.pid) as sampler:
@@ -33,6 +41,9 @@ def running(
                 json.dump(job, stdin)
             yield process, map(json.loads, process.stdout), sampler
     except BaseException:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
         process.kill()
         raise
     finally:

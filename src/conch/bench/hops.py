@@ -31,7 +31,7 @@ REQUESTS = 40
 ROUNDS = 5
 
 
-def measure() -> dict[str, Any]:
+def measure(requests: int = REQUESTS, rounds: int = ROUNDS) -> dict[str, Any]:
     """Start a server, measure, and return by payload the figures of `cost`.
 
     Raises:
@@ -42,13 +42,13 @@ def measure() -> dict[str, Any]:
         TritonServer(ServerConfig(model_repositories=(repository,), log_level="warning")) as server,
     ):
         return {
-            title: asyncio.run(_measured(server.http_url, samples))
+            title: asyncio.run(_measured(server.http_url, samples, requests, rounds))
             for title, samples in PAYLOADS.items()
         }
 
 
-async def _measured(url: str, samples: int) -> dict[str, Any]:
-    kinds = [("null", 0), *((model, calls) for model in MODELS[:2] for calls in (0, 1, MANY))]
+async def _measured(url: str, samples: int, requests: int, rounds: int) -> dict[str, Any]:
+    kinds = [("null", 0), *((model, calls) for model in MODELS[:2] for calls in (1, MANY))]
     waveform = np.zeros((1, samples), np.float32)
     latencies_ms: dict[tuple[str, int], list[float]] = {kind: [] for kind in kinds}
     cpu_ms: dict[tuple[str, int], list[float]] = {kind: [] for kind in kinds}
@@ -61,12 +61,12 @@ async def _measured(url: str, samples: int) -> dict[str, Any]:
 
         for kind in kinds:  # the first of each is not counted
             await request(*kind)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for kind in kinds:
                 before = cpu_by_process(os.getpid())
-                latencies_ms[kind] += [await request(*kind) for _ in range(REQUESTS)]
+                latencies_ms[kind] += [await request(*kind) for _ in range(requests)]
                 used_s = sum(cpu_since(os.getpid(), before).values())
-                cpu_ms[kind].append(1000 * used_s / REQUESTS)
+                cpu_ms[kind].append(1000 * used_s / requests)
     medians = {kind: statistics.median(values) for kind, values in latencies_ms.items()}
     # A process's CPU is known in ticks of 10 ms only: the mean of all rounds, not their median.
     means = {kind: statistics.fmean(values) for kind, values in cpu_ms.items()}

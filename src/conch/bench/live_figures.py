@@ -125,7 +125,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         "final p50 ms",
         "calls/chunk",
         "CPU ms/chunk",
-        "of it orchestration %",
+        "orchestration %",
         "WER %",
         "offline WER %",
     ]

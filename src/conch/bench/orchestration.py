@@ -1,62 +1,71 @@
 """`conch bench orchestration`: one road, run by Conch and by everything that it could be run by.
 
 Systems over the same weights and the same recordings, each started, measured and stopped in turn;
-a round goes through all of them, and there are `runs` rounds, so that a machine that is slower for
-a while is so for all. Ratios are taken within a round, and their median counts. Paced loads are in
-the first round only. The report is one JSON object: the header of an offline report, and
+a round goes through all of them, each from another one on, and there are `runs` rounds, so that a
+machine that is slower for a while is so for all. A load goes through the recordings in turn, until
+each was sent once and each client of a closed loop could send four. Ratios are taken within a
+round, and their median counts, but for those of p99: of the requests of all rounds, from a hundred
+on. Paced loads are in the first round only.
+
+The report is one JSON object: the header of an offline report, and
 
     systems     by name: `kind`, `models`, `instances`, `options`, `peak_memory_mb` and
-                `memory_by_process_mb` (medians over rounds; the latter of the first round), and
+                `memory_by_process_mb` (medians over rounds; each round's with `_rounds`), and
                 `runs`, a list with, for each load,
                     load, concurrency, rate, title
                     rtfx, rtfx_rounds           the median, and each round's
-                    wer                         of the first round
-                    latency_ms                  percentiles over the requests of all rounds
-                    p50_ms_rounds, p99_ms_rounds
+                    wer                         of the first round, each recording once
+                    latency_ms, latencies       percentiles over the requests of all rounds, and how
+                                                many those are
+                    p50_ms_rounds
                     cpu_s_per_audio_s           by process, `client` apart, `total` without it
                     orchestration_share         of the server's CPU, the fraction that is spent
                                                 outside the components' processes
                     calls_per_request
                     stages                      by component: calls, queue_ms and compute_ms of a
                                                 request
-                    errors, error_messages, utterances, audio_s
+                    errors, error_messages      of all rounds
+                    requests, audio_s           of the first round
     ratios      of Conch to each other system: `load`, `rtfx`, `p50`, `p99`, `cpu`, `memory`,
                 `orchestrator_memory` (of the processes of `speech` and of its counterpart)
     bytes_per_request
                 of the tensors of a request's calls, by component, with `total`
-    bls_call    see `conch.bench.hops`; null with `--no-extras`
-    added       see `conch.bench.added`; null with `--no-extras`
+    bls_call    see `conch.bench.hops`; null with `--no-extras`, or where it could not be measured
+    added       see `conch.bench.added`; null as above
     goals       see `conch.bench.goals`
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from conch.bench import added, baseline, goals, hops, in_process, require
-from conch.bench.load import Offer
+from conch.bench.load import Offer, rotated
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.offline import header, progress
 from conch.bench.orchestration_figures import Rounds, ratios, system_figures
 from conch.bench.recordings import decode
-from conch.bench.systems import Clip, System, measure
-from conch.errors import BenchError
+from conch.bench.systems import (
+    CONCH,
+    CONCH_NO_VAD,
+    ENSEMBLE,
+    UNBATCHED,
+    Clip,
+    System,
+    blocking,
+    measure,
+)
+from conch.errors import BenchError, ConchError
 from conch.segmentation import SAMPLE_RATE
 
-ROAD = ("vad", "attention_encoder", "attention_decoder")
-CONCH = "conch"
-CONCH_NO_VAD = "conch, no VAD"
-ENSEMBLE = "ensemble, no VAD"
-UNBATCHED = f"{in_process.NAME}, unbatched"
+Found = TypeVar("Found")
 
+ROAD = ("vad", "attention_encoder", "attention_decoder")
 LONGEST_S = 25.0
 """`max_segment_s`: a longer recording would be cut in two by `speech`, but not by an ensemble."""
-
-
-def blocking(instances: int) -> str:
-    """Return the name of the blocking BLS model with so many instances."""
-    return f"blocking x{instances}"
 
 
 def systems(instances: Sequence[int]) -> list[System]:
@@ -116,19 +125,21 @@ def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
         ServerError: a server cannot be started.
     """
     require("jiwer", "whisper_normalizer")
-    compared = _chosen_systems(benchmark)
+    closed = [Offer(concurrency=count) for count in benchmark.concurrency]
+    paced = [Offer(rate=rate) for rate in benchmark.rates]
+    compared = _chosen_systems(benchmark, closed + paced)
     if any(system.kind == "faster-whisper" for system in compared):
         require("faster_whisper")
     report = header("orchestration", benchmark)
     utterances, clips = _clips(benchmark)
-    closed = [Offer(concurrency=count) for count in benchmark.concurrency]
-    paced = [Offer(rate=rate) for rate in benchmark.rates]
     rounds = {system.name: Rounds(system) for system in compared}
     for number in range(benchmark.runs):
         # A paced load takes its time however fast the system is: once is what there is time for.
         offers = closed if number else closed + paced
-        for name, item in rounds.items():
-            requests = sum(item.system.takes(offered) for offered in offers) * len(clips)
+        for name in rotated(list(rounds), number):
+            item = rounds[name]
+            taken = [offered for offered in offers if item.system.takes(offered)]
+            requests = sum(offered.requests(len(clips)) for offered in taken)
             with progress(f"round {number + 1}, {name}", requests) as bar:
                 item.measured.append(
                     measure(
@@ -150,10 +161,21 @@ def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
         "systems": found,
         "ratios": ratios(found, CONCH) | ratios(found, CONCH_NO_VAD),
         "bytes_per_request": _bytes_per_request(rounds),
-        "bls_call": hops.measure() if benchmark.extras else None,
-        "added": added.measure(clips) if benchmark.extras else None,
+        "bls_call": _or_none("the cost of a BLS call", hops.measure) if benchmark.extras else None,
+        "added": (
+            _or_none("the time added", partial(added.measure, clips)) if benchmark.extras else None
+        ),
     }
     return {**report, "goals": goals.offline(report)}
+
+
+def _or_none(what: str, measure_it: Callable[[], Found]) -> Found | None:
+    """Return what is measured; a failure is said, and does not cost what was measured before."""
+    try:
+        return measure_it()
+    except ConchError as error:
+        print(f"conch bench: {what} is not known: {error}", file=sys.stderr)
+        return None
 
 
 def _ticks(bar: Any) -> Callable[[], None]:
@@ -163,13 +185,20 @@ def _ticks(bar: Any) -> Callable[[], None]:
     return tick
 
 
-def _chosen_systems(benchmark: OrchestrationBenchmark) -> list[System]:
+def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) -> list[System]:
     known = systems(benchmark.instances)
     names = [system.name for system in known]
     unknown = [name for name in benchmark.only if name not in names]
     if unknown:
         raise BenchError(f"no system {', '.join(unknown)}; the systems are {'; '.join(names)}")
-    return [system for system in known if not benchmark.only or system.name in benchmark.only]
+    compared = [
+        system
+        for system in known
+        if (not benchmark.only or system.name in benchmark.only) and any(map(system.takes, offers))
+    ]
+    if not compared:
+        raise BenchError(f"no system takes one of the loads {', '.join(o.title for o in offers)}")
+    return compared
 
 
 def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Clip]]:

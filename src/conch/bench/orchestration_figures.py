@@ -11,6 +11,9 @@ from conch.bench.manifest import Utterance
 from conch.bench.measures import latency_ms, rtfx, share_of
 from conch.bench.systems import CLIENT, Clip, Measured, System, SystemRun
 
+LEAST_FOR_P99 = 100
+"""Latencies: of fewer, p99 is little more than the largest."""
+
 
 @dataclass(slots=True)
 class Rounds:
@@ -44,7 +47,8 @@ def system_figures(
         ],
         "peak_memory_mb": round(statistics.median(item.total_mb for item in memory), 1),
         "peak_memory_mb_rounds": [item.total_mb for item in memory],
-        "memory_by_process_mb": memory[0].by_process_mb,
+        "memory_by_process_mb": _median_by_process([item.by_process_mb for item in memory]),
+        "memory_by_process_mb_rounds": [item.by_process_mb for item in memory],
     }
 
 
@@ -53,9 +57,13 @@ def _run_figures(
 ) -> dict[str, Any]:
     first = rounds[0]
     answered = [[item for item in run.load.outcomes if item.answer is not None] for run in rounds]
-    audio_s = [sum(clips[item.index].duration_s for item in found) for found in answered]
+    audio_s = [
+        sum(clips[item.index % len(clips)].duration_s for item in found) for found in answered
+    ]
+    # Once each, or those that are sent more often than others would count more.
+    once = [item for item in answered[0] if item.index < len(clips)]
     rates = [rtfx(*pair) for pair in zip(audio_s, (run.load.wall_s for run in rounds), strict=True)]
-    latencies = [latency_ms([item.latency_s for item in found]) for found in answered]
+    p50_ms = [latency_ms([item.latency_s for item in found])["p50"] for found in answered]
     failed = [item for run in rounds for item in run.load.outcomes if item.answer is None]
     return {
         "title": first.offered.title,
@@ -64,15 +72,15 @@ def _run_figures(
         "rate": first.offered.rate,
         "rtfx": _median(rates),
         "rtfx_rounds": rates,
-        **accuracy([(utterances[item.index], item.answer or "") for item in answered[0]]),
+        **accuracy([(utterances[item.index], item.answer or "") for item in once]),
         "latency_ms": latency_ms([item.latency_s for found in answered for item in found]),
-        "p50_ms_rounds": [item["p50"] for item in latencies],
-        "p99_ms_rounds": [item["p99"] for item in latencies],
+        "p50_ms_rounds": p50_ms,
+        "latencies": sum(map(len, answered)),
         "cpu_s_per_audio_s": _cpu(rounds, sum(audio_s)),
         "calls_per_request": round(sum(item["calls"] for item in first.stages.values()), 3),
         "stages": _mean_stages(rounds),
         "audio_s": round(audio_s[0], 3),
-        "utterances": len(first.load.outcomes),
+        "requests": len(first.load.outcomes),
         "errors": len(failed),
         "error_messages": sorted({item.error for item in failed}),
     }
@@ -103,6 +111,14 @@ def _orchestration_share(system: System, rounds: Sequence[SystemRun]) -> float |
             if name != CLIENT:
                 cpu_s[name] = cpu_s.get(name, 0.0) + seconds
     return share_of(cpu_s, (system.models[0], "tritonserver"))
+
+
+def _median_by_process(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for found in rounds for name in found)
+    return {
+        name: round(statistics.median(found.get(name, 0.0) for found in rounds), 1)
+        for name in names
+    }
 
 
 def _mean_stages(rounds: Sequence[SystemRun]) -> dict[str, dict[str, float]]:
@@ -152,27 +168,29 @@ def _ratio(ours: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
                 "concurrency": own["concurrency"],
                 "rtfx": _median_ratio(own["rtfx_rounds"], their["rtfx_rounds"]),
                 "p50": _median_ratio(own["p50_ms_rounds"], their["p50_ms_rounds"]),
-                "p99": _median_ratio(own["p99_ms_rounds"], their["p99_ms_rounds"]),
+                "p99": _p99_ratio(own, their),
                 "cpu": round(cpu[0] / cpu[1], 4) if cpu[0] and cpu[1] else None,
             }
         )
     memory = _median_ratio(ours["peak_memory_mb_rounds"], other["peak_memory_mb_rounds"])
-    entry_mb = [_entry_mb(item) for item in (ours, other)]
     return {
         "loads": loads,
         "memory": memory,
-        "orchestrator_memory": (
-            round(entry_mb[0] / entry_mb[1], 4) if entry_mb[0] and entry_mb[1] else None
-        ),
+        "orchestrator_memory": _median_ratio(_entry_mb(ours), _entry_mb(other)),
     }
 
 
-def _entry_mb(figures: Mapping[str, Any]) -> float | None:
-    """Return the memory of the processes of the model that is asked, where it is one."""
-    if not figures["models"]:
+def _entry_mb(figures: Mapping[str, Any]) -> list[float | None]:
+    """Return by round the memory of the processes of the model that is asked, where it is one."""
+    rounds: Sequence[Mapping[str, float]] = figures["memory_by_process_mb_rounds"]
+    return [found.get(next(iter(figures["models"]), "")) for found in rounds]
+
+
+def _p99_ratio(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float | None:
+    if min(ours["latencies"], theirs["latencies"]) < LEAST_FOR_P99:
         return None
-    memory: Mapping[str, float] = figures["memory_by_process_mb"]
-    return memory.get(figures["models"][0])
+    ratio: float = ours["latency_ms"]["p99"] / theirs["latency_ms"]["p99"]
+    return round(ratio, 4)
 
 
 def _median_ratio(ours: Sequence[float | None], theirs: Sequence[float | None]) -> float | None:

@@ -94,7 +94,7 @@ def _cpu(systems: Mapping[str, Any]) -> str:
         ]
         for name, run in found
     ]
-    header = ["CPU seconds per second of audio", "load", *columns, "not components' %"]
+    header = ["CPU seconds per second of audio", "load", *columns, "orchestration %"]
     return table(header, rows) if rows else ""
 
 

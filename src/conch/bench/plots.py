@@ -13,13 +13,16 @@ STAGES = "stages.png"
 def write(report: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write the pictures that the report has figures for, and return them.
 
+    A run of which every request failed is in none.
+
     Args:
         report: of `conch.bench.orchestration`.
         folder: exists.
     """
     systems = report["systems"]
     written = []
-    if any(run["rate"] for item in systems.values() for run in item["runs"]):
+    runs = [run for item in systems.values() for run in item["runs"]]
+    if any(run["rate"] and run["latencies"] for run in runs):
         written.append(_latency(systems, folder / LATENCY))
     written.append(_throughput(systems, folder / THROUGHPUT))
     written.append(_stages(systems, folder / STAGES))
@@ -31,7 +34,8 @@ def _latency(systems: Mapping[str, Any], path: Path) -> Path:
     with _axes(path) as axes:
         for name, item in systems.items():
             paced = sorted(
-                (run for run in item["runs"] if run["rate"]), key=lambda run: run["rate"]
+                (run for run in item["runs"] if run["rate"] and run["latencies"]),
+                key=lambda run: run["rate"],
             )
             if not paced:
                 continue
@@ -68,7 +72,9 @@ def _stages(systems: Mapping[str, Any], path: Path) -> Path:
     """Draw where the time of a request goes, by system, at the least concurrency of each."""
     bars: dict[str, Mapping[str, Any]] = {}
     for name, item in systems.items():
-        closed = [run for run in item["runs"] if run["concurrency"] and run["stages"]]
+        closed = [
+            run for run in item["runs"] if run["concurrency"] and run["stages"] and run["latencies"]
+        ]
         if closed:
             run = min(closed, key=lambda run: run["concurrency"])
             bars[f"{name}\n{run['title']}"] = run

@@ -43,7 +43,11 @@ class ModelWork:
     queue_s: float = 0.0
     """Sum over requests of the wait for an instance."""
     compute_s: float = 0.0
-    """Sum over requests of the execution that they were in: of a batch each counts all of it."""
+    """Sum over requests of the execution that they were in: of a batch each counts all of it.
+
+    Of a Python backend that includes the copies of its tensors into and out of shared memory and
+    the hand-over to its process.
+    """
 
 
 def model_work(url: str, models: Sequence[str]) -> dict[str, ModelWork]:

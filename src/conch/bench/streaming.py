@@ -8,7 +8,9 @@ largest one that kept up at the top level too, it holds
     load, streams           "paced in real time" and how many at once
     keeps_up                whether p99 of the chunk latency is below the chunk's length
     wer                     of the final texts
-    offline_wer             of the offline road on the same audio, sent whole; null but for two_pass
+    offline_wer             of the offline road on the same audio, sent whole; null but for
+                            two_pass, where a request failed, and for runs that only
+                            `find_largest` made, unless they are at the top level
     chunk_latency_ms        p50 p90 p95 p99 mean max: from when a chunk was due to its answer
     first_partial_ms        from an utterance's start, as spoken, to the first answer with text
     final_ms                from an utterance's end, as spoken, to the answer with its final text:
@@ -28,6 +30,7 @@ and once the header that an offline report has.
 import asyncio
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -98,14 +101,16 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
             return figures(heard, benchmark.chunk_ms, used)
 
         runs = [measured(streams) for streams in benchmark.streams]
-        if benchmark.options.get("mode") == "two_pass":
-            for run in runs:
-                said = scripts(samples, run["streams"], benchmark)
-                run["offline_wer"] = asyncio.run(_offline_wer(url, said, benchmark))
+        asked = len(runs)
         if benchmark.find_largest:
             runs += largest(measured, runs)
-    kept_up = [item for item in runs if item["keeps_up"]]
-    best = max(kept_up, key=lambda item: item["streams"]) if kept_up else runs[0]
+        kept_up = [item for item in runs if item["keeps_up"]]
+        best = max(kept_up, key=lambda item: item["streams"]) if kept_up else runs[0]
+        if benchmark.options.get("mode") == "two_pass":
+            others = [item for item in runs[asked:] if item is best]
+            for item in (*runs[:asked], *others):
+                said = scripts(samples, item["streams"], benchmark)
+                item["offline_wer"] = asyncio.run(offline_wer(url, said, benchmark))
     return {**report, **best, "runs": runs}
 
 
@@ -192,10 +197,13 @@ async def all_streams(
                 ticking.cancel()
 
 
-async def _offline_wer(
+async def offline_wer(
     url: str, said: Sequence[Script], benchmark: StreamingBenchmark
 ) -> float | None:
-    """Return the WER of the offline road, which the second pass takes, on the same audio."""
+    """Return the WER of the offline road, which the second pass takes, on the same audio.
+
+    None, and a line on standard error, where a request fails.
+    """
     of_streams = {"mode", "deadline_ms"}  # which is of each chunk
     if benchmark.options.get("decoder", "attention") == "attention":
         of_streams |= {"hotwords", "hotword_weight", "lm_fusion"}  # of the first pass
@@ -212,7 +220,12 @@ async def _offline_wer(
 
         load = await closed_loop(transcribe, len(said), OFFLINE_CLIENTS)
     if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
-        raise BenchError(f"the offline road beside the streams failed: {errors[0]}")
+        # What the streams were measured to be is not lost for it.
+        print(
+            f"conch bench: offline WER of {len(said)} streams is not known: {errors[0]}",
+            file=sys.stderr,
+        )
+        return None
     texts = [outcome.answer or "" for outcome in load.outcomes]
     return word_error_rate([script.text for script in said], texts)
 

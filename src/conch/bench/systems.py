@@ -29,15 +29,26 @@ from conch.server import ServerConfig, TritonServer
 Stages = Mapping[str, Mapping[str, float]]
 Sender = Callable[[int], Awaitable[str]]
 
+CONCH = "conch"
+CONCH_NO_VAD = "conch, no VAD"
+UNBATCHED = f"{in_process.NAME}, unbatched"
+BLOCKING = "blocking"
+ENSEMBLE = "ensemble, no VAD"
+
 WARMUP_CLIENTS = 4
 CLIENT = "client"
-"""The benchmark's own process, in CPU by process."""
+"""The benchmark's own thread, in CPU by process."""
 
 TENSORS = {
     "speech_blocking": ("WAV", "TRANSCRIPTS"),
     "attention_ensemble": ("waveform", "hypotheses"),
 }
 """Input and output of the models that are not `speech`."""
+
+
+def blocking(instances: int) -> str:
+    """Return the name of the blocking BLS model with so many instances."""
+    return f"{BLOCKING} x{instances}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +150,11 @@ def _faster_whisper(
 ) -> Measured:
     parameters = read_config("attention_encoder").parameters
     served = {name: item.string_value for name, item in parameters.items()}
-    job = baseline.faster_whisper_job([clip.path for clip in clips], served, warmup=warmup)
     runs, memory_mb = [], 0.0
     for offered in offers:
+        requests = range(offered.requests(len(clips)))
+        paths = [clips[index % len(clips)].path for index in requests]
+        job = baseline.faster_whisper_job(paths, served, warmup=warmup)
         run = baseline.measure(job, on_answer)
         outcomes = tuple(
             Outcome(index, latency_s, text)
@@ -180,16 +193,18 @@ def _served_run(
     offered: Offer,
     on_answer: Callable[[], None],
 ) -> SystemRun:
+    requests = offered.requests(len(clips))
     work = model_work(url, system.models[1:])
-    cpu_s, own_s = cpu_by_process(os.getpid()), time.process_time()
+    # Of this thread, which is the client: another one samples memory.
+    cpu_s, own_s = cpu_by_process(os.getpid()), time.thread_time()
 
     async def measured() -> Load[str]:
         async with _sender(url, system, clips, offered.connections) as send:
-            return await offer(send, len(clips), offered, lambda outcome: on_answer())
+            return await offer(send, requests, offered, lambda outcome: on_answer())
 
     load = asyncio.run(measured())
-    used = {**cpu_since(os.getpid(), cpu_s), CLIENT: round(time.process_time() - own_s, 3)}
-    stages = stages_since(work, model_work(url, system.models[1:]), len(clips))
+    used = {**cpu_since(os.getpid(), cpu_s), CLIENT: round(time.thread_time() - own_s, 3)}
+    stages = stages_since(work, model_work(url, system.models[1:]), requests)
     return SystemRun(offered, load, used, stages)
 
 

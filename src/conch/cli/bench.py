@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -20,7 +20,9 @@ from conch.cli.bench_arguments import (
 )
 from conch.cli.bench_growth import add_growth
 from conch.cli.bench_orchestration import add_orchestration, add_suite
+from conch.cli.bench_streaming import add_streaming
 from conch.errors import OptionError
+from conch.signals import interrupt_on_sigterm
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -45,15 +47,6 @@ examples:
 exit codes: 0 measured, 1 not measured or every request of a road failed, 2 wrong usage
 """
 
-STREAMING_EPILOG = """
-examples:
-  conch bench streaming --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
-  conch bench streaming --manifest calls.tsv --streams 16 --find-largest
-  conch bench streaming --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
-
-exit codes: 0 measured, 1 not measured or every stream of a run failed, 2 wrong usage
-"""
-
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
@@ -63,11 +56,19 @@ def add_parser(subparsers: Subparsers) -> None:
     benchmarks = parser.add_subparsers(required=True, metavar="BENCHMARK")
     _add_offline(benchmarks)
     _add_roads(benchmarks)
-    _add_streaming(benchmarks)
+    add_streaming(benchmarks)
     _add_decoder(benchmarks)
     add_orchestration(benchmarks)
     add_suite(benchmarks)
     add_growth(benchmarks)
+    for benchmark in benchmarks.choices.values():
+        benchmark.set_defaults(run=partial(_in_order, benchmark.get_default("run")))
+
+
+def _in_order(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a benchmark, whose servers and folders are gone after a SIGTERM too."""
+    interrupt_on_sigterm()
+    return run(args)
 
 
 def run_roads(args: argparse.Namespace) -> int:
@@ -113,34 +114,6 @@ def run_decoder(args: argparse.Namespace) -> int:
     )
     write_report(args, report, decoding.markdown(report))
     return 0
-
-
-def run_streaming(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
-    from conch.bench import live_figures, streaming
-    from conch.bench.options import parse_options
-
-    try:
-        options = parse_options(args.option, streams=True)
-    except OptionError as error:
-        print(f"conch bench: {error}", file=sys.stderr)
-        return 2
-    benchmark = streaming.StreamingBenchmark(
-        manifest=args.manifest,
-        split=args.split,
-        source=args.source,
-        limit=args.limit,
-        streams=in_order(args.streams or [[8]]),
-        chunk_ms=args.chunk_ms,
-        seconds=args.seconds,
-        find_largest=args.find_largest,
-        url=args.url,
-        options=options,
-    )
-    report = streaming.run(benchmark)
-    write_report(args, report, live_figures.markdown(report))
-    asked = report["runs"][: len(benchmark.streams)]
-    return 1 if any(run["errors"] == run["streams"] for run in asked) else 0
 
 
 def run(args: argparse.Namespace) -> int:
@@ -246,41 +219,6 @@ def _add_roads(benchmarks: Subparsers) -> None:
     out = add_output(parser)
     out.add_argument("--plot", type=output, metavar="FILE.png", help="WER against RTFx")
     parser.set_defaults(run=run_roads)
-
-
-def _add_streaming(benchmarks: Subparsers) -> None:
-    parser = benchmarks.add_parser(
-        "streaming",
-        help="live streams, paced in real time",
-        description="Send live streams, each in real time, and see how late the answers are and "
-        "how many streams the server keeps up with.",
-        epilog=STREAMING_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_option(add_what(parser))
-    how = parser.add_argument_group("how")
-    how.add_argument(
-        "--streams",
-        type=counts,
-        action="append",
-        metavar="N[,N…]",
-        help="at once; several numbers give one run each (default: 8)",
-    )
-    how.add_argument(
-        "--chunk-ms", type=positive, default=640, metavar="N", help="of a chunk (default: 640)"
-    )
-    how.add_argument(
-        "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
-    )
-    how.add_argument(
-        "--find-largest",
-        action="store_true",
-        help="then go on to the largest number that keeps up: whose p99 of the chunk latency is "
-        "below the chunk's length",
-    )
-    add_url(how)
-    add_output(parser)
-    parser.set_defaults(run=run_streaming)
 
 
 def _add_decoder(benchmarks: Subparsers) -> None:

@@ -29,6 +29,16 @@ def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     return what
 
 
+def folder(text: str) -> Path:
+    """Read the name of a folder, which is made where it is missing."""
+    path = Path(text)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"not a folder that can be written: {error}") from None
+    return path
+
+
 def add_option(what: "argparse._ArgumentGroup") -> None:
     """Add the options of the requests."""
     what.add_argument(

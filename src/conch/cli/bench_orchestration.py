@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from conch.cli.arguments import positive
 from conch.cli.bench_arguments import (
@@ -12,10 +12,14 @@ from conch.cli.bench_arguments import (
     add_rate,
     add_what,
     counts,
+    folder,
     in_order,
     write_json,
     write_report,
 )
+
+if TYPE_CHECKING:
+    from conch.bench.orchestration import OrchestrationBenchmark
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -40,16 +44,14 @@ example:
 exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 """
 
-WARMUP = 8
-
 
 def run_orchestration(args: argparse.Namespace) -> int:
     """Measure, print the tables, write the files and return the exit code."""
-    from conch.bench import orchestration_report, plots, require
+    from conch.bench import orchestration, orchestration_report, plots, require
 
     if args.plots:
         require("matplotlib")
-    report = _orchestration(args)
+    report = orchestration.run(_orchestration_benchmark(args))
     write_report(args, report, orchestration_report.markdown(report))
     if args.plots:
         plots.write(report, args.plots)
@@ -62,70 +64,70 @@ def run_suite(args: argparse.Namespace) -> int:
         goals,
         live_figures,
         offline,
+        orchestration,
         orchestration_report,
         plots,
         report,
         require,
         streaming,
     )
+    from conch.bench.manifest import chosen
 
     require("matplotlib", "faster_whisper", "jiwer", "whisper_normalizer")
-    folder: Path = args.folder
-    folder.mkdir(parents=True, exist_ok=True)
+    into: Path = args.folder
+    orchestrated = _orchestration_benchmark(args)
     choice = {name: getattr(args, name) for name in ("manifest", "split", "limit")}
-    compared = _orchestration(args)
-    _write(folder, "orchestration", compared, orchestration_report.markdown(compared))
-    plots.write(compared, folder)
-    recordings = offline.run(
-        offline.OfflineBenchmark(
-            **choice,
-            source=args.source,
-            concurrency=compared["concurrency"],
-            rates=compared["rates"],
-            send="file",
-        )
+    sent = offline.OfflineBenchmark(
+        **choice,
+        source=args.source,
+        concurrency=orchestrated.concurrency,
+        rates=orchestrated.rates,
+        send="file",
     )
-    _write(folder, "offline", recordings, report.markdown(recordings))
-    live = streaming.run(
-        streaming.StreamingBenchmark(
-            **choice,
-            source=args.stream_source or args.source,
-            streams=in_order(args.streams or [[8, 16, 24]]),
-            seconds=args.seconds,
-        )
+    streamed = streaming.StreamingBenchmark(
+        **choice,
+        source=args.stream_source or args.source,
+        streams=in_order(args.streams or [[8, 16, 24]]),
+        seconds=args.seconds,
     )
+    # What is wrong with a selection is said now, not after half an hour.
+    for selection in (sent, streamed):
+        chosen(selection)
+    compared = orchestration.run(orchestrated)
+    _write(into, "orchestration", compared, orchestration_report.markdown(compared))
+    recordings = offline.run(sent)
+    _write(into, "offline", recordings, report.markdown(recordings))
+    live = streaming.run(streamed)
     found = goals.streaming(live)
     live["goals"] = found
     table = f"{orchestration_report.goals_table(found)}\n\n{live_figures.markdown(live)}"
-    _write(folder, "streaming", live, table)
+    _write(into, "streaming", live, table)
+    plots.write(compared, into)
     failed = any(item["errors"] for item in (*recordings["runs"], *live["runs"]))
     return 1 if failed else _status(compared)
 
 
-def _write(folder: Path, name: str, report: Mapping[str, Any], table: str) -> None:
+def _write(into: Path, name: str, report: Mapping[str, Any], table: str) -> None:
     print(table)
-    write_json(folder / f"{name}.json", report)
-    (folder / f"{name}.md").write_text(table, encoding="utf-8")
-    print(f"conch bench: {folder / name}.json and .md written", file=sys.stderr)
+    write_json(into / f"{name}.json", report)
+    (into / f"{name}.md").write_text(table, encoding="utf-8")
+    print(f"conch bench: {into / name}.json and .md written", file=sys.stderr)
 
 
-def _orchestration(args: argparse.Namespace) -> dict[str, Any]:
-    from conch.bench import orchestration
+def _orchestration_benchmark(args: argparse.Namespace) -> "OrchestrationBenchmark":
+    from conch.bench.orchestration import OrchestrationBenchmark
 
-    return orchestration.run(
-        orchestration.OrchestrationBenchmark(
-            manifest=args.manifest,
-            split=args.split,
-            source=args.source,
-            limit=args.limit,
-            concurrency=in_order(args.concurrency or [[1, 4, 8]]),
-            rates=in_order(args.rate or []),
-            instances=in_order(args.instances or [[1, 4, 8]]),
-            only=args.only,
-            runs=args.runs,
-            warmup=WARMUP,
-            extras=not args.no_extras,
-        )
+    return OrchestrationBenchmark(
+        manifest=args.manifest,
+        split=args.split,
+        source=args.source,
+        limit=args.limit,
+        concurrency=in_order(args.concurrency or [[1, 4, 8]]),
+        rates=in_order(args.rate or []),
+        instances=in_order(args.instances or [[1, 4, 8]]),
+        only=args.only,
+        runs=args.runs,
+        extras=not args.no_extras,
     )
 
 
@@ -147,7 +149,7 @@ def add_orchestration(benchmarks: Subparsers) -> None:
     )
     _add_compared(parser)
     out = add_output(parser)
-    out.add_argument("--plots", type=_folder, metavar="FOLDER", help="for the PNG files")
+    out.add_argument("--plots", type=folder, metavar="FOLDER", help="for the PNG files")
     parser.set_defaults(run=run_orchestration)
 
 
@@ -174,7 +176,7 @@ def add_suite(benchmarks: Subparsers) -> None:
     how.add_argument(
         "--stream-source", metavar="SOURCE", help="of the streams (default: that of --source)"
     )
-    how.add_argument("--folder", type=Path, required=True, help="for everything that is found")
+    how.add_argument("--folder", type=folder, required=True, help="for everything that is found")
     parser.set_defaults(run=run_suite)
 
 
@@ -212,10 +214,3 @@ def _add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         help="leave out the cost of a BLS call and the time added to an utterance of 5 s",
     )
     return how
-
-
-def _folder(text: str) -> Path:
-    path = Path(text)
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"not a folder that exists: {text!r}")
-    return path

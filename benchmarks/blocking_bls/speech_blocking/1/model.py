@@ -32,8 +32,9 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor("TRANSCRIPTS", transcripts)])
 
     def segments(self, waveform):
-        (speech_probs,) = call(
-            "vad", [pb_utils.Tensor("waveform", waveform[np.newaxis])], ["speech_probs"]
+        # As `speech` asks, so that the components do and send the same: the state is not read.
+        speech_probs, _ = call(
+            "vad", [pb_utils.Tensor("waveform", waveform[np.newaxis])], ["speech_probs", "state"]
         )
         segmenter = Segmenter(self.rules)
         spans = segmenter.push(speech_probs.as_numpy()[0])
@@ -46,7 +47,7 @@ class TritonPythonModel:
             [pb_utils.Tensor("waveform", np.ascontiguousarray(segment)[np.newaxis])],
             ["encoder_out", "encoder_out_lens"],
         )
-        (hypotheses,) = call("attention_decoder", encoded, ["hypotheses"], self.decoding)
+        hypotheses, _ = call("attention_decoder", encoded, ["hypotheses", "scores"], self.decoding)
         return hypotheses.as_numpy()[0][0].decode()
 
 

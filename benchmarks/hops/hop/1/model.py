@@ -11,7 +11,11 @@ from conch.triton.statuses import triton_error
 
 
 class TritonPythonModel:
-    """Calls a component that does nothing through everything that a road calls it through."""
+    """Calls a component that does nothing the way `speech` does: by `TritonComponents`.
+
+    With its event loop, executor and response sender, and without what a road adds to a call: its
+    deadline, its place in a stream, and its count in `stages`.
+    """
 
     def initialize(self, args):
         self.pool = ThreadPoolExecutor(8)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 
-from conch.bench.in_process import BatchingQueue, InProcessComponents, tensor_bytes
+from conch.bench.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
 from conch.component import Outputs, Row, bytes_array
 from conch.errors import AudioError, ComponentError
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest

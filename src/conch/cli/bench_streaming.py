@@ -1,0 +1,92 @@
+"""`conch bench streaming`: live streams, paced in real time."""
+
+import argparse
+import sys
+from typing import TypeAlias
+
+from conch.cli.arguments import positive
+from conch.cli.bench_arguments import (
+    add_option,
+    add_output,
+    add_url,
+    add_what,
+    counts,
+    in_order,
+    write_report,
+)
+from conch.errors import OptionError
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+STREAMING_EPILOG = """
+examples:
+  conch bench streaming --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
+  conch bench streaming --manifest calls.tsv --streams 16 --find-largest
+  conch bench streaming --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
+
+exit codes: 0 measured, 1 not measured or every stream of a run failed, 2 wrong usage
+"""
+
+
+def run_streaming(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from conch.bench import live_figures, streaming
+    from conch.bench.options import parse_options
+
+    try:
+        options = parse_options(args.option, streams=True)
+    except OptionError as error:
+        print(f"conch bench: {error}", file=sys.stderr)
+        return 2
+    benchmark = streaming.StreamingBenchmark(
+        manifest=args.manifest,
+        split=args.split,
+        source=args.source,
+        limit=args.limit,
+        streams=in_order(args.streams or [[8]]),
+        chunk_ms=args.chunk_ms,
+        seconds=args.seconds,
+        find_largest=args.find_largest,
+        url=args.url,
+        options=options,
+    )
+    report = streaming.run(benchmark)
+    write_report(args, report, live_figures.markdown(report))
+    asked = report["runs"][: len(benchmark.streams)]
+    return 1 if any(run["errors"] == run["streams"] for run in asked) else 0
+
+
+def add_streaming(benchmarks: Subparsers) -> None:
+    """Add the command to those of `conch bench`."""
+    parser = benchmarks.add_parser(
+        "streaming",
+        help="live streams, paced in real time",
+        description="Send live streams, each in real time, and see how late the answers are and "
+        "how many streams the server keeps up with.",
+        epilog=STREAMING_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_option(add_what(parser))
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--streams",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="at once; several numbers give one run each (default: 8)",
+    )
+    how.add_argument(
+        "--chunk-ms", type=positive, default=640, metavar="N", help="of a chunk (default: 640)"
+    )
+    how.add_argument(
+        "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
+    )
+    how.add_argument(
+        "--find-largest",
+        action="store_true",
+        help="then go on to the largest number that keeps up: whose p99 of the chunk latency is "
+        "below the chunk's length",
+    )
+    add_url(how)
+    add_output(parser)
+    parser.set_defaults(run=run_streaming)
