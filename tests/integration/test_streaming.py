@@ -11,7 +11,10 @@ import tritonclient.http as http
 from live import Chunks
 from tritonclient.utils import InferenceServerException
 
+from conch.acoustic.ctc_streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.client import AsyncClient, Client
+from conch.component import Row
+from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.errors import AudioError, SessionError
 
 pytestmark = pytest.mark.server
@@ -104,6 +107,33 @@ def test_streams_share_executions_and_each_equals_its_own_single_run(
         assert runs_after - runs < requests_after - requests, f"{model} shares no execution"
 
 
+def test_a_stream_says_what_its_components_say(server, recordings):
+    """The encoder and the search of the server's configs, called here step by step."""
+    waveform = recordings[1].waveform()
+    encoder = CtcStreamingEncoder(CtcStreamingEncoderConfig())
+    decoder = CtcStreamingDecoder(CtcStreamingDecoderConfig())
+    for start in range(0, len(waveform), STEP):
+        place = {"stream_id": 1, "starts": start == 0, "ends": start + STEP >= len(waveform)}
+        (encoded,) = encoder([Row({"waveform": waveform[start : start + STEP]}, {}, **place)])
+        (found,) = decoder([Row(encoded, {"decoder": "wfst"}, **place)])
+    encoder.close()
+    decoder.close()
+    final = Chunks(server.http_url, 1, endpointing=False).send_all(waveform, len(waveform))
+    assert final["text"] == found["hypotheses"][0].decode()
+    assert final["nbest"][0]["score"] == pytest.approx(found["scores"][0], abs=1e-2)
+
+
+def test_chunks_that_wait_for_no_answer_are_heard_in_order(server, recordings):
+    waveform = recordings[0].waveform()
+    pieces = [waveform[start : start + 3_000] for start in range(0, len(waveform), 3_000)]
+    answers = Chunks(server.grpc_url, 21, grpc).send_unwaited(pieces)
+    heard = [answer["duration"] for answer in answers]
+    assert heard == sorted(heard)
+    assert [answer["is_final"] for answer in answers] == [False] * (len(pieces) - 1) + [True]
+    whole = Chunks(server.http_url, 22).send_all(waveform, len(waveform))
+    assert answers[-1]["text"] == whole["text"]
+
+
 def test_two_passes(server, two_utterances):
     offline = http.InferenceServerClient(server.http_url, network_timeout=120)
     streaming = Chunks(server.http_url, 5).send_all(two_utterances, STEP)
@@ -132,6 +162,21 @@ def test_options_hold_for_a_stream_and_a_bad_chunk_fails_alone(server, recording
     ):
         stream.send(waveform)
     stream.client.close()
+
+
+def test_a_chunk_of_another_rate_and_an_end_without_a_start_fail_alone(server, recordings):
+    waveform = recordings[0].waveform()
+    stream = Chunks(server.http_url, 31)
+    stream.send(waveform[:STEP])
+    with pytest.raises(InferenceServerException, match="SAMPLE_RATE can be chosen with START only"):
+        stream.send(waveform[STEP:], sample_rate=8_000)
+    unknown = Chunks(server.http_url, 32)
+    unknown.is_new = False
+    with pytest.raises(InferenceServerException, match="session 32 is expired or unknown"):
+        unknown.send(waveform, ends=True)
+    found = stream.send(waveform[STEP:], ends=True)
+    whole = Chunks(server.http_url, 33).send_all(waveform, len(waveform))
+    assert found["text"] == whole["text"]
 
 
 def test_a_client_that_vanishes_leaves_nothing_behind(server, recordings):

@@ -1,7 +1,8 @@
 """A live stream over Triton's own clients, as any program would send it."""
 
 import json
-from collections.abc import Callable
+import queue
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,23 @@ class Chunks:
         self.client = kind.InferenceServerClient(url, **patience)
         self.is_new = True
 
-    def send(self, waveform: np.ndarray, *, ends: bool = False, zeros: int = 0) -> dict[str, Any]:
+    def send(
+        self,
+        waveform: np.ndarray,
+        *,
+        ends: bool = False,
+        zeros: int = 0,
+        sample_rate: int | None = None,
+    ) -> dict[str, Any]:
         """Send a chunk, padded with zeros; return RESULT."""
+        inputs = self._inputs(waveform, zeros)
+        if sample_rate is not None:
+            rate = self.kind.InferInput("SAMPLE_RATE", [1, 1], "INT32")
+            rate.set_data_from_numpy(np.array([[sample_rate]], np.int32))
+            inputs.append(rate)
         answer = self.client.infer(
             "speech",
-            self._inputs(waveform, zeros),
+            inputs,
             parameters=self.parameters,
             **self._place(ends),
             **({} if self.kind is http else {"client_timeout": TIMEOUT_S}),
@@ -37,6 +50,25 @@ class Chunks:
         return self.client.async_infer(
             "speech", self._inputs(waveform, 0), done, parameters=self.parameters, **self._place()
         )
+
+    def send_unwaited(self, pieces: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+        """Send chunks down a gRPC stream, the last with END, and only then read the answers."""
+        answers: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+        self.client.start_stream(lambda result, error: answers.put((result, error)))
+        for number, piece in enumerate(pieces, 1):
+            self.client.async_stream_infer(
+                "speech",
+                self._inputs(piece, 0),
+                parameters=self.parameters,
+                **self._place(number == len(pieces)),
+            )
+        found = []
+        for _ in pieces:
+            result, error = answers.get(timeout=TIMEOUT_S)
+            assert error is None, error
+            found.append(json.loads(result.as_numpy("RESULT").item()))
+        self.client.stop_stream()
+        return found
 
     def request(self, waveform: np.ndarray) -> tuple[bytes, dict[str, str]]:
         """Return the body and the headers of a chunk's HTTP request."""
