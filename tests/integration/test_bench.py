@@ -208,6 +208,7 @@ def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
     assert 0 < live["runs"][0]["orchestration_share"] < 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_growth_has_a_row_for_each_step(tmp_path: Path) -> None:
     file, table, picture = (tmp_path / f"growth.{kind}" for kind in ("json", "md", "png"))
