@@ -45,7 +45,7 @@ integration: $(TOOLS) ## Tests against a real tritonserver
 soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour; not part of test)
 	@SOAK_S=$(or $(SOAK_S),300) $(BIN)/python -m pytest -q -s tests/integration/test_soak.py $(ARGS)
 
-slow: $(TOOLS) ## An hour of audio in one request, and the benchmark of growth (not part of test)
+slow: $(TOOLS) ## An hour of audio in one request, long benchmarks (not part of test)
 	@$(BIN)/python -m pytest -q -m slow $(ARGS)
 
 clean: ## Remove .venv, caches and build outputs

@@ -192,6 +192,7 @@ def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.png"))) == 3
 
 
+@pytest.mark.slow  # its parts are tested one by one
 @pytest.mark.timeout(600)
 def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "found"
