@@ -52,6 +52,7 @@ class Recognizer:
                 with naming_row(row, len(rows)):
                     async with aclosing(self._segments(rows[row], calls[row], options)) as segments:
                         found = [item async for item in segments]
+                self._count_audio(rows[row])
                 return _transcript(found, rows[row], calls[row], options)
 
             async with within_deadline(options.deadline_ms, calls[0]):
@@ -79,6 +80,7 @@ class Recognizer:
                 async for segment in segments:
                     if segment.text:
                         yield _transcript([segment], blocks, calls, options)
+                self._count_audio(blocks)
                 yield _transcript([], blocks, calls, options)
 
     @contextmanager
@@ -98,13 +100,12 @@ class Recognizer:
     def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
         return Calls(components, options.deadline_ms, self.metrics, OFFLINE)
 
-    async def _segments(
+    def _segments(
         self, blocks: AudioBlocks, calls: Calls, options: RecognitionOptions
     ) -> AsyncGenerator[Segment, None]:
-        limit = self._config.max_segments_in_flight
-        async with aclosing(recognize(blocks, options, calls, limit)) as segments:
-            async for segment in segments:
-                yield segment
+        return recognize(blocks, options, calls, self._config.max_segments_in_flight)
+
+    def _count_audio(self, blocks: AudioBlocks) -> None:
         self.metrics.add(AUDIO_SECONDS, blocks.num_samples / SAMPLE_RATE, mode=OFFLINE)
 
 
