@@ -3,11 +3,11 @@
 import pytest
 
 from conch.decoding.fst_arrays import open_fst
-from conch.decoding.lexicon import own_spellings, read_lexicon
+from conch.decoding.lexicon import own_spellings, read_lexicon, unit_spellings
 from conch.decoding.wfst_graph import GraphConfig, build_graph
 from conch.errors import ConfigError
 from conch.language.arpa import read_ngrams
-from tests.decoding.wfst_toys import ARPA, VOCAB, WORDS
+from tests.decoding.wfst_toys import ARPA, LETTERS, SUBWORDS, VOCAB, WORDS, ToyUnits
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_the_report_tells_what_was_left_out(tmp_path, table):
     lexicon = (("a", "a"), ("all", "all"), ("lab", "lab"), ("bala", "bala"))
     steps = []
     config = GraphConfig(prune=0, max_words=2, max_order=2)
-    report = build_graph(path, VOCAB, table, lexicon, config, steps.append)
+    report = build_graph(path, LETTERS, table, lexicon, config, steps.append)
     assert (report.words, report.without_spelling, report.unknown) == (2, 3, 1)
     assert report.ngrams == (8, 7, 3)
     assert report.kept_ngrams == (4, 3)
@@ -38,7 +38,7 @@ def test_the_report_tells_what_was_left_out(tmp_path, table):
 def test_limits_make_it_smaller(tmp_path, table):
     def arcs(**limits) -> int:
         return build_graph(
-            tmp_path / "g.fst", VOCAB, table, None, GraphConfig(**{"prune": 0, **limits})
+            tmp_path / "g.fst", LETTERS, table, None, GraphConfig(**{"prune": 0, **limits})
         ).arcs
 
     assert arcs(max_order=1) < arcs(max_order=2) < arcs()
@@ -52,6 +52,17 @@ def test_words_that_cannot_be_written_are_left_out():
         ("ball", "ball"),
     )
     assert len(own_spellings(WORDS, VOCAB)) == len(WORDS)
+
+
+def test_words_are_written_with_units():
+    lexicon = (("A", "a"), ("ball", "ball"))
+    spelled = {
+        units: [tuple(units.vocab[unit] for unit in item) for _, item in found]
+        for units in (LETTERS, SUBWORDS)
+        for found in [unit_spellings(lexicon, units)]
+    }
+    assert spelled[LETTERS] == [("a", " "), ("b", "a", "l", "l", " ")]
+    assert spelled[SUBWORDS] == [(" a",), (" ba", "ll")]
 
 
 def test_lexicon_lines_are_words_and_letters(tmp_path):
@@ -83,16 +94,16 @@ def test_a_missing_lexicon_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "vocab",
-    [(), (" ", "a"), ("", "a", "b"), ("", " ", "the", "a"), ("", " ", "a", "a")],
+    [(" ", "a"), ("", "a", "b"), ("", " ", "a", "a")],
 )
 def test_other_vocabularies_are_refused(tmp_path, table, vocab):
     with pytest.raises(ConfigError, match="vocabulary"):
-        build_graph(tmp_path / "g.fst", vocab, table)
+        build_graph(tmp_path / "g.fst", ToyUnits(vocab), table)
 
 
 def test_no_common_word_is_refused(tmp_path, table):
     with pytest.raises(ConfigError, match="no word of the lexicon is in the language model"):
-        build_graph(tmp_path / "g.fst", VOCAB, table, (("bb", "bb"),))
+        build_graph(tmp_path / "g.fst", LETTERS, table, (("bb", "bb"),))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,15 @@ from conch.decoding.wfst_graph import GraphConfig, build_graph
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
 from conch.errors import ConfigError, InvalidRequestError
 from conch.language.arpa import read_ngrams
-from tests.decoding.wfst_toys import ARPA, VOCAB, best_sentences, lm_score, random_log_probs
+from tests.decoding.wfst_toys import (
+    ARPA,
+    LETTERS,
+    SUBWORDS,
+    VOCAB,
+    best_sentences,
+    lm_score,
+    random_log_probs,
+)
 
 WIDE = WfstConfig(
     acoustic_scale=1.5, beam=200, max_active=10_000, lattice_beam=60, lattice_max_active=10_000
@@ -27,19 +35,29 @@ def folder(tmp_path_factory):
     return path
 
 
-def built(folder, name="toy", lexicon=None, vocab=VOCAB, **config) -> DecodingGraph:
+def built(folder, name="toy", lexicon=None, units=LETTERS, **config) -> DecodingGraph:
     path = folder / f"{name}.fst"
     table = read_ngrams(folder / "toy.arpa")
     if lexicon is not None:
         (folder / f"{name}.txt").write_text(lexicon)
-        lexicon = read_lexicon(folder / f"{name}.txt", vocab)
-    build_graph(path, vocab, table, lexicon, GraphConfig(**{"prune": 0.0, **config}))
-    return DecodingGraph(path, vocab)
+        lexicon = read_lexicon(folder / f"{name}.txt", units.vocab)
+    build_graph(path, units, table, lexicon, GraphConfig(**{"prune": 0.0, **config}))
+    return DecodingGraph(path, units.vocab)
 
 
 @pytest.fixture(scope="module")
 def graph(folder) -> DecodingGraph:
     return built(folder)
+
+
+@pytest.fixture(scope="module")
+def graph_of(folder, graph):
+    return {LETTERS: graph, SUBWORDS: built(folder, "subwords", units=SUBWORDS)}
+
+
+@pytest.fixture(params=[LETTERS, SUBWORDS], ids=["letters", "subwords"])
+def units(request):
+    return request.param
 
 
 def decoded(graph, log_probs, config=WIDE, nbest=1):
@@ -50,10 +68,10 @@ def decoded(graph, log_probs, config=WIDE, nbest=1):
 
 @pytest.mark.parametrize("scale", [0.5, 1.5])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_best_sentence_is_that_of_brute_force(graph, seed, scale):
-    log_probs = random_log_probs(seed, 9)
-    expected = best_sentences(log_probs, 4, scale)
-    (found,) = decoded(graph, log_probs, replace(WIDE, acoustic_scale=scale))
+def test_the_best_sentence_is_that_of_brute_force(graph_of, units, seed, scale):
+    log_probs = random_log_probs(seed, 9, units)
+    expected = best_sentences(log_probs, 4, scale, units=units)
+    (found,) = decoded(graph_of[units], log_probs, replace(WIDE, acoustic_scale=scale))
     assert tuple(found.text.split()) == expected[0][1]
     assert found.score == pytest.approx(expected[0][0], abs=QUANTUM)
     assert found.lm_score == pytest.approx(lm_score(expected[0][1]), abs=QUANTUM)
@@ -61,10 +79,12 @@ def test_the_best_sentence_is_that_of_brute_force(graph, seed, scale):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_nbest_list_is_that_of_brute_force(graph, seed):
-    log_probs = random_log_probs(seed, 8)
-    expected = best_sentences(log_probs, 4, WIDE.acoustic_scale)[:6]
-    found = decoded(graph, log_probs, nbest=6)
+def test_the_nbest_list_is_that_of_brute_force(graph_of, units, seed):
+    # As many frames as leave brute force no longer sentence to miss.
+    frames, most_words = (8, 4) if units is LETTERS else (5, 5)
+    log_probs = random_log_probs(seed, frames, units)
+    expected = best_sentences(log_probs, most_words, WIDE.acoustic_scale, units=units)[:6]
+    found = decoded(graph_of[units], log_probs, nbest=6)
     scores = [item.score for item in found]
     assert scores == sorted(scores, reverse=True)
     assert len({item.text for item in found}) == 6
@@ -98,11 +118,11 @@ def test_chunks_give_what_the_whole_gives(graph, sizes):
     assert stream.finish(4) == whole
 
 
-def sure_of(text: str) -> np.ndarray:
+def sure_of(text, vocab=VOCAB) -> np.ndarray:
     """Frames that are sure of these units; _ is the blank."""
-    log_probs = np.full((len(text), len(VOCAB)), np.log(1e-4), np.float32)
+    log_probs = np.full((len(text), len(vocab)), np.log(1e-4), np.float32)
     for frame, unit in enumerate(text):
-        log_probs[frame, 0 if unit == "_" else VOCAB.index(unit)] = np.log(0.9)
+        log_probs[frame, 0 if unit == "_" else vocab.index(unit)] = np.log(0.9)
     return log_probs
 
 
@@ -114,6 +134,16 @@ def test_words_have_times(graph):
     ]
     assert [word.confidence for word in found.words] == pytest.approx([0.9, 0.9])
     assert found.am_score == pytest.approx(15 * np.log(0.9))
+
+
+def test_words_of_subwords_have_times(graph_of):
+    path = ["_", " a", " a", " ba", "_", "ll", "ll", "_", "_", "_", " al", "l"]
+    (found,) = decoded(graph_of[SUBWORDS], sure_of(path, SUBWORDS.vocab))
+    assert [(word.text, word.start_frame, word.end_frame) for word in found.words] == [
+        ("a", 1, 3),
+        ("ball", 3, 7),
+        ("all", 10, 12),
+    ]
 
 
 def test_partial_results_are_shown_as_they_are_spelled(graph):

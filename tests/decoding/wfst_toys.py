@@ -8,6 +8,8 @@ from math import inf, log
 import numpy as np
 
 VOCAB = ("", " ", "a", "b", "l")
+PIECES = ("", "a", "b", "l", " ", " a", " al", " ba", "ll", "ba")
+"""Subwords in which words are beginnings of each other, and one opens with a space alone."""
 WORDS = ("a", "ab", "aba", "all", "ball", "lab")
 """One letter, beginnings of each other, double letters."""
 
@@ -44,10 +46,39 @@ ngram 3=3
 """
 
 
-def random_log_probs(seed: int, frames: int) -> np.ndarray:
+class ToyUnits:
+    """Units that write a text from left to right, the longest first."""
+
+    stack = 1
+
+    def __init__(self, vocab: Sequence[str]) -> None:
+        """Take a vocabulary of letters, or of subwords that open words with a space."""
+        self.vocab = tuple(vocab)
+        self.closes_words = vocab[1] == " "
+
+    def encode(self, text: str) -> list[int]:
+        """Return the units of a text."""
+        rest = text if self.closes_words or not text else f" {text}"
+        found = []
+        while rest:
+            best = max((unit for unit in self.vocab[1:] if rest.startswith(unit)), key=len)
+            found.append(self.vocab.index(best))
+            rest = rest.removeprefix(best)
+        return found
+
+    def to_dict(self) -> dict[str, str]:
+        """Return nothing: no file names these units."""
+        return {}
+
+
+LETTERS = ToyUnits(VOCAB)
+SUBWORDS = ToyUnits(PIECES)
+
+
+def random_log_probs(seed: int, frames: int, units: ToyUnits = LETTERS) -> np.ndarray:
     """Return peaked log probabilities, float32 `[frames, units]`."""
     random = np.random.default_rng(seed)
-    probabilities = random.dirichlet(np.full(len(VOCAB), 0.3), frames) + 1e-4
+    probabilities = random.dirichlet(np.full(len(units.vocab), 0.3), frames) + 1e-4
     return np.log(probabilities / probabilities.sum(1, keepdims=True)).astype(np.float32)
 
 
@@ -57,11 +88,11 @@ def every_sentence(most_words: int) -> Iterator[tuple[str, ...]]:
         yield from product(WORDS, repeat=length)
 
 
-def am_score(log_probs: np.ndarray, sentence: Sequence[str]) -> float:
+def am_score(log_probs: np.ndarray, sentence: Sequence[str], units: ToyUnits = LETTERS) -> float:
     """Return the log probability of the best alignment; a space at the end may be there or not."""
-    letters = " ".join(sentence)
-    texts = [letters, letters + " "] if letters else [""]
-    return max(_viterbi(log_probs, [VOCAB.index(letter) for letter in text]) for text in texts)
+    text = " ".join(sentence)
+    texts = [text, text + " "] if text and units.closes_words else [text]
+    return max(_viterbi(log_probs, units.encode(item)) for item in texts)
 
 
 def _viterbi(log_probs: np.ndarray, units: list[int]) -> float:
@@ -108,13 +139,17 @@ def lm_score(words: tuple[str, ...], history: tuple[str, ...] = ("<s>",)) -> flo
 
 
 def best_sentences(
-    log_probs: np.ndarray, most_words: int, acoustic_scale: float, word_bonus: float = 0.0
+    log_probs: np.ndarray,
+    most_words: int,
+    acoustic_scale: float,
+    word_bonus: float = 0.0,
+    units: ToyUnits = LETTERS,
 ) -> list[tuple[float, tuple[str, ...]]]:
     """Return every sentence with its score, best first."""
     found = []
     for sentence in every_sentence(most_words):
-        if len(" ".join(sentence)) > len(log_probs):
+        if len(units.encode(" ".join(sentence))) > len(log_probs):
             continue
         graph = lm_score(sentence) + word_bonus * len(sentence)
-        found.append((am_score(log_probs, sentence) + graph / acoustic_scale, sentence))
+        found.append((am_score(log_probs, sentence, units) + graph / acoustic_scale, sentence))
     return sorted(found, reverse=True)

@@ -63,6 +63,17 @@ def test_starts_from_a_checkpoint(options, tmp_path):
     assert losses(tmp_path / "other")[0] < 0.7 * first[0]
 
 
+def test_other_units_take_over_the_encoder(options, tmp_path):
+    main([*options, "--epochs", "1"])
+    other = [*options, "--out", str(tmp_path / "other"), "--epochs", "1", "--units", "40"]
+    main([*other, "--init", str(tmp_path / "run" / checkpoint.FINAL), "--output-only-steps", "99"])
+    first, _ = checkpoint.load_model(tmp_path / "run" / checkpoint.FINAL)
+    second, units = checkpoint.load_model(tmp_path / "other" / checkpoint.FINAL)
+    assert (len(units.vocab), units.stack) == (41, 2)
+    torch.testing.assert_close(second.layers.state_dict(), first.layers.state_dict())
+    assert second.output.weight.shape == (41, 2 * first.output.weight.shape[1])
+
+
 def test_batches_hold_every_utterance_once_an_epoch(tmp_path):
     utterances = utterances_of(MANIFEST, ["train"])
     waveforms = Waveforms(utterances, tmp_path)

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
+from conch.acoustic.ctc_model import CtcModel
 from conch.acoustic.ctc_units import Characters, Subwords, Units
 from conch.acoustic.whisper import model_folder
 from conch.bench.manifest import Utterance
@@ -24,7 +25,7 @@ from training.ctc import checkpoint
 from training.ctc.augment import LIGHT, STRONG
 from training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
 from training.ctc.trainer import Dev, Trainer, TrainerConfig
-from training.ctc.whisper_weights import initial_model
+from training.ctc.whisper_weights import initial_model, with_new_output
 
 AUGMENTATIONS = {"none": None, "light": LIGHT, "strong": STRONG}
 
@@ -73,12 +74,7 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     utterances, waveforms = fill_cache(args)
     existing = checkpoint.checkpoints(args.out)
-    start = existing[-1] if existing else args.init
-    if start:
-        model, units = checkpoint.load_model(start)
-    else:
-        units = chosen_units(args.units, utterances)
-        model = initial_model(model_folder(args.whisper), units, args.dropout)
+    model, units, is_output_new = started(args, existing, utterances)
     batches = Batches(
         utterances,
         waveforms,
@@ -96,7 +92,7 @@ def train(args: argparse.Namespace) -> None:
         minutes=args.minutes,
         peak_rate=args.rate,
         output_rate=args.output_rate,
-        output_only_steps=0 if args.init else args.output_only_steps,
+        output_only_steps=args.output_only_steps if is_output_new else 0,
         bf16=args.bf16,
         workers=args.workers,
         evaluate_minutes=args.evaluate_minutes,
@@ -116,9 +112,14 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     add("--split", action="append", help="train if left out; may be given again")
     add("--out", type=Path, required=True, help="folder of checkpoints")
     add("--cache", type=Path, help="folder of decoded waveforms; OUT/cache if left out")
-    add("--init", type=Path, help="checkpoint to start from in place of Whisper's encoder")
+    add(
+        "--init",
+        type=Path,
+        help="checkpoint to start from in place of Whisper's encoder; with "
+        "--units of its encoder only",
+    )
     add("--whisper", default="", help="CTranslate2 folder to start from; tiny.en if left out")
-    add("--units", default="characters", help="characters, or a number of subwords")
+    add("--units", help="characters (default without --init), or a number of subwords")
     length = parser.add_mutually_exclusive_group(required=True)
     length.add_argument("--epochs", type=float)
     length.add_argument("--minutes", type=float, help="of training, evaluation included")
@@ -136,6 +137,21 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     add("--checkpoint-minutes", type=float, default=3.0)
     add("--seed", type=int, default=1)
     return parser.parse_args(arguments)
+
+
+def started(
+    args: argparse.Namespace, existing: list[Path], utterances: list[Utterance]
+) -> tuple[CtcModel, Units, bool]:
+    """Return the model to go on with, its units, and whether its output layer is a new one."""
+    if existing:
+        model, units = checkpoint.load_model(existing[-1])
+        return model, units, args.units is not None or not args.init
+    if args.init and not args.units:
+        return *checkpoint.load_model(args.init), False
+    units = chosen_units(args.units or "characters", utterances)
+    if args.init:
+        return with_new_output(checkpoint.load_model(args.init)[0], units), units, True
+    return initial_model(model_folder(args.whisper), units, args.dropout), units, True
 
 
 def chosen_units(name: str, utterances: list[Utterance]) -> Units:

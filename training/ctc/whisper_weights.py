@@ -1,6 +1,7 @@
 """Whisper's encoder out of a CTranslate2 folder, as the start of a CTC model."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -89,6 +90,16 @@ def initial_model(folder: Path, units: Units, dropout: float = 0.0) -> CtcModel:
     missing = model.load_state_dict(state, strict=False).missing_keys
     assert set(missing) == {"output.weight", "output.bias"}
     return model
+
+
+def with_new_output(model: CtcModel, units: Units) -> CtcModel:
+    """Return a model with the encoder of another and a new output layer for other units."""
+    found = CtcModel(replace(model.config, vocab_size=len(units.vocab), stack=units.stack))
+    encoder = {
+        name: value for name, value in model.state_dict().items() if not name.startswith("output.")
+    }
+    found.load_state_dict(encoder, strict=False)
+    return found
 
 
 def _names(num_layers: int) -> dict[str, str]:

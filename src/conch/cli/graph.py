@@ -1,6 +1,7 @@
 """`conch graph`: a decoding graph from a lexicon and an n-gram language model."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 EPILOG = """
 The lexicon is a text file with a line for each spelling: the word as it is to be shown, then its
-letters as the CTC model writes them; a word alone is spelled as it is written:
+letters as the CTC model writes them, also where its units are subwords; a word alone is spelled
+as it is written:
 
   kilometre
   Dr.   doctor
@@ -26,6 +28,7 @@ each kept is printed in the end.
 examples:
   conch graph --out en.fst                            the en-us trigram in the pocketsphinx package
   conch graph --out tiny.fst --prune 1e-6
+  conch graph --out mine.fst --model mine.onnx        for a model that you trained
   conch graph --out taxi.fst --arpa taxi.arpa.gz --lexicon taxi.txt --prune 0
 
 exit codes: 0 written, 1 not written, 2 wrong usage
@@ -43,6 +46,12 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", type=output, required=True, metavar="FILE", help="the graph")
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="FILE",
+        help="the .onnx file whose units it is for (default: the one that comes with Conch)",
+    )
     parser.add_argument(
         "--arpa",
         default="",
@@ -94,8 +103,9 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: the lexicon or the language model is missing or broken, or they share no word.
     """
-    # Only who makes a graph waits for numpy and kaldifst.
-    from conch.acoustic.ctc_units import Characters
+    # Only who makes a graph waits for numpy, onnxruntime and kaldifst.
+    from conch.acoustic.ctc_graph import read_vocabulary
+    from conch.acoustic.ctc_units import units_from_dict
     from conch.decoding.lexicon import read_lexicon
     from conch.decoding.wfst_graph import GraphConfig, build_graph
     from conch.language.arpa import read_ngrams
@@ -108,11 +118,12 @@ def run(args: argparse.Namespace) -> int:
         word_bonus=args.word_bonus,
     )
     progress = _progress()
-    lexicon = read_lexicon(args.lexicon, Characters.vocab) if args.lexicon else None
+    units = units_from_dict(json.loads(read_vocabulary(args.model).units))
+    lexicon = read_lexicon(args.lexicon, units.vocab) if args.lexicon else None
     model = model_path(args.arpa)
     progress(f"reading {model.name}")
     table = read_ngrams(model, progress)
-    report = build_graph(args.out, Characters.vocab, table, lexicon, config, progress)
+    report = build_graph(args.out, units, table, lexicon, config, progress)
     print(f"graph     {args.out}, {args.out.stat().st_size / 1e6:.0f} MB")
     print(f"size      {report.states} states, {report.arcs} arcs")
     print(f"words     {report.words}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from conch.acoustic.ctc_units import Units
 from conch.errors import ConfigError
 
 Lexicon = tuple[tuple[str, str], ...]
@@ -55,17 +56,33 @@ def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
     return tuple(found)
 
 
+def unit_spellings(lexicon: Lexicon, units: Units) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the words of a lexicon, each with the units that write it.
+
+    Where units are single characters, the space behind a word closes its spelling; elsewhere the
+    unit that opens a word holds the space.
+    """
+    closing = () if opens_words(units.vocab) else (units.vocab.index(" "),)
+    return [(word, (*units.encode(letters), *closing)) for word, letters in lexicon]
+
+
+def opens_words(vocab: Sequence[str]) -> bool:
+    """Return whether spaces are part of the unit that follows them, not units between words."""
+    return any(len(unit) > 1 for unit in vocab)
+
+
 def letters_of(vocab: Sequence[str]) -> frozenset[str]:
-    """Return the units that words are written with.
+    """Return the characters that words are written with.
 
     Raises:
-        ConfigError: the vocabulary is not a blank, single characters and a space among them.
+        ConfigError: the vocabulary does not begin with the blank, has no space, or a unit twice.
     """
-    if not vocab or vocab[0] or " " not in vocab or any(len(unit) != 1 for unit in vocab[1:]):
+    letters = frozenset("".join(vocab))
+    if not vocab or vocab[0] or " " not in letters:
         raise ConfigError(
-            "decoding graphs are for a vocabulary of the blank, then single characters, a space "
-            f"among them; is: {list(vocab)[:40]}"
+            "decoding graphs are for a vocabulary of the blank, then units with spaces between "
+            f"words; is: {list(vocab)[:40]}"
         )
     if len(set(vocab)) < len(vocab):
         raise ConfigError(f"the vocabulary has a unit twice: {list(vocab)[:40]}")
-    return frozenset(vocab[1:]) - {" "}
+    return letters - {" "}

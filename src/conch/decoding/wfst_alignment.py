@@ -38,19 +38,20 @@ def letter_runs(units: NDArray[np.int64], vocab: Sequence[str]) -> list[LetterRu
     runs: list[list[tuple[int, int, int]]] = [[]]
     previous = BLANK_ID
     for frame, unit in enumerate(units.tolist()):
-        if unit != previous and unit != BLANK_ID:
-            if vocab[unit] == " ":
-                runs.append([])
-            else:
-                runs[-1].append((unit, frame, frame + 1))
-        elif unit == previous and unit != BLANK_ID and vocab[unit] != " ":
+        text = vocab[unit]
+        if unit == previous and text.strip():
             unit, start, _ = runs[-1].pop()
             runs[-1].append((unit, start, frame + 1))
+        elif unit != previous:
+            if text.startswith(" "):
+                runs.append([])
+            if text.strip():
+                runs[-1].append((unit, frame, frame + 1))
         previous = unit
     return [
         LetterRun(
             tuple((start, end) for _, start, end in run),
-            "".join(vocab[unit] for unit, _, _ in run),
+            "".join(vocab[unit] for unit, _, _ in run).strip(),
         )
         for run in runs
         if run

@@ -21,9 +21,9 @@ from typing import Any
 import kaldifst
 import numpy as np
 
-from conch.acoustic.ctc_units import BLANK_ID
+from conch.acoustic.ctc_units import BLANK_ID, Units
 from conch.decoding.fst_arrays import FstArrays, fst_arrays, open_fst, write_fst
-from conch.decoding.lexicon import Lexicon, letters_of, own_spellings
+from conch.decoding.lexicon import Lexicon, own_spellings, unit_spellings
 from conch.decoding.wfst_grammar import grammar
 from conch.errors import ConfigError
 from conch.language.ngram_pruning import entropy_pruned, likeliest_words, of_order, of_words
@@ -81,7 +81,7 @@ class GraphReport:
 
 def build_graph(
     path: Path,
-    vocab: Sequence[str],
+    units: Units,
     table: NgramTable,
     lexicon: Lexicon | None = None,
     config: GraphConfig | None = None,
@@ -94,7 +94,7 @@ def build_graph(
 
     Args:
         path: of the graph, overwritten.
-        vocab: of the CTC model: the blank first, then single characters, a space among them.
+        units: of the CTC model.
         table: the n-grams.
         lexicon: spellings; without them words are spelled as they are written.
         config: the graph's limits.
@@ -104,8 +104,7 @@ def build_graph(
         ConfigError: the vocabulary is of another kind, or no word is left.
     """
     config = config or GraphConfig()
-    letters_of(vocab)
-    lexicon = own_spellings(table.words, vocab) if lexicon is None else lexicon
+    lexicon = own_spellings(table.words, units.vocab) if lexicon is None else lexicon
     words = {word for word, _ in lexicon}
     known = words & set(table.words) - {SENTENCE_END}
     if not known:
@@ -118,10 +117,10 @@ def build_graph(
     if config.prune:
         progress(f"pruning {sum(map(len, small.orders))} n-grams")
         small = entropy_pruned(small, config.prune)
-    graph = _composed(vocab, small, lexicon, config.word_bonus, progress)
+    graph = _composed(units, small, lexicon, config.word_bonus, progress)
     described = json.dumps({"format": FORMAT, "word_bonus": config.word_bonus})
     # The blank's own symbol: symbol tables refuse an empty one, and two of one text.
-    inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]
+    inputs = ["<eps>", "<blank>", *units.vocab[1:], "<end>"]
     progress(f"writing {len(graph.arcs)} arcs")
     partial = path.with_name(path.name + ".partial")
     try:
@@ -141,16 +140,17 @@ def build_graph(
 
 
 def _composed(
-    vocab: Sequence[str],
+    units: Units,
     table: NgramTable,
     lexicon: Lexicon,
     word_bonus: float,
     progress: Callable[[str], None],
 ) -> FstArrays:
-    end = len(vocab) + 1
-    spellings = _spellings(vocab, table, lexicon)
+    size = len(units.vocab)
+    end = size + 1
+    spellings = _spellings(units, table, lexicon)
     progress(f"composing {len(spellings)} spellings with {sum(map(len, table.orders))} n-grams")
-    lexicon_fst = _to_kaldifst(_lexicon_fst(vocab, spellings, table))
+    lexicon_fst = _to_kaldifst(_lexicon_fst(end, spellings, table))
     grammar_fst = _to_kaldifst(_with_backoff_label(grammar(table, word_bonus), table))
     kaldifst.arcsort(lexicon_fst, "olabel")
     kaldifst.arcsort(grammar_fst, "ilabel")
@@ -164,50 +164,52 @@ def _composed(
     graph = _to_kaldifst(arrays)
     kaldifst.arcsort(graph, "ilabel")
     progress(f"adding blanks and repetitions to {graph.num_states} states")
-    graph = kaldifst.StdVectorFst(kaldifst.compose(_token_fst(len(vocab)), graph))
+    graph = kaldifst.StdVectorFst(kaldifst.compose(_token_fst(size), graph))
     # Epsilons come first in every state: the search with lattices relies on it.
     kaldifst.arcsort(graph, "ilabel")
     return _from_kaldifst(graph)
 
 
 def _spellings(
-    vocab: Sequence[str], table: NgramTable, lexicon: Lexicon
+    units: Units, table: NgramTable, lexicon: Lexicon
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Return word labels with input labels: letters, space, what tells homophones apart."""
+    """Return word labels with input labels: units, and what tells them from other spellings.
+
+    As in Kaldi, a label of its own closes a spelling that several words have, or that another
+    goes on from: without it they could not be determinised.
+    """
     labels = {word: index + 1 for index, word in enumerate(table.words)}
-    units = {unit: index + 1 for index, unit in enumerate(vocab)}
-    first_extra = len(vocab) + 3  # after the units come `end` and the backoff
-    alike = Counter(spelling for _, spelling in lexicon)
-    seen: Counter[str] = Counter()
+    spelled = unit_spellings(tuple(item for item in lexicon if item[0] in labels), units)
+    alike = Counter(spelling for _, spelling in spelled)
+    beginnings = {spelling[:end] for spelling in alike for end in range(1, len(spelling))}
+    first_extra = len(units.vocab) + 3  # after the units come `end` and the backoff
+    seen: Counter[tuple[int, ...]] = Counter()
     found = []
-    for word, spelling in lexicon:
-        if word not in labels:
-            continue
-        letters = [units[letter] for letter in (*spelling, " ")]
-        if alike[spelling] > 1:
-            letters.append(first_extra + seen[spelling])
+    for word, spelling in spelled:
+        inputs = [unit + 1 for unit in spelling]
+        if alike[spelling] > 1 or spelling in beginnings:
+            inputs.append(first_extra + seen[spelling])
             seen[spelling] += 1
-        found.append((labels[word], tuple(letters)))
+        found.append((labels[word], tuple(inputs)))
     return found
 
 
 def _lexicon_fst(
-    vocab: Sequence[str], spellings: Sequence[tuple[int, tuple[int, ...]]], table: NgramTable
+    end: int, spellings: Sequence[tuple[int, tuple[int, ...]]], table: NgramTable
 ) -> FstArrays:
     """Return the closure of the spellings, as a flat loop; the sentence's end leaves it."""
     loop, final, next_state = 0, 1, 2
-    end = len(vocab) + 1
     rows = [
         (loop, end + 1, _backoff_word(table), loop),
         (loop, end, table.words.index(SENTENCE_END) + 1, final),
     ]
-    for word, letters in spellings:
+    for word, inputs in spellings:
         state = loop
-        for place, letter in enumerate(letters):
-            is_last = place == len(letters) - 1
+        for place, label in enumerate(inputs):
+            is_last = place == len(inputs) - 1
             target = loop if is_last else next_state
             next_state += not is_last
-            rows.append((state, letter, EPSILON if place else word, target))
+            rows.append((state, label, EPSILON if place else word, target))
             state = target
     sources, ilabels, olabels, targets = np.array(rows).T
     costs = np.zeros(len(rows))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from conch.acoustic.ctc_units import BLANK_ID
 from conch.decoding.fst_arrays import open_fst
+from conch.decoding.lexicon import opens_words
 from conch.decoding.wfst_alignment import AlignedWord, aligned_words, letter_runs
 from conch.decoding.wfst_graph import FORMAT
 from conch.decoding.wfst_lattice import lattice_nbest
@@ -204,9 +205,12 @@ class WfstStream:
         return scaled
 
     def _ending(self) -> FloatArray:
-        """Return two frames: the last word's space, if it is still to come, and the end."""
-        frames = np.full((2, len(self._graph.vocab) + 1), _IMPOSSIBLE, np.float32)
-        frames[0, [BLANK_ID, self._graph.vocab.index(" ")]] = 0.0
+        """Return two frames: the last word's space, if one is still to come, and the end."""
+        vocab = self._graph.vocab
+        frames = np.full((2, len(vocab) + 1), _IMPOSSIBLE, np.float32)
+        frames[0, BLANK_ID] = 0.0
+        if not opens_words(vocab):
+            frames[0, vocab.index(" ")] = 0.0
         frames[1, -1] = 0.0
         return frames
 
