@@ -17,6 +17,7 @@ from conch.bench.orchestration import (
 )
 from conch.bench.orchestration_figures import Rounds, ratios, system_figures
 from conch.bench.orchestration_report import goals_table, markdown
+from conch.bench.settings import read_settings
 from conch.bench.systems import (
     CONCH,
     CONCH_NO_VAD,
@@ -278,3 +279,25 @@ def test_a_system_that_takes_no_load_is_not_compared(tmp_path: Path) -> None:
     )
     with pytest.raises(BenchError, match="no system takes one of the loads closed loop, 2, closed"):
         run(benchmark)
+
+
+def test_a_setting_that_cannot_be_made_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    varied = read_settings("attention_decoder.intra_thread=1")
+    benchmark = OrchestrationBenchmark(manifest=tmp_path / "none.tsv", varied=(varied,))
+    with pytest.raises(BenchError, match=r"cannot set attention_decoder\.intra_thread=1"):
+        run(benchmark)
+
+
+def test_settings_make_a_system_that_conch_is_compared_with() -> None:
+    varied = read_settings("vad.instances=2,attention_decoder.max_batch_size=4")
+    ours, other = systems([], [varied])[:2]
+    assert other.name == "conch, vad.instances=2, attention_decoder.max_batch_size=4"
+    figures = {
+        system.name: system_figures(
+            Rounds(system, [measured(system, wall_s, 0.1, 300)]), UTTERANCES, CLIPS
+        )
+        for system, wall_s in ((ours, 1.0), (other, 2.0))
+    }
+    found = ratios(figures, CONCH)
+    assert list(found) == [f"{CONCH} / {other.name}"]
+    assert found[f"{CONCH} / {other.name}"]["loads"][0]["rtfx"] == 2.0

@@ -13,6 +13,7 @@ from conch.bench.component_queues import load_components
 from conch.bench.plain_client import PlainClient
 from conch.bench.repositories import repository_of
 from conch.bench.served import ModelWork, model_work, stages_since
+from conch.bench.settings import Setting
 from conch.bench.systems import Clip
 from conch.client import Client
 from conch.component import Row
@@ -31,7 +32,7 @@ NO_VAD = {"vad": False}
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with (
-        repository_of(MODELS, instances=2) as repository,
+        repository_of(MODELS, [Setting(MODELS[0], "instances", "2")]) as repository,
         TritonServer(ServerConfig(model_repositories=(repository,))) as server,
     ):
         yield server.http_url

@@ -41,8 +41,9 @@ from conch.bench.measures import share_of
 from conch.bench.memory import MemorySampler, cpu_by_process, cpu_since
 from conch.bench.offline import Sample, header, load_samples, own_server, send_all
 from conch.bench.recordings import Recording
-from conch.bench.repositories import WHISPER, repository_of
+from conch.bench.repositories import repository_of
 from conch.bench.served import triton_version
+from conch.bench.settings import Setting
 from conch.bench.streaming import StreamingBenchmark, all_streams, scripts
 from conch.segmentation import SAMPLE_RATE
 
@@ -57,6 +58,8 @@ REQUESTS = 24
 UTTERANCES = 12
 """That each model hears."""
 WARMUP = 4
+WHISPER = ("attention_encoder", "attention_decoder")
+"""The models that must name the same Whisper folder."""
 MODELS = ("speech", "vad", *WHISPER)
 """Of the servers that differ in Whisper: those of the offline road."""
 OPTIONS = {"language": "en"}
@@ -223,8 +226,9 @@ def _recordings(
 
 
 def _model(name: str, folder: Path | None, samples: Sequence[Sample]) -> dict[str, Any]:
+    named = [Setting(model, "model", str(folder.resolve())) for model in WHISPER if folder]
     with (
-        repository_of(MODELS, whisper=folder) as repository,
+        repository_of(MODELS, named) as repository,
         own_server(repository) as (url, memory),
     ):
         asyncio.run(_sent(url, samples[:WARMUP], clients=1, options=OPTIONS))

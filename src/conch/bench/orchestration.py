@@ -9,7 +9,7 @@ on. Paced loads are in the first round only.
 
 The report is one JSON object: the header of an offline report, and
 
-    systems     by name: `kind`, `models`, `instances`, `options`, `peak_memory_mb` and
+    systems     by name: `kind`, `models`, `settings`, `options`, `peak_memory_mb` and
                 `memory_by_process_mb` (medians over rounds; each round's with `_rounds`), and
                 `runs`, a list with, for each load,
                     load, concurrency, rate, title
@@ -48,6 +48,8 @@ from conch.bench.manifest import Utterance, chosen
 from conch.bench.offline import header, progress
 from conch.bench.orchestration_figures import Rounds, ratios, system_figures
 from conch.bench.recordings import decode
+from conch.bench.repositories import repository_of
+from conch.bench.settings import INSTANCES, Setting
 from conch.bench.systems import (
     CONCH,
     CONCH_NO_VAD,
@@ -68,11 +70,26 @@ LONGEST_S = 25.0
 """`max_segment_s`: a longer recording would be cut in two by `speech`, but not by an ensemble."""
 
 
-def systems(instances: Sequence[int]) -> list[System]:
-    """Return what is compared; `instances` are those of the blocking model."""
+def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()) -> list[System]:
+    """Return what is compared.
+
+    Args:
+        instances: of the blocking model, a system for each.
+        varied: settings of Conch's models, a system for each of them.
+    """
     blocking_models = ("speech_blocking", *ROAD)
     return [
         System(name=CONCH, kind="served", models=("speech", *ROAD), has_paced=True),
+        *(
+            System(
+                name=_varied_name(settings),
+                kind="served",
+                models=("speech", *ROAD),
+                settings=settings,
+                has_paced=True,
+            )
+            for settings in varied
+        ),
         System(name=in_process.NAME, kind="in process", models=ROAD, has_paced=True),
         System(name=UNBATCHED, kind="in process, unbatched", models=ROAD),
         *(
@@ -80,7 +97,7 @@ def systems(instances: Sequence[int]) -> list[System]:
                 name=blocking(count),
                 kind="served",
                 models=blocking_models,
-                instances=count,
+                settings=(Setting("speech_blocking", INSTANCES, str(count)),),
                 has_paced=True,
             )
             for count in instances
@@ -110,6 +127,8 @@ class OrchestrationBenchmark:
     """Of the blocking BLS model; a system for each."""
     only: Sequence[str] = ()
     """Names of the systems to measure; none is all."""
+    varied: Sequence[tuple[Setting, ...]] = ()
+    """Settings of Conch's models to measure as well, those of a tuple together."""
     runs: int = 3
     """Rounds."""
     warmup: int = 8
@@ -185,19 +204,26 @@ def _ticks(bar: Any) -> Callable[[], None]:
     return tick
 
 
+def _varied_name(settings: Sequence[Setting]) -> str:
+    return f"{CONCH}, {', '.join(map(str, settings))}"
+
+
 def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) -> list[System]:
-    known = systems(benchmark.instances)
+    known = systems(benchmark.instances, benchmark.varied)
     names = [system.name for system in known]
     unknown = [name for name in benchmark.only if name not in names]
     if unknown:
         raise BenchError(f"no system {', '.join(unknown)}; the systems are {'; '.join(names)}")
+    wanted = {*benchmark.only, *map(_varied_name, benchmark.varied)} if benchmark.only else names
     compared = [
-        system
-        for system in known
-        if (not benchmark.only or system.name in benchmark.only) and any(map(system.takes, offers))
+        system for system in known if system.name in wanted and any(map(system.takes, offers))
     ]
     if not compared:
         raise BenchError(f"no system takes one of the loads {', '.join(o.title for o in offers)}")
+    for system in compared:
+        # What is wrong with a setting is said now, not when the system's turn comes.
+        with repository_of(system.models, system.settings):
+            pass
     return compared
 
 

@@ -36,7 +36,7 @@ def system_figures(
     return {
         "kind": system.kind,
         "models": list(system.models),
-        "instances": system.instances,
+        "settings": list(map(str, system.settings)),
         "options": dict(system.options),
         "runs": [
             {
@@ -144,7 +144,8 @@ def ratios(found: Mapping[str, Mapping[str, Any]], ours: str) -> dict[str, dict[
     others = [
         name
         for name, item in found.items()
-        if item["models"][:1] != ["speech"] and _without_vad(item) == bool(own_options)
+        if (item["models"][:1] != ["speech"] or item["settings"])
+        and _without_vad(item) == bool(own_options)
     ]
     return {f"{ours} / {name}": _ratio(found[ours], found[name]) for name in others}
 

@@ -1,4 +1,4 @@
-"""Model repositories for one server of a benchmark: some models of several, as many instances."""
+"""Model repositories for one server of a benchmark: some models of several, set as it needs."""
 
 import json
 import shutil
@@ -11,49 +11,38 @@ from typing import Any
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from conch.bench.settings import Setting
 from conch.errors import BenchError
 from conch.server.repositories import benchmark_repositories, shipped_repositories
 
-WHISPER = ("attention_encoder", "attention_decoder")
-"""The models that must name the same Whisper folder."""
-
 
 @contextmanager
-def repository_of(
-    models: Sequence[str], instances: int | None = None, *, whisper: Path | None = None
-) -> Iterator[Path]:
+def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> Iterator[Path]:
     """Yield a model repository of the named models, a copy that is removed afterwards.
 
     Args:
         models: folders of Conch's repositories and of those under benchmarks/.
-        instances: of the first model; None leaves what its config.pbtxt says.
-        whisper: CTranslate2 folder for those of the models that take one; None leaves what their
-            config.pbtxt says.
+        settings: of these models, beside what their config.pbtxt files say.
 
     Raises:
-        BenchError: a model is in none of them.
+        BenchError: a model is in none of the repositories, or a setting is of no such model or
+            cannot be made.
     """
+    for setting in settings:
+        if setting.model not in models:
+            raise BenchError(f"cannot set {setting}: the models are {', '.join(models)}")
     with TemporaryDirectory(prefix="conch-bench-") as folder:
         for model in models:
-            shutil.copytree(
-                model_folder(model),
-                Path(folder) / model,
-                ignore=shutil.ignore_patterns("__pycache__"),
-            )
-        if instances is not None:
-            config = read_config(models[0])
-            config.instance_group[0].count = instances
-            _write_config(Path(folder) / models[0], config)
-        if whisper is not None:
-            for model in set(models) & set(WHISPER):
+            copy = Path(folder) / model
+            shutil.copytree(model_folder(model), copy, ignore=shutil.ignore_patterns("__pycache__"))
+            own = [setting for setting in settings if setting.model == model]
+            if own:
                 config = read_config(model)
-                config.parameters["model"].string_value = str(whisper.resolve())
-                _write_config(Path(folder) / model, config)
+                for setting in own:
+                    setting.apply(config)
+                text = text_format.MessageToString(config)
+                (copy / "config.pbtxt").write_text(text, encoding="utf-8")
         yield Path(folder)
-
-
-def _write_config(folder: Path, config: Any) -> None:
-    (folder / "config.pbtxt").write_text(text_format.MessageToString(config))
 
 
 def model_folder(model: str) -> Path:

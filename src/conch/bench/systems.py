@@ -22,6 +22,7 @@ from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
 from conch.bench.plain_client import PlainClient
 from conch.bench.repositories import read_config, repository_of
 from conch.bench.served import model_work, stages_since, triton_version
+from conch.bench.settings import Setting
 from conch.client import AsyncClient
 from conch.segmentation import SAMPLE_RATE
 from conch.server import ServerConfig, TritonServer
@@ -59,8 +60,8 @@ class System:
     kind: Literal["served", "in process", "in process, unbatched", "faster-whisper"]
     models: tuple[str, ...]
     """Models that are served or loaded; of a server, the one that is asked comes first."""
-    instances: int | None = None
-    """Of the first model; None is what its config.pbtxt says."""
+    settings: tuple[Setting, ...] = ()
+    """Of a server's models, beside what their config.pbtxt files say."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the requests to `speech`."""
     has_paced: bool = False
@@ -176,7 +177,7 @@ def _served(
     runs = []
     # The descendants of this process are the server's alone, so that loading is seen as well.
     with (
-        repository_of(system.models, system.instances) as repository,
+        repository_of(system.models, system.settings) as repository,
         MemorySampler(os.getpid(), with_root=False) as memory,
         TritonServer(ServerConfig(model_repositories=(repository,), log_level="warning")) as server,
     ):

@@ -4,9 +4,13 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from conch.cli.arguments import output, positive
+from conch.errors import BenchError
+
+if TYPE_CHECKING:
+    from conch.bench.settings import Setting
 
 Number = TypeVar("Number", int, float)
 
@@ -119,6 +123,16 @@ def _rate(text: str) -> float:
             f"a number above 0 and up to {MAX_RATE:g} requests a second; got {text!r}"
         )
     return rate
+
+
+def settings(text: str) -> "tuple[Setting, ...]":
+    """Read settings of models."""
+    from conch.bench.settings import read_settings
+
+    try:
+        return read_settings(text)
+    except BenchError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def count(text: str) -> int:

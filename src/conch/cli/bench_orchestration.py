@@ -14,6 +14,7 @@ from conch.cli.bench_arguments import (
     counts,
     folder,
     in_order,
+    settings,
     write_json,
     write_report,
 )
@@ -31,6 +32,9 @@ examples:
   conch bench orchestration --manifest speech/manifest.tsv --split dev --limit 24 --json found.json
   conch bench orchestration --manifest calls.tsv --only conch --only "in process" --concurrency 4 \\
       --no-extras
+  conch bench orchestration --manifest calls.tsv --only conch --no-extras \\
+      --vary attention_decoder.intra_threads=1,attention_encoder.intra_threads=1 \\
+      --vary attention_decoder.dynamic_batching.max_queue_delay_microseconds=0
 
 exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 """
@@ -126,6 +130,7 @@ def _orchestration_benchmark(args: argparse.Namespace) -> "OrchestrationBenchmar
         rates=in_order(args.rate or []),
         instances=in_order(args.instances or [[1, 4, 8]]),
         only=args.only,
+        varied=args.vary,
         runs=args.runs,
         extras=not args.no_extras,
     )
@@ -207,6 +212,15 @@ def _add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         default=[],
         metavar="SYSTEM",
         help="a system to measure, as often as needed (default: all)",
+    )
+    how.add_argument(
+        "--vary",
+        type=settings,
+        action="append",
+        default=[],
+        metavar="MODEL.NAME=VALUE[,…]",
+        help="Conch with these settings as well, a system for each --vary: NAME is a parameter of "
+        "the model, a field of its config.pbtxt, or instances",
     )
     how.add_argument(
         "--no-extras",

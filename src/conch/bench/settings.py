@@ -1,0 +1,68 @@
+"""Settings to try: single values of models' config.pbtxt files, changed for one server."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import text_format
+
+from conch.errors import BenchError
+
+INSTANCES = "instances"
+"""In place of a parameter's name: the count of a model's first instance group."""
+_FORM = re.compile(r"(?P<model>\w+)\.(?P<name>\w+(\.\w+)*)=(?P<value>[^,]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of one model."""
+
+    model: str
+    name: str
+    """A parameter's, `instances`, or the path of a field of Triton's `ModelConfig`."""
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.model}.{self.name}={self.value}"
+
+    def apply(self, config: Any) -> None:
+        """Write it into a model's `ModelConfig`.
+
+        Raises:
+            BenchError: it is neither a parameter that the model has nor a field, or the value is
+                of another type than the field's.
+        """
+        if self.name in config.parameters:
+            config.parameters[self.name].string_value = self.value
+            return
+        try:
+            if self.name == INSTANCES:
+                config.instance_group[0].count = int(self.value)
+                return
+            path = self.name.split(".")
+            text = " { ".join(path) + f": {self.value}" + " }" * (len(path) - 1)
+            text_format.Merge(text, config)
+        except (ValueError, text_format.ParseError) as error:
+            raise BenchError(
+                f"cannot set {self}: {self.model} takes its parameters "
+                f"({', '.join(sorted(config.parameters)) or 'it has none'}), {INSTANCES}, and "
+                f"fields of Triton's ModelConfig such as max_batch_size: {error}"
+            ) from error
+
+
+def read_settings(text: str) -> tuple[Setting, ...]:
+    """Read settings that belong together, parted by commas.
+
+    >>> [str(item) for item in read_settings("vad.instances=2,speech.max_streams=9")]
+    ['vad.instances=2', 'speech.max_streams=9']
+
+    Raises:
+        BenchError: they are not in the form MODEL.NAME=VALUE.
+    """
+    found = []
+    for part in text.split(","):
+        parts = _FORM.fullmatch(part.strip())
+        if parts is None:
+            raise BenchError(f"a setting is MODEL.NAME=VALUE; sent: {part.strip()!r}")
+        found.append(Setting(parts["model"], parts["name"], parts["value"]))
+    return tuple(found)
