@@ -63,6 +63,16 @@ def add_url(how: "argparse._ArgumentGroup") -> None:
     )
 
 
+def add_find_largest(how: "argparse._ArgumentGroup") -> None:
+    """Add whether to look for the most live streams."""
+    how.add_argument(
+        "--find-largest",
+        action="store_true",
+        help="after --streams go on to the largest number that keeps up: whose p99 of the chunk "
+        "latency is below the chunk's length",
+    )
+
+
 def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Add where the report goes."""
     out = parser.add_argument_group("output, besides the table on stdout")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from conch.cli.arguments import positive
 from conch.cli.bench_arguments import (
+    add_find_largest,
     add_output,
     add_rate,
     add_what,
@@ -92,6 +93,7 @@ def run_suite(args: argparse.Namespace) -> int:
         **choice,
         source=args.stream_source or args.source,
         streams=in_order(args.streams or [[8, 16, 24]]),
+        find_largest=args.find_largest,
         seconds=args.seconds,
     )
     # What is wrong with a selection is said now, not after half an hour.
@@ -178,6 +180,7 @@ def add_suite(benchmarks: Subparsers) -> None:
     how.add_argument(
         "--seconds", type=positive, default=30, metavar="N", help="of a stream (default: 30)"
     )
+    add_find_largest(how)
     how.add_argument(
         "--stream-source", metavar="SOURCE", help="of the streams (default: that of --source)"
     )

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from conch.cli.arguments import positive
 from conch.cli.bench_arguments import (
+    add_find_largest,
     add_option,
     add_output,
     add_url,
@@ -81,12 +82,7 @@ def add_streaming(benchmarks: Subparsers) -> None:
     how.add_argument(
         "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
     )
-    how.add_argument(
-        "--find-largest",
-        action="store_true",
-        help="then go on to the largest number that keeps up: whose p99 of the chunk latency is "
-        "below the chunk's length",
-    )
+    add_find_largest(how)
     add_url(how)
     add_output(parser)
     parser.set_defaults(run=run_streaming)
