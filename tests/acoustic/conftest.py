@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ctc_export import exported
 from recordings import Recording, recordings_of
 
 from conch.acoustic.ctc_model import CtcModel
@@ -18,17 +19,8 @@ def speech() -> list[Recording]:
 def exported_ctc(tmp_path_factory) -> tuple[CtcModel, Path]:
     """Whisper tiny.en's encoder with an output layer of random weights, and its float32 graph."""
     pytest.importorskip("onnx")
-    import warnings
-
-    from training.ctc import checkpoint
-    from training.ctc.export import main
     from training.ctc.whisper_weights import initial_model
 
     torch.manual_seed(0)
     model = initial_model(model_folder(""), Characters()).eval()
-    folder = tmp_path_factory.mktemp("ctc")
-    checkpoint.save(folder / "model.pt", model, Characters())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch's exporter about its successor
-        main([str(folder / "model.pt"), "--out", str(folder / "model.onnx"), "--weights", "fp32"])
-    return model, folder / "model.onnx"
+    return model, exported(model, Characters(), tmp_path_factory.mktemp("ctc"))

@@ -1,6 +1,6 @@
 import pytest
 
-from conch.acoustic.ctc_units import Characters
+from conch.acoustic.ctc_graph import read_vocabulary
 from conch.cli import main
 from conch.decoding.wfst_search import DecodingGraph
 from tests.decoding.wfst_toys import ARPA
@@ -24,7 +24,7 @@ def test_a_graph_is_made_and_told_of(tmp_path, arpa, capsys):
     assert "2-grams   5 of 7" in printed
     assert "reading toy.arpa" in progress
     assert "determinising" in progress
-    assert "ball" in DecodingGraph(out, Characters.vocab).words
+    assert "ball" in DecodingGraph(out, read_vocabulary("").texts).words
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
 """The decoder components: options and errors by row, and streams that equal whole segments."""
 
+import json
+
 import numpy as np
 import pytest
 from ctc_paths import log_probs_of
 
+from conch.acoustic.ctc_graph import read_vocabulary
+from conch.acoustic.ctc_units import units_from_dict
 from conch.component import Row
 from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
@@ -11,13 +15,13 @@ from conch.errors import ConfigError, InvalidRequestError, OptionError, SessionE
 
 
 @pytest.fixture(scope="module")
-def decoder() -> CtcDecoder:
-    return CtcDecoder(CtcDecoderConfig())
+def decoder(letters) -> CtcDecoder:
+    return CtcDecoder(CtcDecoderConfig(**letters))
 
 
 @pytest.fixture(scope="module")
-def streaming():
-    component = CtcStreamingDecoder(CtcStreamingDecoderConfig())
+def streaming(letters):
+    component = CtcStreamingDecoder(CtcStreamingDecoderConfig(**letters))
     yield component
     component.close()
 
@@ -129,6 +133,20 @@ def test_a_thousand_hotwords(decoder):
     assert texts(answer) == ["ab"]
 
 
+@pytest.mark.parametrize("parameters", [{}, {"lm_fusion": True}, {"decoder": "wfst"}])
+def test_the_shipped_units_are_decoded(parameters):
+    vocabulary = read_vocabulary("")
+    units = units_from_dict(json.loads(vocabulary.units)).encode("we heard the wind")
+    path = [unit for pair in zip(units, [0] * len(units), strict=True) for unit in pair]
+    probs = np.full((len(path), len(vocabulary.texts)), 1e-4, np.float32)
+    probs[np.arange(len(path)), path] = 1 - probs.sum(1) + 1e-4
+    (answer,) = CtcDecoder(CtcDecoderConfig())([row(np.log(probs), **parameters)])
+    assert texts(answer) == ["we heard the wind"]
+    frame_s = vocabulary.frame_s
+    assert answer["word_starts"][0] == pytest.approx(0.0)
+    assert answer["word_ends"][-1] <= len(path) * frame_s + 1e-6
+
+
 def test_what_is_missing_at_load_is_named():
     with pytest.raises(ConfigError, match=r"nowhere\.onnx does not exist"):
         CtcDecoder(CtcDecoderConfig(model="/nowhere.onnx"))
@@ -136,8 +154,8 @@ def test_what_is_missing_at_load_is_named():
         CtcDecoder(CtcDecoderConfig(language_model="/nowhere.arpa"))
 
 
-def test_without_a_language_model_fusion_is_refused():
-    decoder = CtcDecoder(CtcDecoderConfig(language_model="none"))
+def test_without_a_language_model_fusion_is_refused(letters):
+    decoder = CtcDecoder(CtcDecoderConfig(**letters, language_model="none"))
     fused, plain = decoder([row(log_probs_of("ab"), lm_fusion=True), row(log_probs_of("ab"))])
     assert isinstance(fused, OptionError)
     assert texts(plain) == ["ab"]

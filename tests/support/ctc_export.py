@@ -1,0 +1,19 @@
+"""CTC models as the components load them."""
+
+import warnings
+from pathlib import Path
+
+from conch.acoustic.ctc_model import CtcModel
+from conch.acoustic.ctc_units import Units
+
+
+def exported(model: CtcModel, units: Units, folder: Path) -> Path:
+    """Write a model's float32 graph into a folder and return it."""
+    from training.ctc import checkpoint
+    from training.ctc.export import main
+
+    checkpoint.save(folder / "model.pt", model, units)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's exporter about its successor
+        main([str(folder / "model.pt"), "--out", str(folder / "model.onnx"), "--weights", "fp32"])
+    return folder / "model.onnx"
