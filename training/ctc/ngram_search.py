@@ -12,6 +12,7 @@ from pyctcdecode import Alphabet, BeamSearchDecoderCTC
 from pyctcdecode.language_model import AbstractLanguageModel
 from pygtrie import CharTrie
 
+from conch.bench.decoder import pyctcdecode_labels
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, PocketsphinxModel, model_path
 
@@ -36,11 +37,9 @@ class NgramSearch:
         beam_size: int,
     ) -> None:
         """Load the n-gram for units of this vocabulary."""
-        longer = any(len(item) > 1 for item in vocab)
-        # pyctcdecode takes a space for a character's, ▁ for the opening of subwords.
-        labels = [item.replace(" ", "▁") if longer else item for item in vocab]
         scorer = _Scorer(config, lm_weight, word_bonus)
-        self._decoder = BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), scorer)
+        alphabet = Alphabet.build_alphabet(pyctcdecode_labels(vocab))
+        self._decoder = BeamSearchDecoderCTC(alphabet, scorer)
         self._beam_size = beam_size
 
     def __call__(self, log_probs: FloatArray) -> str:

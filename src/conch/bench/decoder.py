@@ -18,6 +18,7 @@ from conch.decoding.ctc_language import CtcLanguageModel
 from conch.decoding.ctc_options import CtcSearchOptions, Hotword
 from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.lexicon import opens_words
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
 from conch.errors import BenchError
 from conch.language.arpa import read_ngrams
@@ -149,7 +150,7 @@ def pyctcdecode_times(
 
     Args:
         log_probs: float32 `[T, V]` of each utterance.
-        vocab: of these; characters.
+        vocab: of these.
         arpa: the n-gram, read by KenLM; without one that row is left out.
         options: beam size and weights; everything else is pyctcdecode's default.
         runs: of each.
@@ -165,10 +166,11 @@ def pyctcdecode_times(
     except ImportError as error:
         wanted = "pip install pyctcdecode kenlm"
         raise BenchError(f"comparing with pyctcdecode needs: {wanted}") from error
-    decoders = {"pyctcdecode beam": build_ctcdecoder(list(vocab.texts))}
+    labels = pyctcdecode_labels(vocab.texts)
+    decoders = {"pyctcdecode beam": build_ctcdecoder(labels)}
     if arpa is not None:
         decoders["pyctcdecode beam + n-gram"] = build_ctcdecoder(
-            list(vocab.texts),
+            labels,
             kenlm_model_path=str(arpa),
             unigrams=read_ngrams(arpa).words,
             alpha=options.lm_weight,
@@ -182,6 +184,13 @@ def pyctcdecode_times(
         measured(name, functools.partial(decoded, decoder), len(log_probs), runs)
         for name, decoder in decoders.items()
     ]
+
+
+def pyctcdecode_labels(vocab: Sequence[str]) -> list[str]:
+    """Return a vocabulary as pyctcdecode takes it: ▁ opens subwords, a space parts characters."""
+    if opens_words(vocab):
+        return [unit.replace(" ", "▁") for unit in vocab]
+    return list(vocab)
 
 
 def write_arpa(ngrams: NgramTable, path: Path) -> None:
