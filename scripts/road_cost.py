@@ -3,9 +3,9 @@
     python scripts/road_cost.py
 
 Prints CPU milliseconds for a chunk: of the road alone, and with its three calls handed to threads
-as in `speech`; one chunk right after the other, and with pauses between them, in which caches and
-cores are taken by other work, as on a server. What `conch bench streaming` finds for the process
-of `speech` beyond these is Triton's.
+as in `speech`; one chunk right after the other, and with pauses between them. Run it beside other
+work: on a server the components take caches and cores in the pauses. What `conch bench streaming`
+finds for the process of `speech` beyond these is Triton's.
 """
 
 import asyncio

@@ -52,6 +52,9 @@ def test_a_repository_holds_the_models_asked_for_with_their_settings() -> None:
         ("vad.threads=1", "cannot set vad.threads=1: vad takes its parameters"),
         ("vad.max_batch_size=many", "cannot set vad.max_batch_size=many: .*many"),
         ("vad.instances=x", "cannot set vad.instances=x"),
+        ("vad.instances=0", "cannot set vad.instances=0: .* one instance at least"),
+        ("vad.instance_group.count=4", "cannot set .*: instance_group has several values"),
+        ("vad.max_batch_size.count=4", "cannot set vad.max_batch_size.count=4"),
         ("speech.instances=2", "cannot set speech.instances=2: the models are vad"),
     ],
 )

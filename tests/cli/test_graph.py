@@ -1,8 +1,13 @@
+import numpy as np
 import pytest
+from ctc_export import exported
 
 from conch.acoustic.ctc_graph import read_vocabulary
+from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
+from conch.acoustic.ctc_units import Characters, Subwords
 from conch.cli import main
-from conch.decoding.wfst_search import DecodingGraph
+from conch.decoding.wfst_search import DecodingGraph, WfstStream
+from conch.errors import ConfigError
 from tests.decoding.wfst_toys import ARPA
 
 
@@ -27,9 +32,30 @@ def test_a_graph_is_made_and_told_of(tmp_path, arpa, capsys):
     assert "ball" in DecodingGraph(out, read_vocabulary("").texts).words
 
 
+def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
+    pytest.importorskip("onnx")
+    units = Subwords.trained(["a ball in the hall", "all the balls"], 30)
+    config = CtcModelConfig(
+        vocab_size=len(units.vocab), stack=2, model_size=16, num_heads=2, num_layers=1
+    )
+    model = exported(CtcModel(config).eval(), units, tmp_path)
+    out = tmp_path / "g.fst"
+    assert main(["graph", "--arpa", str(arpa), "--model", str(model), "--out", str(out)]) == 0
+    graph = DecodingGraph(out, units.vocab)
+    stream = WfstStream(graph)
+    log_probs = np.full((6, len(units.vocab)), -9.0, np.float32)
+    written = units.encode("a ball")
+    log_probs[range(6), [*written, *[0] * (6 - len(written))]] = -0.01
+    stream.advance(log_probs)
+    assert stream.finish()[0].text == "a ball"
+    with pytest.raises(ConfigError, match="make it anew with `conch graph --model`"):
+        DecodingGraph(out, Characters.vocab)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (["--model", "none.onnx"], "the CTC model none.onnx does not exist"),
         (["--arpa", "none.arpa"], "the language model none.arpa does not exist"),
         (["--lexicon", "none.txt"], "the lexicon none.txt cannot be read"),
     ],

@@ -94,11 +94,12 @@ def test_a_missing_lexicon_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "vocab",
-    [(" ", "a"), ("", "a", "b"), ("", " ", "a", "a")],
+    [(), (" ", "a"), ("", "a", "b"), ("", " ", "a", "a")],
 )
-def test_other_vocabularies_are_refused(tmp_path, table, vocab):
+@pytest.mark.parametrize("lexicon", [None, (("a", "a"),)])
+def test_other_vocabularies_are_refused(tmp_path, table, vocab, lexicon):
     with pytest.raises(ConfigError, match="vocabulary"):
-        build_graph(tmp_path / "g.fst", ToyUnits(vocab), table)
+        build_graph(tmp_path / "g.fst", ToyUnits(vocab), table, lexicon)
 
 
 def test_no_common_word_is_refused(tmp_path, table):

@@ -54,7 +54,7 @@ class ToyUnits:
     def __init__(self, vocab: Sequence[str]) -> None:
         """Take a vocabulary of letters, or of subwords that open words with a space."""
         self.vocab = tuple(vocab)
-        self.closes_words = vocab[1] == " "
+        self.closes_words = vocab[1:2] == (" ",)
 
     def encode(self, text: str) -> list[int]:
         """Return the units of a text."""

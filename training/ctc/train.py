@@ -74,7 +74,7 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     utterances, waveforms = fill_cache(args)
     existing = checkpoint.checkpoints(args.out)
-    model, units, is_output_new = started(args, existing, utterances)
+    model, units = starting_model(args, existing, utterances)
     batches = Batches(
         utterances,
         waveforms,
@@ -92,7 +92,7 @@ def train(args: argparse.Namespace) -> None:
         minutes=args.minutes,
         peak_rate=args.rate,
         output_rate=args.output_rate,
-        output_only_steps=args.output_only_steps if is_output_new else 0,
+        output_only_steps=0 if args.init and not args.units else args.output_only_steps,
         bf16=args.bf16,
         workers=args.workers,
         evaluate_minutes=args.evaluate_minutes,
@@ -139,19 +139,19 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def started(
+def starting_model(
     args: argparse.Namespace, existing: list[Path], utterances: list[Utterance]
-) -> tuple[CtcModel, Units, bool]:
-    """Return the model to go on with, its units, and whether its output layer is a new one."""
+) -> tuple[CtcModel, Units]:
+    """Return the model to go on with, and its units."""
     if existing:
-        model, units = checkpoint.load_model(existing[-1])
-        return model, units, args.units is not None or not args.init
+        return checkpoint.load_model(existing[-1])
     if args.init and not args.units:
-        return *checkpoint.load_model(args.init), False
+        return checkpoint.load_model(args.init)
     units = chosen_units(args.units or "characters", utterances)
     if args.init:
-        return with_new_output(checkpoint.load_model(args.init)[0], units), units, True
-    return initial_model(model_folder(args.whisper), units, args.dropout), units, True
+        encoder, _ = checkpoint.load_model(args.init)
+        return with_new_output(encoder, units, args.dropout), units
+    return initial_model(model_folder(args.whisper), units, args.dropout), units
 
 
 def chosen_units(name: str, utterances: list[Utterance]) -> Units:

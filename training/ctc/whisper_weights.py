@@ -92,13 +92,15 @@ def initial_model(folder: Path, units: Units, dropout: float = 0.0) -> CtcModel:
     return model
 
 
-def with_new_output(model: CtcModel, units: Units) -> CtcModel:
+def with_new_output(model: CtcModel, units: Units, dropout: float = 0.0) -> CtcModel:
     """Return a model with the encoder of another and a new output layer for other units."""
-    found = CtcModel(replace(model.config, vocab_size=len(units.vocab), stack=units.stack))
+    config = replace(model.config, vocab_size=len(units.vocab), stack=units.stack, dropout=dropout)
+    found = CtcModel(config)
     encoder = {
         name: value for name, value in model.state_dict().items() if not name.startswith("output.")
     }
-    found.load_state_dict(encoder, strict=False)
+    missing = found.load_state_dict(encoder, strict=False).missing_keys
+    assert set(missing) == {"output.weight", "output.bias"}
     return found
 
 

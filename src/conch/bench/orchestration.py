@@ -221,9 +221,10 @@ def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) 
     if not compared:
         raise BenchError(f"no system takes one of the loads {', '.join(o.title for o in offers)}")
     for system in compared:
-        # What is wrong with a setting is said now, not when the system's turn comes.
-        with repository_of(system.models, system.settings):
-            pass
+        if system.settings:
+            # A wrong name is said now, not when the system's turn comes.
+            with repository_of(system.models, system.settings):
+                pass
     return compared
 
 

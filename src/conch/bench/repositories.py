@@ -22,7 +22,7 @@ def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> It
 
     Args:
         models: folders of Conch's repositories and of those under benchmarks/.
-        settings: of these models, beside what their config.pbtxt files say.
+        settings: of these models, in place of what their config.pbtxt files say.
 
     Raises:
         BenchError: a model is in none of the repositories, or a setting is of no such model or

@@ -1,6 +1,7 @@
 """Settings to try: single values of models' config.pbtxt files, changed for one server."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,8 @@ from google.protobuf import text_format
 from conch.errors import BenchError
 
 INSTANCES = "instances"
-"""In place of a parameter's name: the count of a model's first instance group."""
-_FORM = re.compile(r"(?P<model>\w+)\.(?P<name>\w+(\.\w+)*)=(?P<value>[^,]+)")
+"""In place of a parameter's name: the count of a model's instance group."""
+_FORM = re.compile(r"(?P<model>\w+)\.(?P<name>\w+(\.\w+)*)=(?P<value>[^,]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,35 +20,49 @@ class Setting:
 
     model: str
     name: str
-    """A parameter's, `instances`, or the path of a field of Triton's `ModelConfig`."""
+    """Of a parameter that its config.pbtxt has, `instances`, or the path of a single field of
+    Triton's `ModelConfig`."""
     value: str
 
     def __str__(self) -> str:
         return f"{self.model}.{self.name}={self.value}"
 
     def apply(self, config: Any) -> None:
-        """Write it into a model's `ModelConfig`.
+        """Write it into a model's `ModelConfig`; what a parameter may be, only its model knows.
 
         Raises:
-            BenchError: it is neither a parameter that the model has nor a field, or the value is
-                of another type than the field's.
+            BenchError: it is neither a parameter nor a single field, or the value is of another
+                type than the field's.
         """
         if self.name in config.parameters:
             config.parameters[self.name].string_value = self.value
             return
         try:
             if self.name == INSTANCES:
-                config.instance_group[0].count = int(self.value)
+                count = int(self.value)
+                if count < 1:
+                    raise ValueError("a model takes one instance at least")
+                config.instance_group[0].count = count
                 return
             path = self.name.split(".")
+            _check_single(config, path)
             text = " { ".join(path) + f": {self.value}" + " }" * (len(path) - 1)
             text_format.Merge(text, config)
-        except (ValueError, text_format.ParseError) as error:
+        except (ValueError, IndexError, text_format.ParseError) as error:
             raise BenchError(
                 f"cannot set {self}: {self.model} takes its parameters "
                 f"({', '.join(sorted(config.parameters)) or 'it has none'}), {INSTANCES}, and "
-                f"fields of Triton's ModelConfig such as max_batch_size: {error}"
+                f"single fields of Triton's ModelConfig such as max_batch_size: {error}"
             ) from error
+
+
+def _check_single(config: Any, path: Sequence[str]) -> None:
+    """Raise ValueError for a list or map on the path: merging would add to it, not set it."""
+    value = config
+    for name in path:
+        value = getattr(value, name, None)
+        if hasattr(value, "__len__") and not isinstance(value, str | bytes):
+            raise ValueError(f"{name} has several values")
 
 
 def read_settings(text: str) -> tuple[Setting, ...]:

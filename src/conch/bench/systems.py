@@ -61,7 +61,7 @@ class System:
     models: tuple[str, ...]
     """Models that are served or loaded; of a server, the one that is asked comes first."""
     settings: tuple[Setting, ...] = ()
-    """Of a server's models, beside what their config.pbtxt files say."""
+    """Of a server's models, in place of what their config.pbtxt files say."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the requests to `speech`."""
     has_paced: bool = False

@@ -101,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
     """Make the graph and return the exit code.
 
     Raises:
-        ConfigError: the lexicon or the language model is missing or broken, or they share no word.
+        ConfigError: the model, the lexicon or the language model is missing or broken, or the
+            latter two share no word.
     """
     # Only who makes a graph waits for numpy, onnxruntime and kaldifst.
     from conch.acoustic.ctc_graph import read_vocabulary

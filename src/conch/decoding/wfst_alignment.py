@@ -17,24 +17,27 @@ class AlignedWord:
 
     text: str
     start_frame: int
-    """Of its first letter."""
+    """Of its first unit."""
     end_frame: int
-    """After that of its last letter."""
+    """After that of its last unit."""
     confidence: float
-    """Geometric mean of its letters' probabilities, each at its best frame; in (0, 1]."""
+    """Geometric mean of its units' probabilities, each at its best frame; in (0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetterRun:
-    """Letters between spaces."""
+class UnitRun:
+    """What one word was read from."""
 
     frames: tuple[tuple[int, int], ...]
-    """Of each letter: its first frame and the one after its last."""
+    """Of each unit: its first frame and the one after its last."""
     text: str
 
 
-def letter_runs(units: NDArray[np.int64], vocab: Sequence[str]) -> list[LetterRun]:
-    """Return what the units of a path, int64 `[T]`, spell between spaces."""
+def unit_runs(units: NDArray[np.int64], vocab: Sequence[str]) -> list[UnitRun]:
+    """Return what the units of a path, int64 `[T]`, spell between spaces.
+
+    A space alone is part of no run: it sounds like nothing.
+    """
     runs: list[list[tuple[int, int, int]]] = [[]]
     previous = BLANK_ID
     for frame, unit in enumerate(units.tolist()):
@@ -49,7 +52,7 @@ def letter_runs(units: NDArray[np.int64], vocab: Sequence[str]) -> list[LetterRu
                 runs[-1].append((unit, frame, frame + 1))
         previous = unit
     return [
-        LetterRun(
+        UnitRun(
             tuple((start, end) for _, start, end in run),
             "".join(vocab[unit] for unit, _, _ in run).strip(),
         )
@@ -60,7 +63,7 @@ def letter_runs(units: NDArray[np.int64], vocab: Sequence[str]) -> list[LetterRu
 
 def aligned_words(
     texts: Sequence[str],
-    runs: Sequence[LetterRun],
+    runs: Sequence[UnitRun],
     path: NDArray[np.floating[Any]],
 ) -> tuple[AlignedWord, ...]:
     """Return words with times and confidences.

@@ -23,7 +23,7 @@ import numpy as np
 
 from conch.acoustic.ctc_units import BLANK_ID, Units
 from conch.decoding.fst_arrays import FstArrays, fst_arrays, open_fst, write_fst
-from conch.decoding.lexicon import Lexicon, own_spellings, unit_spellings
+from conch.decoding.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
 from conch.decoding.wfst_grammar import grammar
 from conch.errors import ConfigError
 from conch.language.ngram_pruning import entropy_pruned, likeliest_words, of_order, of_words
@@ -104,6 +104,7 @@ def build_graph(
         ConfigError: the vocabulary is of another kind, or no word is left.
     """
     config = config or GraphConfig()
+    letters_of(units.vocab)
     lexicon = own_spellings(table.words, units.vocab) if lexicon is None else lexicon
     words = {word for word, _ in lexicon}
     known = words & set(table.words) - {SENTENCE_END}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from conch.acoustic.ctc_units import BLANK_ID
 from conch.decoding.fst_arrays import open_fst
 from conch.decoding.lexicon import opens_words
-from conch.decoding.wfst_alignment import AlignedWord, aligned_words, letter_runs
+from conch.decoding.wfst_alignment import AlignedWord, aligned_words, unit_runs
 from conch.decoding.wfst_graph import FORMAT
 from conch.decoding.wfst_lattice import lattice_nbest
 from conch.errors import ConfigError, InvalidRequestError
@@ -96,8 +96,8 @@ class DecodingGraph:
             raise ConfigError(f"the graph {path} was not made by this version's `conch graph`")
         if inputs[2:-1] != tuple(vocab[1:]):
             raise ConfigError(
-                f"the graph {path} is for the vocabulary {list(inputs[2:-1])}, not for the model's "
-                f"{list(vocab[1:])[:40]}: make it anew with `conch graph`"
+                f"the graph {path} is for the vocabulary {list(inputs[2:-1])[:40]}, not for the "
+                f"model's {list(vocab[1:])[:40]}: make it anew with `conch graph --model`"
             )
         self.vocab = tuple(vocab)
         self.words = words
@@ -230,7 +230,7 @@ class WfstStream:
         if graph_cost is None:
             graph_cost = cost + config.acoustic_scale * am_score
         lm_score = -graph_cost - self._graph.word_bonus * len(texts)
-        aligned = aligned_words(texts, letter_runs(units, vocab), path)
+        aligned = aligned_words(texts, unit_runs(units, vocab), path)
         return WfstHypothesis(
             text=" ".join(word.text for word in aligned),
             words=aligned,
