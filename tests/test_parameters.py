@@ -14,12 +14,14 @@ class Config:
     fast: bool = False
     path: str = ""
     device: str = "cpu"
+    instances: int = 1
 
 
-def args(kind: str = "KIND_CPU", **parameters: str) -> dict[str, str]:
+def args(kind: str = "KIND_CPU", count: int = 1, **parameters: str) -> dict[str, str]:
     block = {key: {"string_value": value} for key, value in parameters.items()}
+    groups = [{"kind": kind, "count": count}]
     return {
-        "model_config": json.dumps({"parameters": block}),
+        "model_config": json.dumps({"parameters": block, "instance_group": groups}),
         "model_instance_kind": kind,
         "model_instance_device_id": "0",
     }
@@ -37,6 +39,12 @@ def test_values_are_converted_to_the_types_of_their_fields():
 def test_the_device_follows_the_instance_group_unless_set():
     assert read_parameters(Config, args("KIND_GPU")).device == "cuda"
     assert read_parameters(Config, args("KIND_GPU", device="cpu")).device == "cpu"
+
+
+def test_instances_are_those_of_the_instance_group_unless_set():
+    assert read_parameters(Config, args(count=3)).instances == 3
+    assert read_parameters(Config, args(count=3, instances="2")).instances == 2
+    assert read_parameters(Config, {"model_config": "{}"}).instances == 1
 
 
 def test_keys_of_tritons_own_are_left_alone():

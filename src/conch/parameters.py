@@ -16,8 +16,8 @@ _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}
 def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
     """Build a model's configuration from what Triton passes to `initialize`.
 
-    Keys in upper case are Triton's own and are left to it. Fields named `device` and
-    `device_index` follow the model's instance group unless a parameter sets them.
+    Keys in upper case are Triton's own and are left to it. Fields named `device`, `device_index`
+    and `instances` follow the model's instance group unless a parameter sets them.
 
     Args:
         kind: A dataclass with a default for every field of type bool, int, float or str.
@@ -27,13 +27,15 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
         ConfigError: a key that the dataclass does not have, or a value that does not read as
             the field's type.
     """
-    sent = json.loads(args["model_config"]).get("parameters", {})
+    model = json.loads(args["model_config"])
+    sent = model.get("parameters", {})
     parameters = {key: item["string_value"] for key, item in sent.items() if not key.isupper()}
     types = get_type_hints(kind)
     names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
     placement = {
         "device": _DEVICES.get(args.get("model_instance_kind", ""), "cpu"),
         "device_index": args.get("model_instance_device_id", "0"),
+        "instances": str(sum(group["count"] for group in model.get("instance_group", [])) or 1),
     }
     values: dict[str, Any] = {key: value for key, value in placement.items() if key in names}
     values |= parameters

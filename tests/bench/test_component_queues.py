@@ -35,7 +35,7 @@ def row(value: float) -> Row:
 
 def test_rows_that_wait_together_share_a_call_up_to_the_batch_size() -> None:
     held = Held()
-    queue = BatchingQueue(held, max_batch_size=3, max_delay_s=0.0)
+    queue = BatchingQueue([held], max_batch_size=3, max_delay_s=0.0)
     first = queue.submit(row(0))
     assert held.started.acquire(timeout=30)
     others = [queue.submit(row(number)) for number in range(1, 6)]
@@ -48,9 +48,21 @@ def test_rows_that_wait_together_share_a_call_up_to_the_batch_size() -> None:
     assert queue.queue_s > 0 < queue.compute_s
 
 
+def test_instances_answer_side_by_side() -> None:
+    one, other = Held(), Held()
+    queue = BatchingQueue([one, other], max_batch_size=1, max_delay_s=0.0)
+    first, second = queue.submit(row(0)), queue.submit(row(1))
+    for held in (one, other):
+        assert held.started.acquire(timeout=30)
+        held.go.release()
+    assert [future.result(timeout=30)["x"].item() for future in (first, second)] == [0, 1]
+    assert one.batches == other.batches == [1]
+    assert queue.calls == 2
+
+
 def test_a_delay_waits_for_companions() -> None:
     held = Held()
-    queue = BatchingQueue(held, max_batch_size=2, max_delay_s=30.0)
+    queue = BatchingQueue([held], max_batch_size=2, max_delay_s=30.0)
     held.go.release()
     answers = [queue.submit(row(number)) for number in range(2)]
     assert [future.result(timeout=30)["x"].item() for future in answers] == [0, 1]
@@ -61,7 +73,7 @@ def test_an_error_is_the_rows_own() -> None:
     def component(rows: Sequence[Row]) -> list[Outputs | AudioError]:
         return [AudioError("too long")]
 
-    components = InProcessComponents({"vad": BatchingQueue(component, 1, 0.0)})
+    components = InProcessComponents({"vad": BatchingQueue([component], 1, 0.0)})
     with pytest.raises(ComponentError, match="vad: too long"):
         asyncio.run(components.call("vad", {"waveform": np.zeros(1)}, (), {}, None, None))
 
@@ -71,7 +83,7 @@ def test_a_component_that_raises_fails_its_batch() -> None:
         raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        BatchingQueue(component, 1, 0.0).submit(row(0)).result(timeout=30)
+        BatchingQueue([component], 1, 0.0).submit(row(0)).result(timeout=30)
 
 
 def test_the_road_is_that_of_speech_and_its_bytes_are_counted() -> None:
@@ -80,7 +92,7 @@ def test_the_road_is_that_of_speech_and_its_bytes_are_counted() -> None:
     def queue_of(model: str) -> BatchingQueue:
         function = getattr(plain, model)
         return BatchingQueue(
-            lambda rows: [function(item.inputs, item.parameters) for item in rows], 4, 0.0
+            [lambda rows: [function(item.inputs, item.parameters) for item in rows]], 4, 0.0
         )
 
     models = ("vad", "attention_encoder", "attention_decoder")

@@ -30,7 +30,9 @@ class WhisperConfig:
     compute_type: str = "auto"
     """CTranslate2's; auto is int8_float32 on cpu and float16 on cuda."""
     intra_threads: int = 0
-    """CPU threads of one call; 0 is every core this process may use."""
+    """CPU threads of one call; 0 is the instance's share of the cores."""
+    instances: int = 1
+    """That share the cores; left out of config.pbtxt, as many as its instance group has."""
 
 
 def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
@@ -50,7 +52,7 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
             device=config.device,
             device_index=config.device_index,
             compute_type=compute_type,
-            intra_threads=config.intra_threads or len(os.sched_getaffinity(0)),
+            intra_threads=config.intra_threads or share_of_cores(config.instances),
         )
         if config.device != "cpu":
             # CTranslate2 opens cuBLAS at its first use: now, and not in a request.
@@ -63,6 +65,11 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
             f"{error}{hint}"
         ) from error
     return model
+
+
+def share_of_cores(instances: int) -> int:
+    """Return the cores that this process may use, shared by some instances; one at least."""
+    return max(1, len(os.sched_getaffinity(0)) // instances)
 
 
 def model_folder(model: str) -> Path:

@@ -25,6 +25,8 @@ FloatArray = NDArray[np.float32]
 class WhisperDecoderConfig(WhisperConfig):
     """Parameters of the `attention_decoder` component."""
 
+    intra_threads: int = 1
+    """CPU threads of one call: its products are too small to share. 0 is the instance's share."""
     no_speech_threshold: float = 0.6
     """No text where 'no speech' is more probable than this, if log_prob_threshold agrees."""
     log_prob_threshold: float = -1.0

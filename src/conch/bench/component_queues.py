@@ -1,7 +1,7 @@
 """Component models as objects of this process, each called through a queue that batches.
 
-A queue is what Triton's dynamic batcher is to a served component: one thread takes what waits, up
-to `max_batch_size` rows and as long as `max_queue_delay_microseconds`.
+A queue is what Triton's dynamic batcher is to a served component: each instance has a thread that
+takes what waits, up to `max_batch_size` rows and as long as `max_queue_delay_microseconds`.
 """
 
 import asyncio
@@ -43,22 +43,25 @@ class _Waiting:
 
 
 class BatchingQueue:
-    """One component and the thread that runs it; rows that wait together share a call."""
+    """Instances of one component, a thread for each; rows that wait together share a call."""
 
-    def __init__(self, component: Component, max_batch_size: int, max_delay_s: float) -> None:
-        """Start the thread.
+    def __init__(
+        self, instances: Sequence[Component], max_batch_size: int, max_delay_s: float
+    ) -> None:
+        """Start the threads.
 
         Args:
-            component: what answers.
+            instances: what answers.
             max_batch_size: rows of one call at most.
-            max_delay_s: how long a row may wait for others while the component is free.
+            max_delay_s: how long a row may wait for others while an instance is free.
         """
-        self._component = component
         self._max_batch_size = max_batch_size
         self._max_delay_s = max_delay_s
         self._waiting: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self.calls, self.queue_s, self.compute_s = 0, 0.0, 0.0
-        threading.Thread(target=self._run, daemon=True).start()
+        for instance in instances:
+            threading.Thread(target=self._run, args=(instance,), daemon=True).start()
 
     def submit(self, row: Row) -> "Future[Outputs]":
         """Return what will be the row's outputs, or its error."""
@@ -66,7 +69,7 @@ class BatchingQueue:
         self._waiting.put(_Waiting(row, time.perf_counter(), answer))
         return answer
 
-    def _run(self) -> None:
+    def _run(self, instance: Component) -> None:
         while True:
             batch = [self._waiting.get()]
             until = batch[0].since + self._max_delay_s
@@ -75,21 +78,22 @@ class BatchingQueue:
                     batch.append(self._waiting.get(timeout=max(0.0, until - time.perf_counter())))
                 except queue.Empty:
                     break
-            self._answer(batch)
+            self._answer(batch, instance)
 
-    def _answer(self, batch: list[_Waiting]) -> None:
+    def _answer(self, batch: list[_Waiting], instance: Component) -> None:
         started = time.perf_counter()
         answers: Sequence[Outputs | Exception]
         try:
-            answers = self._component([item.row for item in batch])
+            answers = instance([item.row for item in batch])
         except Exception as error:
             answers = [error] * len(batch)
         ended = time.perf_counter()
-        for item, answer in zip(batch, answers, strict=True):
+        with self._lock:
             # Of a batch every row has waited for all of it, as in Triton's statistics.
-            self.calls += 1
-            self.queue_s += started - item.since
-            self.compute_s += ended - started
+            self.calls += len(batch)
+            self.queue_s += sum(started - item.since for item in batch)
+            self.compute_s += len(batch) * (ended - started)
+        for item, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):
                 item.answer.set_exception(answer)
             else:
@@ -144,10 +148,12 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
     queues = {}
     for model in models:
         config = read_config(model)
-        component, parameters = _classes(model)
+        component, kind = _classes(model)
+        parameters: Any = read_parameters(kind, model_args(config))
+        instances = sum(group.count for group in config.instance_group)
         batching = config.dynamic_batching
         queues[model] = BatchingQueue(
-            component(read_parameters(parameters, model_args(config))),
+            [component(parameters) for _ in range(instances)],
             config.max_batch_size if batched else 1,
             batching.max_queue_delay_microseconds / 1e6 if batched else 0.0,
         )

@@ -65,6 +65,7 @@ def read_config(model: str) -> Any:
 
 
 def model_args(config: Any) -> dict[str, str]:
-    """Return what Triton passes to a Python model's `initialize`, as far as parameters go."""
+    """Return what Triton passes to a Python model's `initialize`, as far as Conch reads it."""
     sent = {key: {"string_value": item.string_value} for key, item in config.parameters.items()}
-    return {"model_config": json.dumps({"parameters": sent})}
+    groups = [{"count": group.count} for group in config.instance_group]
+    return {"model_config": json.dumps({"parameters": sent, "instance_group": groups})}
