@@ -6,6 +6,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from conch.acoustic.silero import SileroConfig
+from conch.bench.growth import whisper_settings
 from conch.bench.repositories import model_args, read_config, repository_of
 from conch.bench.settings import read_settings
 from conch.errors import BenchError
@@ -43,6 +44,19 @@ def test_a_repository_holds_the_models_asked_for_with_their_settings() -> None:
         )
         assert encoder.input == shipped.input
     assert not repository.exists()
+
+
+def test_another_whisper_is_named_by_encoder_and_decoder_and_by_nothing_else(
+    tmp_path: Path,
+) -> None:
+    models = ("vad", "attention_encoder", "attention_decoder")
+    with repository_of(models, whisper_settings(tmp_path)) as repository:
+        check_repository(repository)
+        for model in models[1:]:
+            parameters = config_of(repository, model).parameters
+            assert parameters["model"].string_value == str(tmp_path)
+        assert config_of(repository, "vad").parameters == read_config("vad").parameters
+    assert read_config("attention_encoder").parameters["model"].string_value == ""
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import signal
 import threading
 
 import numpy as np
+import psutil
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
@@ -128,6 +129,7 @@ def test_a_failing_component_fails_the_requests_that_need_it(small_server, wavef
 
 
 def test_a_killed_component_fails_the_requests_that_need_it_at_once(small_server, waveform):
+    server_process = psutil.Process(small_server.pid)
     decoders = [
         process
         for process, model in model_processes(small_server.pid).items()
@@ -141,3 +143,4 @@ def test_a_killed_component_fails_the_requests_that_need_it_at_once(small_server
             with pytest.raises(ComponentError, match=r"attention_decoder: .* not healthy"):
                 client.transcribe(waveform, timeout_s=60)
         assert client.transcribe(np.zeros(16_000, np.float32)).text == ""
+    assert server_process.is_running()

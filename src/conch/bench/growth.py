@@ -225,10 +225,14 @@ def _recordings(
     return _costed(memory, lambda: asyncio.run(_sent(url, samples, clients, options)))
 
 
+def whisper_settings(folder: Path) -> tuple[Setting, ...]:
+    """Return what has a server use another Whisper."""
+    return tuple(Setting(model, "model", str(folder.resolve())) for model in WHISPER)
+
+
 def _model(name: str, folder: Path | None, samples: Sequence[Sample]) -> dict[str, Any]:
-    named = [Setting(model, "model", str(folder.resolve())) for model in WHISPER if folder]
     with (
-        repository_of(MODELS, named) as repository,
+        repository_of(MODELS, whisper_settings(folder) if folder else ()) as repository,
         own_server(repository) as (url, memory),
     ):
         asyncio.run(_sent(url, samples[:WARMUP], clients=1, options=OPTIONS))
