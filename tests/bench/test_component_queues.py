@@ -52,8 +52,10 @@ def test_instances_answer_side_by_side() -> None:
     one, other = Held(), Held()
     queue = BatchingQueue([one, other], max_batch_size=1, max_delay_s=0.0)
     first, second = queue.submit(row(0)), queue.submit(row(1))
+    # Both hold a row before either is let go: one that is free again could take the second as well.
     for held in (one, other):
         assert held.started.acquire(timeout=30)
+    for held in (one, other):
         held.go.release()
     assert [future.result(timeout=30)["x"].item() for future in (first, second)] == [0, 1]
     assert one.batches == other.batches == [1]
