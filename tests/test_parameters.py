@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pytest
 
 from conch.errors import ConfigError
-from conch.parameters import read_parameters
+from conch.parameters import read_parameters, share_of_cores
 
 
 @dataclass(frozen=True)
@@ -63,3 +63,8 @@ def test_a_wrong_parameter_is_named(parameters, message):
     with pytest.raises(ConfigError) as error:
         read_parameters(Config, args(**parameters))
     assert str(error.value).startswith(message)
+
+
+def test_instances_share_the_cores(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)))
+    assert [share_of_cores(instances) for instances in (1, 2, 4, 9)] == [6, 3, 1, 1]

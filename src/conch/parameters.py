@@ -1,6 +1,7 @@
 """A model's `parameters` in config.pbtxt, read into the dataclass that holds their defaults."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar, get_type_hints
@@ -46,6 +47,11 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
             )
         values[key] = _converted(key, value, types[key])
     return kind(**values)
+
+
+def share_of_cores(instances: int) -> int:
+    """Return the cores that this process may use, shared by some instances; one at least."""
+    return max(1, len(os.sched_getaffinity(0)) // instances)
 
 
 def _converted(key: str, value: str, kind: type) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.acoustic.whisper import model_folder, share_of_cores
+from conch.acoustic.whisper import model_folder
 from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.component import Row
 from conch.errors import AudioError, ConfigError
@@ -90,8 +90,3 @@ def test_what_cannot_be_loaded_is_named(tmp_path):
         WhisperEncoder(WhisperEncoderConfig(min_window_s=31))
     with pytest.raises(ConfigError, match="window_step_s must be above 0"):
         WhisperEncoder(WhisperEncoderConfig(window_step_s=0))
-
-
-def test_instances_share_the_cores(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)))
-    assert [share_of_cores(instances) for instances in (1, 2, 4, 9)] == [6, 3, 1, 1]

@@ -1,7 +1,6 @@
 """The exported CTC model: one ONNX graph for chunks with caches and for full context."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from conch.acoustic.features import SAMPLE_RATE
 from conch.errors import ConfigError
+from conch.parameters import share_of_cores
 
 FloatArray = NDArray[np.float32]
 
@@ -32,7 +32,9 @@ class CtcGraphConfig:
     device_index: int = 0
     """Which GPU, with device cuda."""
     intra_threads: int = 0
-    """CPU threads of one call; 0 is every core this process may use."""
+    """CPU threads of one call; 0 is the instance's share of the cores."""
+    instances: int = 1
+    """That share the cores; left out of config.pbtxt, as many as its instance group has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class CtcGraph:
             ConfigError: the file is missing, no such graph, or cannot run on the device.
         """
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = config.intra_threads or len(os.sched_getaffinity(0))
+        options.intra_op_num_threads = config.intra_threads or share_of_cores(config.instances)
         # Threads that spin after a call would take the cores from the other components.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         provider: tuple[str, dict[str, int]] = ("CPUExecutionProvider", {})

@@ -1,6 +1,5 @@
 """A Whisper model in CTranslate2's format: where it is, and how it is loaded."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from conch.errors import ConfigError
 from conch.packaged import packaged
+from conch.parameters import share_of_cores
 
 WINDOW_S = 30.0
 """The longest audio that Whisper takes at once."""
@@ -65,11 +65,6 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
             f"{error}{hint}"
         ) from error
     return model
-
-
-def share_of_cores(instances: int) -> int:
-    """Return the cores that this process may use, shared by some instances; one at least."""
-    return max(1, len(os.sched_getaffinity(0)) // instances)
 
 
 def model_folder(model: str) -> Path:

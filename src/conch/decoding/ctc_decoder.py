@@ -1,6 +1,5 @@
 """CTC log probabilities to n-best texts, as the `ctc_decoder` component."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from conch.decoding.utterance_search import (
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig
 from conch.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 from conch.language.ngram import LanguageModelConfig
+from conch.parameters import share_of_cores
 
 FloatArray = NDArray[np.float32]
 
@@ -57,7 +57,9 @@ class CtcDecoderConfig:
     graph_max_active: int = WfstConfig().max_active
     """States of the graph followed from a frame."""
     search_threads: int = 0
-    """Threads that share a batch of the beam search; 0 is one for each core."""
+    """Threads that share a batch of the beam search; 0 is the instance's share of the cores."""
+    instances: int = 1
+    """That share the cores; left out of config.pbtxt, as many as its instance group has."""
     device: str = "cpu"
     """cpu or cuda, of the beam; left out of config.pbtxt, the instance's kind decides."""
     device_index: int = 0
@@ -74,7 +76,7 @@ class CtcDecoder:
             ConfigError: one of them is missing or broken, or CUDA where it is asked for.
         """
         torch.set_num_threads(1)  # an operation of the search is too small for more
-        threads = config.search_threads or len(os.sched_getaffinity(0))
+        threads = config.search_threads or share_of_cores(config.instances)
         cuda = config.device == "cuda"
         if cuda and not torch.cuda.is_available():
             raise ConfigError(
