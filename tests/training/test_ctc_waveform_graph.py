@@ -22,6 +22,17 @@ OVERLAY = ROOT / "component_models" / "ctc_encoder" / "configs" / "onnxruntime.p
 
 
 @pytest.fixture(scope="module")
+def component(tmp_path_factory) -> CtcEncoder:
+    """The Python component with products in float32, as the graph has them."""
+    onnx = pytest.importorskip("onnx")
+    from conch.acoustic.int8_product import float_graph
+
+    path = tmp_path_factory.mktemp("float") / "model.onnx"
+    onnx.save(float_graph(SHIPPED), path)
+    return CtcEncoder(CtcEncoderConfig(model=str(path), intra_threads=2))
+
+
+@pytest.fixture(scope="module")
 def session(tmp_path_factory):
     onnxruntime = pytest.importorskip("onnxruntime")
     from training.ctc.waveform_graph import main
@@ -31,7 +42,7 @@ def session(tmp_path_factory):
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
-def test_equals_the_python_component_on_rows_of_any_length(session):
+def test_equals_the_python_component_on_rows_of_any_length(session, component):
     waveforms = [item.waveform() for item in recordings_of(ROOT / "tests" / "data")[:3]]
     waveforms += [waveforms[0][:1], waveforms[1][:5_000], waveforms[2][:16_123]]
     shapes = np.array([[len(item)] for item in waveforms], np.int32)
@@ -39,7 +50,6 @@ def test_equals_the_python_component_on_rows_of_any_length(session):
         ["log_probs", "log_probs_lens"],
         {"waveform": np.concatenate(waveforms), "waveform_shapes": shapes},
     )
-    component = CtcEncoder(CtcEncoderConfig(intra_threads=2))
     answers = component([Row({"waveform": item}) for item in waveforms])
     assert lens.dtype == np.int32
     for row, answer in enumerate(answers):
@@ -48,12 +58,11 @@ def test_equals_the_python_component_on_rows_of_any_length(session):
         np.testing.assert_allclose(log_probs[row, :length], answer["log_probs"], rtol=0, atol=1e-3)
 
 
-def test_what_the_component_would_refuse_leaves_the_other_rows_alone(session):
+def test_what_the_component_would_refuse_leaves_the_other_rows_alone(session, component):
     """The graph checks nothing: a caller is to know (configs/onnxruntime.pbtxt)."""
     noise = np.random.default_rng(0).normal(0, 0.1, 42 * 16_000).astype(np.float32)
     heard = noise[:16_000]
     refused = [noise, noise[:0]]
-    component = CtcEncoder(CtcEncoderConfig(intra_threads=2))
     answer, *errors = component([Row({"waveform": item}) for item in (heard, *refused)])
     assert all(isinstance(error, AudioError) for error in errors)
     for row, length in zip(refused, (2100, 0), strict=True):

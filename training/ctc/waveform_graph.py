@@ -3,12 +3,12 @@
     python -m training.ctc.waveform_graph src/conch/acoustic/weights/ctc-en.onnx \
         --out ~/served/component_models/ctc_encoder/1/model.onnx
 
-Full context only. Features are made inside the graph, so that its tensors are those of the
-component `ctc_encoder` (component_models/README.md) but for one: Triton hands the rows of a batch,
-which differ in length, over as one, and says in `waveform_shapes` where they end (its ragged
-batching; component_models/ctc_encoder/configs/onnxruntime.pbtxt asks for both). Where the component
-answers a row that is empty or longer than 40 s with an error of its own, the graph has no check:
-empty rows alone fail, and in a longer one positions repeat after 41 s.
+Full context only, products in float32. Features are made inside the graph, so that its tensors are
+those of the component `ctc_encoder` (component_models/README.md) but for one: Triton hands the rows
+of a batch, which differ in length, over as one, and says in `waveform_shapes` where they end (its
+ragged batching; component_models/ctc_encoder/configs/onnxruntime.pbtxt asks for both). Where the
+component answers a row that is empty or longer than 40 s with an error of its own, the graph has no
+check: empty rows alone fail, and in a longer one positions repeat after 41 s.
 
 Write into a copy of the repository: what lies in the checkout's is packed into a wheel.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.compose
+import onnx.inliner
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -33,6 +34,7 @@ from conch.acoustic.features import (
     mel_filters,
     window,
 )
+from conch.acoustic.int8_product import float_graph
 
 _STEP_INPUTS = ("features", "lens", *Caches._fields)
 
@@ -100,7 +102,8 @@ def waveform_graph(model: Path) -> onnx.ModelProto:
         ConfigError: it is no such file.
     """
     graph = CtcGraph(CtcGraphConfig(model=str(model)))
-    step = onnx.load(model)
+    # Older runtimes and TensorRT know products in float32 only, and no functions.
+    step = onnx.inliner.inline_local_functions(float_graph(model))
     front = _exported(Front(graph.vocabulary.stack, graph.empty_caches(1, 0)))
     front.ir_version = step.ir_version
     return onnx.compose.merge_models(

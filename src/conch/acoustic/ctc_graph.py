@@ -175,14 +175,27 @@ def _opened(
     if not path.is_file():
         raise ConfigError(f"the CTC model {path} does not exist")
     options.log_severity_level = 3  # errors only
+    source = path if provider[0] == "CPUExecutionProvider" else _in_float(path)
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=[provider])
+        session = onnxruntime.InferenceSession(source, options, providers=[provider])
     except Exception as error:  # onnxruntime's own exceptions share no public base
         raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
     inputs = {item.name for item in session.get_inputs()}
     if not inputs >= {"features", "lens", *Caches._fields}:
         raise ConfigError(f"{path} is not a graph of training.ctc.export: it takes {inputs}")
     return session
+
+
+def _in_float(path: Path) -> bytes:
+    try:
+        from conch.acoustic.int8_product import float_graph
+    except ImportError as error:
+        raise ConfigError(
+            "a CTC model on a GPU needs the package onnx, which turns its int8 products into "
+            f"float32: pip install onnx ({error})"
+        ) from error
+    content: bytes = float_graph(path).SerializeToString()
+    return content
 
 
 def _vocabulary(session: onnxruntime.InferenceSession) -> Vocabulary:

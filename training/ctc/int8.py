@@ -1,0 +1,73 @@
+"""Products in int8 for an exported graph, with a scale for each row of the activations.
+
+A row is one frame of one stream, and its scale is its largest value, so that no other row changes
+its result: neither what shares the batch nor padding. It is the dynamic per-token quantization of
+ZeroQuant (https://arxiv.org/abs/2206.01861); ONNX Runtime's own `quantize_dynamic` has one scale
+for a whole batch. A product is a function inside the file, of operators that ONNX has since 2019.
+"""
+
+import numpy as np
+import onnx
+import onnx.parser
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from conch.acoustic.int8_product import DOMAIN, OPERATOR
+
+_SMALLEST = 2**16
+"""Matrices of fewer numbers stay as they are; the output layer is one."""
+_WEIGHT_MAX = 63
+"""Seven bits: CPUs before VNNI add two products of a weight and an activation in 16 bits."""
+_FUNCTION = f"""
+<domain: "{DOMAIN}", opset_import: ["" : 17]>
+{OPERATOR} (rows, weight, weight_scale) => (product)
+{{
+    magnitudes = Abs (rows)
+    largest = ReduceMax <axes = [-1]> (magnitudes)
+    least = Constant <value_float = 1e-12> ()
+    some = Max (largest, least)
+    most = Constant <value_float = 127.0> ()
+    scale = Div (some, most)
+    scaled = Div (rows, scale)
+    one = Constant <value_float = 1.0> ()
+    zero = Constant <value = uint8 {{128}}> ()
+    quantized = QuantizeLinear (scaled, one, zero)
+    sums = MatMulInteger (quantized, weight, zero)
+    exact = Cast <to = 1> (sums)
+    by_row = Mul (exact, scale)
+    product = Mul (by_row, weight_scale)
+}}
+"""
+"""Activations are unsigned around 128: x86 multiplies that many times as fast as signed ones."""
+
+
+def with_int8_products(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a graph whose large matrices are int8, with a scale for each column."""
+    weights = {
+        tensor.name: tensor
+        for tensor in proto.graph.initializer
+        if len(tensor.dims) == 2 and np.prod(tensor.dims) >= _SMALLEST
+    }
+    for node in proto.graph.node:
+        if node.op_type != "MatMul" or node.input[1] not in weights:
+            continue
+        rows, name = node.input
+        weight = weights.pop(name)
+        proto.graph.initializer.remove(weight)
+        integers, scale = quantized(numpy_helper.to_array(weight))
+        parts = {f"{name}_int8": integers, f"{name}_scale": scale}
+        proto.graph.initializer.extend(
+            numpy_helper.from_array(value, part) for part, value in parts.items()
+        )
+        node.CopyFrom(
+            helper.make_node(OPERATOR, [rows, *parts], node.output, node.name, domain=DOMAIN)
+        )
+    proto.functions.append(onnx.parser.parse_function(_FUNCTION))
+    proto.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return proto
+
+
+def quantized(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return a matrix as integers and the scale of each column, whose product it nearly is."""
+    scale = np.maximum(np.abs(weight).max(0), 1e-12) / _WEIGHT_MAX
+    return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)
