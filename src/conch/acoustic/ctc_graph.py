@@ -71,10 +71,14 @@ class Caches(NamedTuple):
     @classmethod
     def of_streams(cls, streams: Sequence["Caches"]) -> "Caches":
         """Return the caches of several streams as those of one batch."""
+        if len(streams) == 1:
+            return streams[0]
         return cls._make(map(np.concatenate, zip(*streams, strict=True)))
 
     def of_stream(self, index: int) -> "Caches":
         """Return one stream's own, as a batch of one that keeps no other in memory."""
+        if len(self.position) == 1:
+            return self
         return Caches._make(item[index : index + 1].copy() for item in self)
 
 
