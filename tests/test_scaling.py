@@ -36,12 +36,12 @@ def test_the_tables_are_those_of_the_code():
 
 def test_operations_are_two_for_each_weight_and_those_of_attention(capacity):
     """Weights of the model itself; each is used once a frame, the first convolution's twice."""
-    model = CtcModel(CtcModelConfig(vocab_size=29))
+    model = CtcModel(CtcModelConfig(vocab_size=29, model_size=512, num_heads=8, num_layers=6))
     weights = sum(item.numel() for item in model.parameters() if item.ndim > 1)
     weights += model.conv1.weight.numel()
     assert capacity.CTC.frame_flop(0) == 2 * weights
-    # Each of 4 layers has 384 products for a score and 384 for a weighted sum, of each key.
-    assert capacity.CTC.frame_flop(100) - capacity.CTC.frame_flop(0) == 2 * 4 * 2 * 384 * 100
+    # Each of 6 layers has 512 products for a score and 512 for a weighted sum, of each key.
+    assert capacity.CTC.frame_flop(100) - capacity.CTC.frame_flop(0) == 2 * 6 * 2 * 512 * 100
 
 
 def test_limits_by_hand(capacity):

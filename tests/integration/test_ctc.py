@@ -85,11 +85,13 @@ def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recording
 
 
 def test_hotwords_pull_up_what_was_said(client, recordings):
-    item = recordings[0]
+    item = recordings[2]
+    words = ("irritating", "prayer", "small")
     plain = client.transcribe(item.path, **CTC, beam_size=32)
-    words = ",".join(f"{word}:8" for word in ("nobody", "america", "believes", "enough"))
-    hot = client.transcribe(item.path, **CTC, beam_size=32, hotwords=words)
+    hotwords = ",".join(f"{word}:8" for word in words)
+    hot = client.transcribe(item.path, **CTC, beam_size=32, hotwords=hotwords)
     assert wer(item.text, hot.text) < wer(item.text, plain.text)
+    assert set(words) & (set(hot.text.split()) - set(plain.text.split()))
 
 
 @pytest.mark.parametrize(
