@@ -30,7 +30,7 @@ INPUTS: Mapping[str, Input] = {
     "features": Input(1.0, "CPU ms a request", "measured: log-mel of 7 s, one thread"),
     "chunk_features": Input(0.12, "CPU ms a chunk", "measured: log-mel of 640 ms, one thread"),
     "caches": Input(
-        4.4, "CPU ms a chunk", "computed: 6.3 MB joined to a batch and cut again, half of it measured"
+        4.4, "CPU ms a chunk", "computed: 6.3 MB joined and cut again, twice what 3.1 MB took"
     ),
     "tensors": Input(1.0, "CPU ms a call", "assumed: tensors in and out of a process, and the GPU"),
     "search": Input(28, "steps a request", "assumed: 4 tokens per second of audio"),
