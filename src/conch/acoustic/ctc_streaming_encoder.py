@@ -14,6 +14,8 @@ from conch.streams import StreamId, Streams
 
 FloatArray = NDArray[np.float32]
 
+_WARM_BATCH, _WARM_STEPS = 8, 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingEncoderConfig(CtcGraphConfig):
@@ -68,6 +70,7 @@ class CtcStreamingEncoder:
         start = self._graph.empty_caches(1, left_frames)
         silence = np.zeros(HISTORY, np.float32)
         self._streams = Streams(lambda: _Stream(silence, start), config.stream_ttl_s)
+        self._warm_up(start)
 
     def __len__(self) -> int:
         """Return how many streams are open."""
@@ -98,6 +101,12 @@ class CtcStreamingEncoder:
             lens = np.array([len(log_probs)], np.int32)
             answers[index] = {"log_probs": log_probs, "log_probs_lens": lens}
         return [answers[index] for index in range(len(rows))]
+
+    def _warm_up(self, start: Caches) -> None:
+        """Take the memory of a batch, which the first streams would wait half a second for."""
+        silence = np.zeros(HISTORY + self._chunk, np.float32)
+        for _ in range(_WARM_STEPS):
+            self._step([_Hearing(_Stream(silence, start), False, []) for _ in range(_WARM_BATCH)])
 
     def _heard(self, row: Row) -> _Hearing:
         """Add a row's samples to its stream."""
