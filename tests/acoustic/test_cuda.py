@@ -21,6 +21,7 @@ def test_an_onnxruntime_without_cuda_names_the_package_that_has_it():
 
 def test_an_onnxruntime_that_falls_back_to_the_cpu_is_refused(monkeypatch):
     """onnxruntime-gpu without a fitting CUDA only logs that, and is many times slower."""
+    pytest.importorskip("onnx")
     there = onnxruntime.get_available_providers
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA, *there()])
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)

@@ -32,6 +32,10 @@ def test_graph_equals_the_model(model, tmp_path, weights):
     saved, path = tmp_path / "model.pt", tmp_path / "model.onnx"
     checkpoint.save(saved, model, Characters())
     main([str(saved), "--out", str(path), "--weights", weights])
+    import onnx
+
+    operators = [node.op_type for node in onnx.load(path).graph.node]
+    assert operators.count("Int8Product") == (8 if weights == "int8" else 0)  # four in each layer
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     described = session.get_modelmeta().custom_metadata_map
     assert tuple(json.loads(described["vocab"])) == Characters.vocab

@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--weights",
         choices=("fp32", "fp16", "int8"),
         default="int8",
-        help="fp16 is for size only; int8 (default) multiplies so on a CPU, in 0.6 of the time",
+        help="fp16 is for size only; int8 (default) multiplies so on a CPU, in half the time",
     )
     args = parser.parse_args(arguments)
     model, units = checkpoint.load_model(args.checkpoint)

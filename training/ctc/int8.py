@@ -42,26 +42,30 @@ _FUNCTION = f"""
 
 
 def with_int8_products(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a graph whose large matrices are int8, with a scale for each column."""
+    """Return a graph whose large matrices are int8, with a scale for each column.
+
+    Raises:
+        ValueError: it has none.
+    """
     weights = {
         tensor.name: tensor
         for tensor in proto.graph.initializer
         if len(tensor.dims) == 2 and np.prod(tensor.dims) >= _SMALLEST
     }
-    for node in proto.graph.node:
-        if node.op_type != "MatMul" or node.input[1] not in weights:
-            continue
+    products = [
+        node for node in proto.graph.node if node.op_type == "MatMul" and node.input[1] in weights
+    ]
+    if not products:
+        raise ValueError(f"no product with a matrix of {_SMALLEST} numbers or more")
+    for name in {node.input[1] for node in products}:
+        integers, scale = quantized(numpy_helper.to_array(weights[name]))
+        proto.graph.initializer.remove(weights[name])
+        proto.graph.initializer.append(numpy_helper.from_array(integers, f"{name}_int8"))
+        proto.graph.initializer.append(numpy_helper.from_array(scale, f"{name}_scale"))
+    for node in products:
         rows, name = node.input
-        weight = weights.pop(name)
-        proto.graph.initializer.remove(weight)
-        integers, scale = quantized(numpy_helper.to_array(weight))
-        parts = {f"{name}_int8": integers, f"{name}_scale": scale}
-        proto.graph.initializer.extend(
-            numpy_helper.from_array(value, part) for part, value in parts.items()
-        )
-        node.CopyFrom(
-            helper.make_node(OPERATOR, [rows, *parts], node.output, node.name, domain=DOMAIN)
-        )
+        inputs = [rows, f"{name}_int8", f"{name}_scale"]
+        node.CopyFrom(helper.make_node(OPERATOR, inputs, node.output, node.name, domain=DOMAIN))
     proto.functions.append(onnx.parser.parse_function(_FUNCTION))
     proto.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return proto

@@ -179,9 +179,11 @@ def _opened(
     if not path.is_file():
         raise ConfigError(f"the CTC model {path} does not exist")
     options.log_severity_level = 3  # errors only
-    source = path if provider[0] == "CPUExecutionProvider" else _in_float(path)
     try:
+        source = path if provider[0] == "CPUExecutionProvider" else _in_float(path)
         session = onnxruntime.InferenceSession(source, options, providers=[provider])
+    except ConfigError:
+        raise
     except Exception as error:  # onnxruntime's own exceptions share no public base
         raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
     inputs = {item.name for item in session.get_inputs()}

@@ -15,6 +15,7 @@ from conch.streams import StreamId, Streams
 FloatArray = NDArray[np.float32]
 
 _WARM_BATCH, _WARM_STEPS = 8, 3
+"""Streams and steps of the warm-up; the runtime's memory has grown to a batch by the third step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +70,8 @@ class CtcStreamingEncoder:
         left_frames = round(config.left_ms * SAMPLE_RATE / 1000) // FRAME_SAMPLES
         start = self._graph.empty_caches(1, left_frames)
         silence = np.zeros(HISTORY, np.float32)
-        self._streams = Streams(lambda: _Stream(silence, start), config.stream_ttl_s)
         self._warm_up(start)
+        self._streams = Streams(lambda: _Stream(silence, start), config.stream_ttl_s)
 
     def __len__(self) -> int:
         """Return how many streams are open."""
