@@ -10,7 +10,7 @@ from conch.acoustic.ctc_model import Cache, CtcModel, CtcModelConfig
 from conch.acoustic.ctc_units import Characters
 from training.ctc import checkpoint
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 # torch's exporter in Python announces its successor.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -32,8 +32,6 @@ def test_graph_equals_the_model(model, tmp_path, weights):
     saved, path = tmp_path / "model.pt", tmp_path / "model.onnx"
     checkpoint.save(saved, model, Characters())
     main([str(saved), "--out", str(path), "--weights", weights])
-    import onnx
-
     operators = [node.op_type for node in onnx.load(path).graph.node]
     assert operators.count("Int8Product") == (8 if weights == "int8" else 0)  # four in each layer
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

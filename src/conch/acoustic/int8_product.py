@@ -27,8 +27,7 @@ def float_graph(path: Path) -> onnx.ModelProto:
     The runtime multiplies weights and scales out when it loads the graph.
     """
     proto = onnx.load(path)
-    functions = [item for item in proto.functions if item.name != OPERATOR]
-    if len(functions) < len(proto.functions):
-        del proto.functions[:]
-        proto.functions.extend([*functions, onnx.parser.parse_function(_IN_FLOAT)])
+    for function in proto.functions:
+        if function.name == OPERATOR:
+            function.CopyFrom(onnx.parser.parse_function(_IN_FLOAT))
     return proto
