@@ -1,21 +1,30 @@
 import numpy as np
 import pytest
 
-from conch.endpointing import Endpointer, EndpointRules, Speech
+from conch.endpointing import Endpointer, EndpointRules, Speech, SpeechProbs
 
 RULES = EndpointRules(threshold=0.5, silence_ms=320, no_speech_ms=640, length_s=3.2)
 
 
-def probs(text: str) -> list[float]:
+FRAME = 512
+
+
+def probs(text: str, frame_samples: int = FRAME) -> SpeechProbs:
     """`#` is speech, `.` silence, `-` in between."""
-    return [{"#": 0.9, ".": 0.1, "-": 0.4}[item] for item in text]
+    found = np.array([{"#": 0.9, ".": 0.1, "-": 0.4}[item] for item in text])
+    return SpeechProbs(found, frame_samples)
+
+
+def speech(heard: int, first: int, after_last: int) -> Speech:
+    """Of frames."""
+    return Speech(heard * FRAME, first * FRAME, after_last * FRAME)
 
 
 def first_endpoint(text: str, rules: EndpointRules = RULES) -> tuple[int, str] | None:
     """After how many frames, fed one by one, and by which rule."""
     endpointer = Endpointer(rules)
-    for index, prob in enumerate(probs(text)):
-        if rule := endpointer.push([prob]):
+    for index, item in enumerate(text):
+        if rule := endpointer.push(probs(item)):
             return index + 1, rule
     return None
 
@@ -39,13 +48,13 @@ def test_rules(text, expected):
 def test_who_has_gone_on_speaking_meanwhile_has_not_ended():
     endpointer = Endpointer(RULES)
     assert endpointer.push(probs("##" + "." * 15 + "##")) is None
-    assert endpointer.speech == Speech(19, 0, 19)
+    assert endpointer.speech == speech(19, 0, 19)
 
 
 def test_an_utterance_after_the_other():
     endpointer = Endpointer(RULES)
     assert endpointer.push(probs("." * 4 + "##" + "." * 10)) == "silence"
-    assert endpointer.speech == Speech(16, 4, 6)
+    assert endpointer.speech == speech(16, 4, 6)
     endpointer.restart()
     assert endpointer.push(probs("." * 20)) == "no_speech"
     endpointer.restart()
@@ -53,7 +62,7 @@ def test_an_utterance_after_the_other():
     endpointer.restart()
     # In speech from the start, at probabilities that would not begin it.
     assert endpointer.push(probs("-" * 3)) is None
-    assert endpointer.speech == Speech(3, 0, 3)
+    assert endpointer.speech == speech(3, 0, 3)
 
 
 def test_frames_may_come_in_pieces_of_any_length():
@@ -63,6 +72,13 @@ def test_frames_may_come_in_pieces_of_any_length():
         whole, pieces = Endpointer(RULES), Endpointer(RULES)
         last = whole.push(probs(text))
         cuts = np.sort(rng.integers(0, 61, size=4))
-        for piece in np.split(np.array(probs(text)), cuts):
-            found = pieces.push(piece)
+        for piece in np.split(probs(text).probs, cuts):
+            found = pieces.push(SpeechProbs(piece, FRAME))
         assert (found, pieces.speech) == (last, whole.speech)
+
+
+def test_frames_of_another_length():
+    endpointer = Endpointer(RULES)
+    assert endpointer.push(probs("#" + "." * 15, frame_samples=320)) is None
+    assert endpointer.push(probs(".", frame_samples=320)) == "silence"
+    assert endpointer.speech == Speech(17 * 320, 0, 320)

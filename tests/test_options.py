@@ -99,7 +99,6 @@ def test_a_streams_options():
             "option 'hotwords' goes with decoder ctc; decoder is wfst",
         ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
-        ({"vad": False}, "option 'vad' cannot be false for a stream"),
     ],
 )
 def test_what_a_stream_cannot_do(parameters, message):

@@ -1,17 +1,17 @@
 """When an utterance of a stream is over: rules on silence and length, pure and incremental."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from conch.segmentation import FRAME_SAMPLES, HYSTERESIS, LEAST_CLOSE, SAMPLE_RATE
+from conch.component import Array
+from conch.segmentation import HYSTERESIS, LEAST_CLOSE, SAMPLE_RATE
 
 Rule = Literal["silence", "no_speech", "length"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRules:
-    """Any one of them ends an utterance; the rules of sherpa-onnx, on a VAD's word."""
+    """Any one of them ends an utterance; the rules of sherpa-onnx."""
 
     threshold: float
     """Speech probability from which on a frame is speech."""
@@ -24,15 +24,25 @@ class EndpointRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
-    """What an utterance has had so far, in frames of 32 ms from its start."""
+class SpeechProbs:
+    """Where somebody speaks, as the VAD says or, of a stream without it, the CTC model."""
 
-    frames: int = 0
-    """Heard."""
+    probs: Array
+    """FP32 `[frames]`: the probability of speech."""
+    frame_samples: int
+    """Samples of a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What an utterance has had so far, in samples from its start."""
+
+    heard: int = 0
+    """All of it."""
     first: int | None = None
-    """The first one of speech, None as long as nobody has spoken."""
+    """Where the first frame of speech begins, None as long as nobody has spoken."""
     after_last: int = 0
-    """The frame after the last one of speech."""
+    """Where the last one ends."""
 
 
 class Endpointer:
@@ -49,28 +59,28 @@ class Endpointer:
         self._in_speech = False
         self.speech = Speech()
 
-    def push(self, speech_probs: Iterable[float]) -> Rule | None:
-        """Take the next frames' probabilities; return the rule that ends the utterance after them.
+    def push(self, speech: SpeechProbs) -> Rule | None:
+        """Take the next frames; return the rule that ends the utterance after them.
 
         Only what holds at the last frame counts: somebody who has gone on speaking meanwhile has
         not ended.
         """
-        frames, first, after_last = self.speech.frames, self.speech.first, self.speech.after_last
-        for prob in speech_probs:
-            frames += 1
+        heard, first, after_last = self.speech.heard, self.speech.first, self.speech.after_last
+        for prob in speech.probs:
             opens = prob >= self._rules.threshold
             self._in_speech = opens or (self._in_speech and prob >= self._close_at)
             if self._in_speech:
-                after_last = frames
+                after_last = heard + speech.frame_samples
                 if first is None:
-                    first = frames - 1
-        self.speech = Speech(frames, first, after_last)
-        quiet_ms = _milliseconds(frames - after_last)
+                    first = heard
+            heard += speech.frame_samples
+        self.speech = Speech(heard, first, after_last)
+        quiet_ms = _milliseconds(heard - after_last)
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
         if first is not None and quiet_ms >= self._rules.silence_ms:
             return "silence"
-        if _milliseconds(frames) >= self._rules.length_s * 1000:
+        if _milliseconds(heard) >= self._rules.length_s * 1000:
             return "length"
         return None
 
@@ -79,5 +89,5 @@ class Endpointer:
         self.speech = Speech()
 
 
-def _milliseconds(frames: int) -> float:
-    return frames * FRAME_SAMPLES * 1000 / SAMPLE_RATE
+def _milliseconds(samples: int) -> float:
+    return samples * 1000 / SAMPLE_RATE

@@ -85,7 +85,11 @@ class RecognitionOptions:
         10.0, "of a hotword without its own: nats for each time it is found", low=0, high=100
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
-    vad: bool = option(True, "find the speech first; without, all of the audio is decoded")
+    vad: bool = option(
+        True,
+        "find the speech first; without, all of the audio is decoded, and a stream's endpoints go "
+        "by the letters that the CTC model hears",
+    )
     vad_threshold: float = option(
         0.5, "speech probability that opens a region", low=0.01, high=0.99
     )
@@ -161,8 +165,6 @@ class RecognitionOptions:
             return "option 'attention_rescore' goes with mode two_pass, not streaming"
         if self.mode == "two_pass" and not self.endpointing:
             return "option 'endpointing' cannot be false with mode two_pass: it passes utterances"
-        if self.mode != "offline" and not self.vad:
-            return "option 'vad' cannot be false for a stream: it finds the endpoints"
         if self.rescore and (self.decoder == "wfst" or (self.decoder == "ctc" and self.lm_fusion)):
             return (
                 "option 'rescore' is for texts that the language model has not seen yet; with "

@@ -7,6 +7,7 @@ from recordings import Recording
 from servers import wait_until
 
 from conch.acoustic.ctc_streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.acoustic.silero import FRAME, SileroConfig, SileroVad
 from conch.component import Row
 from conch.errors import AudioError, ConfigError, SessionError
 from training.ctc.scoring import log_probs_of
@@ -96,6 +97,24 @@ def test_a_stream_of_any_length_takes_constant_memory(encoder, speech):
         assert np.isfinite(answer["log_probs"]).all()
         assert encoder.held_bytes(1) <= held + 4 * 10_240
     assert abs(sum(lengths) * 320 - 37 * len(waveform)) <= 10_240
+
+
+def test_hears_speech_where_the_vad_does(speech):
+    """The weights that ship, on recordings with silence around them."""
+    encoder, vad = opened(), SileroVad(SileroConfig())
+    silence = np.zeros(24_000, np.float32)
+    for item in speech:
+        waveform = np.concatenate([silence, item.waveform(), silence])
+        (found,) = encoder([row(1, waveform, "start", "end")])
+        assert found["speech_probs"].shape == (len(found["log_probs"]),)
+        assert found["speech_probs"].min() >= -1e-6
+        heard = np.flatnonzero(found["speech_probs"] >= 0.5) * found["frame_samples"].item()
+        (expected,) = vad([row(1, waveform)])
+        spoken = np.flatnonzero(expected["speech_probs"] >= 0.5) * FRAME
+        # A letter comes a little after its sound has begun, the last one before it has faded.
+        assert spoken[0] - 0.2 * 16_000 <= heard[0] <= spoken[0] + 0.5 * 16_000
+        assert spoken[-1] - 0.7 * 16_000 <= heard[-1] <= spoken[-1] + 0.2 * 16_000
+    encoder.close()
 
 
 def test_one_bad_chunk_fails_alone_and_its_stream_goes_on(encoder, speech: list[Recording]):

@@ -50,6 +50,17 @@ def test_a_stream(server, two_utterances, kind, stream_id):
     stream.client.close()
 
 
+def test_a_stream_without_vad_makes_a_call_less(server, two_utterances):
+    final = Chunks(server.http_url, 78, vad=False).send_all(two_utterances, STEP)
+    assert list(final["road"]) == list(CHILDREN)
+    assert [segment["endpoint"] for segment in final["segments"]] == ["silence", "silence"]
+    expected = Chunks(server.http_url, 79).send_all(two_utterances, STEP)
+    assert final["text"] == expected["text"]
+    for found, wanted in zip(final["segments"], expected["segments"], strict=True):
+        assert found["start"] == pytest.approx(wanted["start"], abs=0.5)
+        assert found["end"] == pytest.approx(wanted["end"], abs=0.7)
+
+
 @pytest.mark.parametrize("kind", [http, grpc], ids=["http", "grpc"])
 def test_streaming_clients_of_the_ecosystem_work_unchanged(server, recordings, kind):
     """As the client for WeNet, sherpa and FunASR does: TRANSCRIPTS alone, its rows joined."""

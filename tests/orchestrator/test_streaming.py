@@ -85,6 +85,21 @@ def test_every_chunk_is_answered_with_the_text_so_far():
     assert not any(components.open.values())
 
 
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode=mode, vad=False)
+        for item in ".1..2":
+            await client.send(audio(item))
+        return await client.send(audio("."), ends=True)
+
+    final, components = run(road)
+    assert [segment.endpoint for segment in final.segments] == ["silence", "end"]
+    assert [(item.start, item.end) for item in final.segments] == [(0.34, 1.58), (2.56, 3.5)]
+    assert "vad" not in components.calls
+    assert components.calls.count("ctc_streaming_encoder") == 6
+
+
 @pytest.mark.parametrize("samples", [1_000, 10_240, 25_000, 10**6])
 def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     wave = audio("12..3....45.")[:-3_000]

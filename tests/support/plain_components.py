@@ -134,6 +134,8 @@ class PlainComponents:
         return {
             "log_probs": np.array(frames, np.float32).reshape(-1, 1),
             "log_probs_lens": np.array([len(frames)], np.int32),
+            "speech_probs": np.array([float(level > 0) for (level,) in frames], np.float32),
+            "frame_samples": np.array([len(inputs["waveform"])], np.int32),
         }
 
     def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:

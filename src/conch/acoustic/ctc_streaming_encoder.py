@@ -62,9 +62,12 @@ class CtcStreamingEncoder:
         """
         self._graph = CtcGraph(config)
         self._chunk = round(config.chunk_ms * SAMPLE_RATE / 1000)
-        frame = FRAME_SAMPLES * self._graph.vocabulary.stack
-        frame_ms = 1000 * frame // SAMPLE_RATE
-        if self._chunk <= 0 or self._chunk % frame:
+        vocabulary = self._graph.vocabulary
+        self._frame = FRAME_SAMPLES * vocabulary.stack
+        # The blank and the space: neither is anything said.
+        self._silent = [unit for unit, text in enumerate(vocabulary.texts) if not text.strip()]
+        frame_ms = 1000 * self._frame // SAMPLE_RATE
+        if self._chunk <= 0 or self._chunk % self._frame:
             raise ConfigError(f"chunk_ms takes a multiple of {frame_ms}; is: {config.chunk_ms}")
         if not 0 <= config.left_ms <= 30_000:
             raise ConfigError(f"left_ms takes 0 to 30000; is: {config.left_ms}")
@@ -100,8 +103,12 @@ class CtcStreamingEncoder:
             self._step(ready)
         for index, hearing in hearings.items():
             log_probs = np.concatenate([self._no_frames, *hearing.log_probs])
-            lens = np.array([len(log_probs)], np.int32)
-            answers[index] = {"log_probs": log_probs, "log_probs_lens": lens}
+            answers[index] = {
+                "log_probs": log_probs,
+                "log_probs_lens": np.array([len(log_probs)], np.int32),
+                "speech_probs": 1 - np.exp(log_probs[:, self._silent]).sum(axis=1),
+                "frame_samples": np.array([self._frame], np.int32),
+            }
         return [answers[index] for index in range(len(rows))]
 
     def _warm_up(self, start: Caches) -> None:
@@ -132,8 +139,8 @@ class CtcStreamingEncoder:
             padded = np.pad(chunk, (0, HISTORY + self._chunk - len(chunk)))
             features.append(streaming_log_mel(padded, self._graph.n_mels))
             # The last chunk may be short: rounded up to whole output frames.
-            frame = FRAME_SAMPLES * self._graph.vocabulary.stack
-            lens.append(-(-(len(chunk) - HISTORY) // frame) * 2 * self._graph.vocabulary.stack)
+            frames = -(-(len(chunk) - HISTORY) // self._frame)
+            lens.append(frames * 2 * self._graph.vocabulary.stack)
             # A copy: a view would keep the whole piece that the client sent.
             stream.waveform = stream.waveform[self._chunk :].copy()
         log_probs, caches = self._graph.step(

@@ -8,11 +8,13 @@ from itertools import islice
 import numpy as np
 
 from conch.component import Array
+from conch.endpointing import SpeechProbs
 from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls, Parameter, StreamPlace, Tensor
 from conch.orchestrator.roles import WORD_COLUMNS, hypotheses, words
 from conch.result import Hypothesis, Word
 
+_ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
 
 
@@ -38,7 +40,7 @@ class CtcDecoded:
 
 async def encode(calls: Calls, waveform: Array) -> LogProbs:
     """Return the log probabilities of a segment's units, FP32 [samples] at 16 kHz."""
-    outputs = await calls("ctc_encoder", {"waveform": waveform}, ("log_probs", "log_probs_lens"))
+    outputs = await calls("ctc_encoder", {"waveform": waveform}, _ENCODED)
     return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
 
 
@@ -60,13 +62,24 @@ async def decode(
 
 async def encode_step(calls: Calls, waveform: Array, place: StreamPlace) -> LogProbs:
     """Return the log probabilities of a stream's next samples."""
+    outputs = await calls("ctc_streaming_encoder", {"waveform": waveform}, _ENCODED, place=place)
+    return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
+
+
+async def encode_and_find_speech(
+    calls: Calls, waveform: Array, place: StreamPlace
+) -> tuple[SpeechProbs, LogProbs]:
+    """As `encode_step`, with the encoder's word on where somebody speaks."""
     outputs = await calls(
         "ctc_streaming_encoder",
         {"waveform": waveform},
-        ("log_probs", "log_probs_lens"),
+        (*_ENCODED, "speech_probs", "frame_samples"),
         place=place,
     )
-    return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
+    speech = SpeechProbs(
+        outputs["speech_probs"].numpy(), int(outputs["frame_samples"].numpy().item())
+    )
+    return speech, LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
 
 
 async def decode_step(

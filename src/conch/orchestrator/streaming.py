@@ -1,5 +1,7 @@
 """The streaming road: steps of audio → VAD beside encoder → search → the text so far.
 
+Without the VAD the encoder's own letters tell where somebody speaks: a call less for each step.
+
 A client's chunks are cut anew into steps of one length, so that what a stream is answered depends
 on its audio alone and not on how the client cuts it.
 """
@@ -17,7 +19,7 @@ import numpy as np
 from conch.audio import StreamAudio
 from conch.component import Array
 from conch.decoding.nbest import joined, rescored
-from conch.endpointing import Endpointer, EndpointRules, Speech
+from conch.endpointing import Endpointer, EndpointRules, Speech, SpeechProbs
 from conch.errors import TranscriptionError
 from conch.metrics import ENDPOINTS, Metrics
 from conch.options import RecognitionOptions
@@ -128,11 +130,14 @@ class Stream:
         place = StreamPlace(self._child, starts=not self._is_child_open, ends=ends)
         self._is_child_open = True
         self._last_step = time.monotonic()
-        speech_probs, log_probs = await both(
-            self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place)
-        )
+        if self.options.vad:
+            speech, log_probs = await both(
+                self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place)
+            )
+        else:
+            speech, log_probs = await ctc_roles.encode_and_find_speech(calls, step, place)
         self._heard += len(step)
-        rule = self._endpointer.push(speech_probs)
+        rule = self._endpointer.push(speech)
         if not self.options.endpointing:
             rule = None
         if self._has_second_pass:
@@ -159,12 +164,12 @@ class Stream:
                 self._second_passes_done()
             self._end_utterance(found, rule or "end")
 
-    async def _find_speech(self, step: Array, calls: Calls) -> Array:
+    async def _find_speech(self, step: Array, calls: Calls) -> SpeechProbs:
         if not len(step):
-            return step
-        speech_probs, state = await roles.find_speech(calls, step, self._vad_state)
+            return SpeechProbs(step, FRAME_SAMPLES)
+        probs, state = await roles.find_speech(calls, step, self._vad_state)
         self._vad_state = state.numpy().copy()  # a handle would keep the server's memory
-        return speech_probs
+        return SpeechProbs(probs, FRAME_SAMPLES)
 
     async def _rescored(self, found: CtcDecoded, calls: Calls) -> CtcDecoded:
         scores = await roles.language_scores(calls, [item.text for item in found.nbest])
@@ -259,9 +264,8 @@ def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
 
 
 def speech_span(speech: Speech, num_samples: int, pad_ms: int) -> Span:
-    """Return where in an utterance somebody speaks, padded; all of it if the VAD heard nobody."""
+    """Return where in an utterance somebody speaks, padded; all of it if nobody was heard."""
     if speech.first is None:
         return Span(0, num_samples)
     pad = pad_ms * SAMPLE_RATE // 1000
-    start = max(0, speech.first * FRAME_SAMPLES - pad)
-    return Span(start, min(num_samples, speech.after_last * FRAME_SAMPLES + pad))
+    return Span(max(0, speech.first - pad), min(num_samples, speech.after_last + pad))
