@@ -10,6 +10,7 @@ Every row hears the same utterances; streams are fed chunk by chunk, all of them
 
 import argparse
 import os
+import resource
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--model", default="", help="an exported .onnx; the one that comes with Conch if left out")
     add("--chunk-ms", type=int, nargs="*", default=[160, 320, 640, 1280])
     add("--left-ms", type=int, default=5120, help="seen before a chunk")
-    add("--streams", type=int, default=8, help="at once")
+    add("--streams", type=int, nargs="*", default=[1, 8], help="at once; fewer first")
     add("--limit", type=int, default=64, help="utterances, evenly taken")
     add("--runs", type=int, default=3, help="of which the median counts")
     args = parser.parse_args(arguments)
@@ -46,12 +47,13 @@ def main(arguments: list[str] | None = None) -> None:
     print(
         f"{len(os.sched_getaffinity(0))} cores, {sum(map(len, waveforms)) / 16_000:.0f} s of audio"
     )
-    print("\n| encoder | CPU ms per audio second | RTFx | KB per stream |")
-    print("| --- | --- | --- | --- |")
+    print("\n| encoder | CPU ms per audio second | RTFx | KB per stream | peak MB so far |")
+    print("| --- | --- | --- | --- | --- |")
 
     def line(name: str, run: Callable[[], object], kilobytes: str = "") -> None:
         cpu_ms, rtfx = measured(run, sum(map(len, waveforms)) / 16_000, args.runs)
-        print(f"| {name} | {cpu_ms:.1f} | {rtfx:.0f} | {kilobytes} |", flush=True)
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+        print(f"| {name} | {cpu_ms:.1f} | {rtfx:.0f} | {kilobytes} | {peak_mb:.0f} |", flush=True)
 
     whisper = WhisperEncoder(WhisperEncoderConfig())
     line("Whisper tiny.en, windows of 15 to 30 s", partial(one_by_one, whisper, waveforms))
@@ -64,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
         component = CtcStreamingEncoder(config)
         component([Row({"waveform": waveforms[0]}, stream_id=1, starts=True)])
         kilobytes = f"{component.held_bytes(1) / 1000:.0f}"
-        for streams in (1, args.streams):
+        for streams in args.streams:
             name = f"CTC, {chunk_ms} ms, {streams} stream{'s' * (streams > 1)}"
             run = partial(streamed, component, waveforms, chunk_ms, streams)
             line(name, run, kilobytes)
