@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -222,7 +222,9 @@ def test_what_the_roads_send_and_ask_for_is_in_the_contracts():
         starts=True,
         ends=True,
     )
-    asyncio.run(Recognizer(OrchestratorConfig(), Watched()).recognize(chunk, Watched()))
+    without_vad = replace(chunk, parameters={"vad": False})
+    for request in (chunk, without_vad):
+        asyncio.run(Recognizer(OrchestratorConfig(), Watched()).recognize(request, Watched()))
     assert seen == set(configs)
 
 

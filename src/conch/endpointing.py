@@ -59,21 +59,21 @@ class Endpointer:
         self._in_speech = False
         self.speech = Speech()
 
-    def push(self, speech: SpeechProbs) -> Rule | None:
+    def push(self, frames: SpeechProbs) -> Rule | None:
         """Take the next frames; return the rule that ends the utterance after them.
 
         Only what holds at the last frame counts: somebody who has gone on speaking meanwhile has
         not ended.
         """
         heard, first, after_last = self.speech.heard, self.speech.first, self.speech.after_last
-        for prob in speech.probs:
+        for prob in frames.probs:
             opens = prob >= self._rules.threshold
             self._in_speech = opens or (self._in_speech and prob >= self._close_at)
             if self._in_speech:
-                after_last = heard + speech.frame_samples
+                after_last = heard + frames.frame_samples
                 if first is None:
                     first = heard
-            heard += speech.frame_samples
+            heard += frames.frame_samples
         self.speech = Speech(heard, first, after_last)
         quiet_ms = _milliseconds(heard - after_last)
         if first is None and quiet_ms >= self._rules.no_speech_ms:

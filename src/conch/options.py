@@ -87,8 +87,8 @@ class RecognitionOptions:
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(
         True,
-        "find the speech first; without, all of the audio is decoded, and a stream's endpoints go "
-        "by the letters that the CTC model hears",
+        "find the speech first; without, all of a recording is decoded, and a stream goes by the "
+        "letters that its CTC model hears",
     )
     vad_threshold: float = option(
         0.5, "speech probability that opens a region", low=0.01, high=0.99

@@ -15,8 +15,7 @@ from conch.streams import StreamId, Streams
 FloatArray = NDArray[np.float32]
 
 _WARM_BATCH, _WARM_STEPS = 2, 3
-"""Streams and steps of the warm-up: 60 MB, which halves the time of the first batch. Eight streams
-would take 270."""
+"""Streams and steps of the warm-up: 60 MB, which halves the time of the first batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

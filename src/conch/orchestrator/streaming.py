@@ -126,18 +126,18 @@ class Stream:
             await ctc_roles.end(self._detached, place)
 
     async def _take(self, step: Array, calls: Calls, *, ends: bool) -> None:
-        """Hear one step: two models side by side, then the search."""
+        """Hear one step: VAD and encoder side by side, or the encoder alone, then the search."""
         place = StreamPlace(self._child, starts=not self._is_child_open, ends=ends)
         self._is_child_open = True
         self._last_step = time.monotonic()
         if self.options.vad:
-            speech, log_probs = await both(
+            frames, log_probs = await both(
                 self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place)
             )
         else:
-            speech, log_probs = await ctc_roles.encode_and_find_speech(calls, step, place)
+            frames, log_probs = await ctc_roles.encode_and_find_speech(calls, step, place)
         self._heard += len(step)
-        rule = self._endpointer.push(speech)
+        rule = self._endpointer.push(frames)
         if not self.options.endpointing:
             rule = None
         if self._has_second_pass:
