@@ -9,7 +9,7 @@ import torch
 
 from conch.acoustic.ctc_units import Characters
 from training.ctc import checkpoint
-from training.ctc.augment import AugmentConfig, augmented, masked
+from training.ctc.augment import MASKS, AugmentConfig, augmented, masked
 from training.ctc.data import Batches, Waveforms, utterances_of
 from training.ctc.train import main
 from training.ctc.trainer import TrainerConfig, drawn_context, learning_rates
@@ -96,6 +96,13 @@ def test_cache_holds_the_recordings(tmp_path):
         waveforms = Waveforms(utterances, tmp_path)
         expected = soundfile.read(utterances[3].path, dtype="float32")[0]
         np.testing.assert_allclose(waveforms[3], expected.clip(-1, 1), atol=2 / 32767)
+
+
+def test_masks_alone_leave_the_waveform_as_it_is():
+    speech = np.random.default_rng(0).standard_normal(32_000).astype(np.float32) * 0.1
+    for seed in range(8):
+        found = augmented(speech, lambda: speech, MASKS, np.random.default_rng(seed))
+        np.testing.assert_array_equal(found, speech)
 
 
 def test_augmentation_is_decided_by_its_seed():

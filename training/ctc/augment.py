@@ -38,6 +38,10 @@ class AugmentConfig:
     """Frames (10 ms) of the longest mask."""
 
 
+MASKS = AugmentConfig(
+    speeds=(1.0,), reverb_chance=0.0, noise_chance=0.0, babble_chance=0.0, gain_db=(0.0, 0.0)
+)
+"""Of the features alone: for some epochs more of a model that begins to know its data by heart."""
 LIGHT = AugmentConfig()
 """For trainings of a few epochs."""
 STRONG = AugmentConfig(
