@@ -161,11 +161,12 @@ def test_this_interpreter_finds_its_own_libpython() -> None:
     assert environment.trace_libraries(stub.stub, made)[environment.libpython_name()] is not None
 
 
-def test_one_thread_of_openblas_unless_the_caller_wants_more() -> None:
+def test_settings_of_the_libraries_unless_the_caller_has_others() -> None:
     made = environment.server_environment(None, base={})
     assert made["OPENBLAS_NUM_THREADS"] == "1"
-    asked = {"OPENBLAS_NUM_THREADS": "4"}
-    assert environment.server_environment(None, base=asked)["OPENBLAS_NUM_THREADS"] == "4"
+    assert made["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
+    asked = {"OPENBLAS_NUM_THREADS": "4", "GLIBC_TUNABLES": ""}
+    assert environment.server_environment(None, base=asked).items() >= asked.items()
 
 
 def test_program_of_another_machine_is_refused(tmp_path: Path) -> None:

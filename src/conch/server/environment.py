@@ -73,6 +73,8 @@ def server_environment(
     environment["PATH"] = _prepended(bin_directory, environment.get("PATH"))
     # numpy's OpenBLAS lets its threads spin for some 25 ms after each product of the features.
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Megabytes of caches are made anew for each chunk: huge pages save their page faults.
+    environment.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
     if stub is None:
         return environment
     libpython = libpython or libpython_name()
