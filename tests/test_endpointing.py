@@ -2,14 +2,12 @@ import numpy as np
 import pytest
 
 from conch.endpointing import Endpointer, EndpointRules, Speech, SpeechProbs
+from conch.segmentation import FRAME_SAMPLES
 
 RULES = EndpointRules(threshold=0.5, silence_ms=320, no_speech_ms=640, length_s=3.2)
 
 
-FRAME = 512
-
-
-def probs(text: str, frame_samples: int = FRAME) -> SpeechProbs:
+def probs(text: str, frame_samples: int = FRAME_SAMPLES) -> SpeechProbs:
     """`#` is speech, `.` silence, `-` in between."""
     found = np.array([{"#": 0.9, ".": 0.1, "-": 0.4}[item] for item in text])
     return SpeechProbs(found, frame_samples)
@@ -17,7 +15,7 @@ def probs(text: str, frame_samples: int = FRAME) -> SpeechProbs:
 
 def speech(heard: int, first: int, after_last: int) -> Speech:
     """Of frames."""
-    return Speech(heard * FRAME, first * FRAME, after_last * FRAME)
+    return Speech(heard * FRAME_SAMPLES, first * FRAME_SAMPLES, after_last * FRAME_SAMPLES)
 
 
 def first_endpoint(text: str, rules: EndpointRules = RULES) -> tuple[int, str] | None:
@@ -73,7 +71,7 @@ def test_frames_may_come_in_pieces_of_any_length():
         last = whole.push(probs(text))
         cuts = np.sort(rng.integers(0, 61, size=4))
         for piece in np.split(probs(text).probs, cuts):
-            found = pieces.push(SpeechProbs(piece, FRAME))
+            found = pieces.push(SpeechProbs(piece, FRAME_SAMPLES))
         assert (found, pieces.speech) == (last, whole.speech)
 
 

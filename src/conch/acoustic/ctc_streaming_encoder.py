@@ -132,24 +132,22 @@ class CtcStreamingEncoder:
     def _step(self, hearings: Sequence[_Hearing]) -> None:
         """Take the next chunk of each stream, all in one batch."""
         streams = [hearing.stream for hearing in hearings]
-        features, lens = [], []
+        features, lengths = [], []
         for stream in streams:
             chunk = stream.waveform[: HISTORY + self._chunk]
             padded = np.pad(chunk, (0, HISTORY + self._chunk - len(chunk)))
             features.append(streaming_log_mel(padded, self._graph.n_mels))
             # The last chunk may be short: rounded up to whole output frames.
-            frames = -(-(len(chunk) - HISTORY) // self._frame)
-            lens.append(frames * 2 * self._graph.vocabulary.stack)
+            lengths.append(-(-(len(chunk) - HISTORY) // self._frame))
             # A copy: a view would keep the whole piece that the client sent.
             stream.waveform = stream.waveform[self._chunk :].copy()
         log_probs, caches = self._graph.step(
             np.stack(features),
-            np.array(lens, np.int64),
+            np.array(lengths, np.int64) * 2 * self._graph.vocabulary.stack,
             Caches.of_streams([stream.caches for stream in streams]),
         )
-        for index, hearing in enumerate(hearings):
+        for index, (hearing, length) in enumerate(zip(hearings, lengths, strict=True)):
             hearing.stream.caches = caches.of_stream(index)
-            length = lens[index] // (2 * self._graph.vocabulary.stack)
             hearing.log_probs.append(log_probs[index, :length])
 
     @property

@@ -76,9 +76,7 @@ async def encode_and_find_speech(
         (*_ENCODED, "speech_probs", "frame_samples"),
         place=place,
     )
-    speech = SpeechProbs(
-        outputs["speech_probs"].numpy(), int(outputs["frame_samples"].numpy().item())
-    )
+    speech = SpeechProbs(outputs["speech_probs"].numpy(), outputs["frame_samples"].numpy().item())
     return speech, LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
 
 
