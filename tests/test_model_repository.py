@@ -209,7 +209,7 @@ def test_what_the_roads_send_and_ask_for_is_in_the_contracts():
             return await super().call(model, inputs, wanted, parameters, timeout_s, place)
 
     tone = np.full((1, 40 * 16_000), 0.5, np.float32)
-    for decoder in ("attention", "ctc"):
+    for decoder in ("attention", "ctc", "wfst"):
         parameters = {"decoder": decoder, "rescore": True, "word_timestamps": True}
         request = SpeechRequest(wav=tone, parameters=parameters)
         asyncio.run(

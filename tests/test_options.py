@@ -40,10 +40,6 @@ def test_numbers_become_the_type_of_their_option():
         ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is attention"),
         ({"hotwords": "a"}, "option 'hotwords' goes with decoder ctc; decoder is attention"),
         (
-            {"decoder": "ctc", "lm_fusion": True, "rescore": True},
-            "option 'rescore' is for texts that the language model has not seen yet",
-        ),
-        (
             {"mode": "streaming"},
             "option 'mode' of a request without a sequence id cannot be streaming",
         ),

@@ -1,10 +1,10 @@
-"""Choose the weights of CTC decoding: n-gram fusion in the beam, and the scale of the graph.
+"""Choose the weights of CTC decoding: n-gram fusion in the beam, the graph's scale, its rescoring.
 
-    python training/tune_ctc.py path/to/manifest.tsv --split dev
+    python -m training.tune_ctc path/to/manifest.tsv --split dev
 
 The CTC model that comes with Conch (or --model) encodes the recordings in full context once; then
-every pair of lm_weight and word_bonus, and every acoustic scale of the graph, decodes them.
-Prints the word error rate of each.
+every pair of lm_weight and word_bonus, and every acoustic scale of the graph, decodes them, and
+every pair rescores the graph's n-best. Prints the word error rate of each.
 """
 
 import argparse
@@ -27,8 +27,9 @@ from conch.decoding.ctc_search import CtcSearch
 from conch.decoding.ctc_vocab import CtcVocab
 from conch.decoding.shipped_graph import unpacked_graph
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig
-from conch.language.ngram import LanguageModelConfig
+from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.segmentation import SAMPLE_RATE
+from training.ctc.graph_rescoring import RESCORED, best_texts, scored_lists
 
 BATCH = 32
 
@@ -48,6 +49,7 @@ def main() -> None:
     add("--lm-weights", type=float, nargs="*", default=[0.3, 0.5, 0.8, 1.1, 1.5])
     add("--word-bonuses", type=float, nargs="*", default=[0.0, 1.5, 3.0, 4.5])
     add("--acoustic-scales", type=float, nargs="*", default=[0.9, 1.2, 1.5, 1.9, 2.4])
+    add("--rescoring-weights", type=float, nargs="*", default=[0.5, 0.6, 0.7, 0.8, 1.0])
     args = parser.parse_args()
     utterances = select(
         read_manifest(args.manifest), split=args.split, source=args.source, limit=args.limit
@@ -69,8 +71,9 @@ def main() -> None:
     plain = CtcSearchOptions(beam_size=args.beam_size)
     alone = wer(beam_texts(search, log_probs, plain, BATCH))
     print(f"beam {args.beam_size} without the language model: {alone}")
-    print(f"\n| lm_weight, word_bonus | {' | '.join(f'{item:g}' for item in args.word_bonuses)} |")
-    print(f"|{' --- |' * (1 + len(args.word_bonuses))}")
+    bonuses = " | ".join(f"{item:g}" for item in args.word_bonuses)
+    rule = f"|{' --- |' * (1 + len(args.word_bonuses))}"
+    print(f"\n| lm_weight, word_bonus | {bonuses} |\n{rule}")
     for weight in args.lm_weights:
         row = []
         for bonus in args.word_bonuses:
@@ -83,6 +86,14 @@ def main() -> None:
         for scale in args.acoustic_scales:
             texts = graph_texts(graph, log_probs, WfstConfig(acoustic_scale=scale))
             print(f"| {scale:g} | {wer(texts)} |", flush=True)
+        lists = scored_lists(graph, load_language_model(LanguageModelConfig()), log_probs)
+        print(f"\n| rescored, lm_weight, word_bonus | {bonuses} |\n{rule}")
+        for weight in args.rescoring_weights:
+            row = []
+            for bonus in args.word_bonuses:
+                options = replace(RESCORED, lm_weight=weight, word_bonus=bonus)
+                row.append(wer(best_texts(lists, options)))
+            print(f"| {weight:g} | {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,18 +21,21 @@ def option(
     low: float | None = None,
     high: float | None = None,
     ctc: Any = None,
+    wfst: Any = None,
     decoders: tuple[str, ...] = (),
 ) -> Any:
     """Return a dataclass field with what `parse`, `--help` and README.md tell about it.
 
     Args:
-        default: without the option; with decoder ctc or wfst it is `ctc`, if that is not None.
+        default: without the option.
+        ctc: in its place with decoder ctc, and with wfst too, if that has none of its own.
+        wfst: in its place with decoder wfst.
         help: one line.
         low, high: the closed range of a number.
-        ctc: see default.
         decoders: it is an error with any other; empty: with none.
     """
-    metadata = {"help": help, "low": low, "high": high, "ctc": ctc, "decoders": decoders}
+    own = {"ctc": ctc, "wfst": ctc if wfst is None else wfst}
+    metadata = {"help": help, "low": low, "high": high, "own": own, "decoders": decoders}
     return field(default=default, metadata=metadata)
 
 
@@ -58,17 +61,22 @@ class RecognitionOptions:
         "the language model takes part in the search (shallow fusion)",
         decoders=("ctc",),
     )
-    rescore: bool = option(False, "rescore the n-best with the language model")
+    rescore: bool = option(
+        False,
+        "rescore the n-best with the language model, which takes the place of a graph's or of "
+        "lm_fusion's",
+    )
     # Chosen by training/tune_rescoring.py, for ctc by training/tune_ctc.py; see docs/decoding.md.
     lm_weight: float = option(
         0.01,
-        "weight of the language model's score, in fusion and rescoring; a graph has its own",
+        "weight of the language model's score, in fusion and rescoring",
         low=0,
         high=10,
         ctc=0.8,
+        wfst=0.7,
     )
     word_bonus: float = option(
-        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=1.5
+        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=1.5, wfst=0.0
     )
     attention_rescore: bool = option(
         False, "rescore the n-best with Whisper's decoder", decoders=("ctc", "wfst")
@@ -165,11 +173,6 @@ class RecognitionOptions:
             return "option 'attention_rescore' goes with mode two_pass, not streaming"
         if self.mode == "two_pass" and not self.endpointing:
             return "option 'endpointing' cannot be false with mode two_pass: it passes utterances"
-        if self.rescore and (self.decoder == "wfst" or (self.decoder == "ctc" and self.lm_fusion)):
-            return (
-                "option 'rescore' is for texts that the language model has not seen yet; with "
-                "lm_fusion and with decoder wfst it has"
-            )
         if self.decoder == "attention" and self.beam_size > 32:
             return (
                 f"option 'beam_size' takes at most 32 with decoder attention; "
@@ -211,7 +214,7 @@ def _defaults_of(decoder: str) -> dict[str, Any]:
     """Return the defaults of a decoder that are not those of the fields."""
     if decoder == "attention":
         return {}
-    own = {item.name: item.metadata["ctc"] for item in fields(RecognitionOptions)}
+    own = {item.name: item.metadata["own"][decoder] for item in fields(RecognitionOptions)}
     return {name: value for name, value in own.items() if value is not None}
 
 
@@ -228,8 +231,11 @@ def describe(item: "Field[Any]") -> str:
 def default_of(item: "Field[Any]") -> str:
     """Return the default of an option in words, as `--help` and README.md show it."""
     default = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
-    own = item.metadata["ctc"]
-    return (default or "none") + ("" if own is None else f"; with ctc {own}")
+    own = item.metadata["own"]
+    others = [] if own["ctc"] is None else [f"; with ctc {own['ctc']}"]
+    if own["wfst"] != own["ctc"]:
+        others.append(f", with wfst {own['wfst']}")
+    return (default or "none") + "".join(others)
 
 
 def _unknown_name(name: str, known: list[str]) -> str:

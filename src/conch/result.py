@@ -27,8 +27,8 @@ class Hypothesis:
     score: float
     """`am_score`, plus what hotwords give, plus `attention_weight · attention_score`, plus
     `lm_weight · lm_score + word_bonus · num_words`, each where the request asks for it. With
-    decoder wfst `am_score + (lm_score + word_bonus · num_words) / acoustic_scale`, by the graph's
-    own weights."""
+    decoder wfst, unless it is rescored, `am_score + (lm_score + word_bonus · num_words) /
+    acoustic_scale`, by the graph's own weights."""
     am_score: float
     """Log probability of the tokens given the audio, by the decoder."""
     lm_score: float | None = None

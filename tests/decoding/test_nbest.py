@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from conch.decoding.nbest import joined, rescored
+from conch.options import RecognitionOptions
 from conch.result import Hypothesis
 
 
@@ -13,15 +14,31 @@ def hypothesis(text: str, score: float) -> Hypothesis:
 
 def test_rescoring_adds_the_weighted_parts_and_reorders():
     nbest = [hypothesis("the cat sad", -1.0), hypothesis("the cat sat", -1.2)]
-    best, second = rescored(nbest, [(-20.0, 3), (-10.0, 3)], lm_weight=0.1, word_bonus=0.5)
+    options = RecognitionOptions(lm_weight=0.1, word_bonus=0.5)
+    best, second = rescored(nbest, [(-20.0, 3), (-10.0, 3)], options)
     assert best == Hypothesis("the cat sat", -1.2 - 1.0 + 1.5, -1.2, -10.0, 3)
     assert second == Hypothesis("the cat sad", -1.0 - 2.0 + 1.5, -1.0, -20.0, 3)
 
 
 def test_zero_weights_keep_the_order_and_the_scores():
     nbest = [hypothesis("a", -1.0), hypothesis("b", -2.0)]
-    again = rescored(nbest, [(-50.0, 1), (-1.0, 1)], lm_weight=0, word_bonus=0)
+    options = RecognitionOptions(lm_weight=0.0, word_bonus=0.0)
+    again = rescored(nbest, [(-50.0, 1), (-1.0, 1)], options)
     assert [(item.text, item.score) for item in again] == [("a", -1.0), ("b", -2.0)]
+
+
+def test_a_rescorer_takes_the_place_of_the_graphs_ngrams():
+    options = RecognitionOptions(decoder="wfst", lm_weight=0.5)
+    found = Hypothesis("a b", score=-30.0, am_score=-10.0, lm_score=-30.0, num_words=2)
+    assert rescored([found], [(-8.0, 2)], options) == [Hypothesis("a b", -14.0, -10.0, -8.0, 2)]
+
+
+def test_a_rescorer_takes_the_place_of_what_was_fused_and_leaves_what_hotwords_gave():
+    options = RecognitionOptions(decoder="ctc", lm_fusion=True, lm_weight=0.5, word_bonus=1.0)
+    hotwords = 3.0
+    found = Hypothesis("a b", -10.0 + hotwords + 0.5 * -20.0 + 2.0, -10.0, -20.0, 2)
+    best = -10.0 + hotwords + 0.5 * -8.0 + 2.0
+    assert rescored([found], [(-8.0, 2)], options) == [Hypothesis("a b", best, -10.0, -8.0, 2)]
 
 
 def test_no_segments_join_to_one_empty_hypothesis():

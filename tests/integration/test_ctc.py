@@ -61,8 +61,10 @@ CTC = {"decoder": "ctc"}
         ),
         (
             {**CTC, "attention_rescore": True, "rescore": True, "beam_size": 3},
-            ["ctc_encoder", "ctc_decoder", "attention_encoder", "attention_decoder", "rescorer"],
+            ["ctc_encoder", "ctc_decoder", "rescorer", "attention_encoder", "attention_decoder"],
         ),
+        ({**CTC, "lm_fusion": True, "rescore": True}, ["ctc_encoder", "ctc_decoder", "rescorer"]),
+        ({"decoder": "wfst", "rescore": True}, ["ctc_encoder", "ctc_decoder", "rescorer"]),
     ],
 )
 def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recordings, options, road):
@@ -73,7 +75,7 @@ def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recording
     assert scores == sorted(scores, reverse=True)
     weights = RecognitionOptions.parse(options)
     best = answer.nbest[0]
-    if options["decoder"] == "ctc":
+    if options["decoder"] == "ctc" or options.get("rescore"):
         score = best.am_score + weights.attention_weight * (best.attention_score or 0)
         if best.lm_score is not None:
             score += weights.lm_weight * best.lm_score + weights.word_bonus * best.num_words

@@ -3,7 +3,8 @@
     python -m training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
 
 With --ngram also by pyctcdecode's beam search with an n-gram, the en-us trigram unless another is
-named; with --graph also by the decoding graph that comes with Conch, or one of `conch graph`.
+named; with --graph also by the decoding graph that comes with Conch, or one of `conch graph`; with
+--rescore the n-best of that graph are rescored by the whole n-gram, as option rescore does it.
 """
 
 import argparse
@@ -24,9 +25,10 @@ from conch.acoustic.ctc_units import Units
 from conch.bench.decoder import graph_texts
 from conch.decoding.shipped_graph import unpacked_graph
 from conch.decoding.wfst_search import DecodingGraph
-from conch.language.ngram import LanguageModelConfig
+from conch.language.ngram import LanguageModelConfig, load_language_model
 from training.ctc import checkpoint
 from training.ctc.data import read_waveform, utterances_of
+from training.ctc.graph_rescoring import best_texts, scored_lists
 from training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
 from training.ctc.trainer import STREAMING_LEFT
 
@@ -52,9 +54,12 @@ def main(arguments: list[str] | None = None) -> None:
     add("--word-bonus", type=float, default=1.0)
     add("--beam-size", type=int, default=50)
     add("--graph", nargs="?", const="", metavar="FILE", help="search in a graph too")
-    add("--processes", type=int, default=1, help="that search")
+    add("--rescore", action="store_true", help="rescore the n-best of the graph too")
+    add("--processes", type=int, default=1, help="of the search with --ngram")
     add("--limit", type=int, help="utterances, evenly taken; all if left out")
     args = parser.parse_args(arguments)
+    if args.rescore and args.graph is None:
+        parser.error("--rescore goes with --graph")
 
     model: CtcModel | ExportedModel
     if args.model.suffix == ".onnx":
@@ -71,6 +76,8 @@ def main(arguments: list[str] | None = None) -> None:
     if args.graph is not None:
         path = Path(args.graph) if args.graph else unpacked_graph()
         graph = DecodingGraph(path, units.vocab)
+    if args.rescore:
+        language_model = load_language_model(LanguageModelConfig(model=args.language_model))
     print(table.head, flush=True)
     for chunk_ms in args.chunk_ms:
         started = time.monotonic()
@@ -87,6 +94,9 @@ def main(arguments: list[str] | None = None) -> None:
         if args.graph is not None:
             texts = graph_texts(graph, log_probs)
             print(table.row(f"{context}, graph", texts), flush=True)
+        if args.rescore:
+            texts = best_texts(scored_lists(graph, language_model, log_probs))
+            print(table.row(f"{context}, graph, rescored", texts), flush=True)
         if args.ngram:
             texts = searched(log_probs, units, args)
             print(table.row(f"{context}, n-gram", texts), flush=True)

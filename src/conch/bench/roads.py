@@ -27,6 +27,7 @@ ROADS: Mapping[str, Mapping[str, Any]] = {
     "CTC beam": CTC,
     "CTC beam, n-gram fusion": {**CTC, "lm_fusion": True},
     "CTC graph (WFST)": {"decoder": "wfst"},
+    "CTC graph, rescored by n-gram": {"decoder": "wfst", "rescore": True},
     "CTC graph, rescored by attention": {
         "decoder": "wfst",
         "attention_rescore": True,

@@ -178,10 +178,11 @@ def _opened(path: Path, file: BinaryIO) -> FstFile:
     size = place + num_states * STATE.itemsize + num_arcs * ARC.itemsize
     if num_states < 1 or num_arcs < 0 or path.stat().st_size != size:
         raise ValueError(f"its size is {path.stat().st_size} bytes, not {size}")
-    states = np.memmap(path, STATE, "r", place, (num_states,))
+    # As plain arrays: each index into a memmap itself takes a microsecond of Python.
+    states = np.asarray(np.memmap(path, STATE, "r", place, (num_states,)))
     arcs: NDArray[Any] = np.zeros(0, ARC)  # nothing cannot be mapped
     if num_arcs:
-        arcs = np.memmap(path, ARC, "r", place + states.nbytes, (num_arcs,))
+        arcs = np.asarray(np.memmap(path, ARC, "r", place + states.nbytes, (num_arcs,)))
     return FstFile(start, states, arcs, tuple(symbols))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
+from conch.options import RecognitionOptions
 from conch.result import Hypothesis
 
 Number = TypeVar("Number", int, float)
@@ -14,27 +15,40 @@ Number = TypeVar("Number", int, float)
 def rescored(
     nbest: Sequence[Hypothesis],
     language_scores: Sequence[tuple[float, int]],
-    lm_weight: float,
-    word_bonus: float,
+    options: RecognitionOptions,
 ) -> list[Hypothesis]:
     """Return the hypotheses by `score + lm_weight · lm_score + word_bonus · num_words`.
 
+    What a language model gave in the search is taken off the score before: this one knows better.
+
     Args:
-        nbest: The hypotheses of one segment.
+        nbest: The hypotheses of one segment, as the decoder found them.
         language_scores: Per hypothesis, its log probability and its words by the model.
-        lm_weight: What a nat of the language model is worth in nats of the decoder.
-        word_bonus: Nats per word; makes up for the model's dislike of every further word.
+        options: Of the search, and `lm_weight`, what a nat of the language model is worth in nats
+            of the decoder; `word_bonus`, nats per word, which make up for the model's dislike of
+            every further word.
     """
     scored = [
         replace(
             hypothesis,
-            score=hypothesis.score + lm_weight * lm_score + word_bonus * num_words,
+            score=_without_language_model(hypothesis, options)
+            + options.lm_weight * lm_score
+            + options.word_bonus * num_words,
             lm_score=lm_score,
             num_words=num_words,
         )
         for hypothesis, (lm_score, num_words) in zip(nbest, language_scores, strict=True)
     ]
     return sorted(scored, key=lambda hypothesis: -hypothesis.score)
+
+
+def _without_language_model(found: Hypothesis, options: RecognitionOptions) -> float:
+    """Return the score of a hypothesis less what a language model gave in the search."""
+    if options.decoder == "wfst":
+        return found.am_score  # nothing else is in a graph's score
+    if found.lm_score is None or found.num_words is None:
+        return found.score
+    return found.score - options.lm_weight * found.lm_score - options.word_bonus * found.num_words
 
 
 def attention_rescored(

@@ -117,22 +117,23 @@ def _closed(
 ) -> _Frame:
     """Follow arcs without input until nothing gets cheaper."""
     limit = costs.min() + beam
-    fresh = states
+    fresh, fresh_costs = states, costs
     taken, taken_from = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     while len(fresh):
         some = fst.states[fresh]
-        arcs, owners = _ranges(some["first"].astype(np.int64), some["input_epsilons"])
-        totals = costs[np.searchsorted(states, fresh)][owners] + fst.arcs["cost"][arcs]
-        keep = totals <= limit
-        arcs, owners, totals = arcs[keep], owners[keep], totals[keep]
+        arcs, owners = _ranges(some["first"], some["input_epsilons"])
+        totals = fresh_costs[owners] + fst.arcs["cost"][arcs]
+        keep = np.flatnonzero(totals <= limit)
+        if not len(keep):
+            break
+        arcs = arcs[keep]
         taken.append(arcs)
-        taken_from.append(fresh[owners])
-        reached, totals = _best(fst.arcs["target"][arcs].astype(np.int64), totals)
-        before = states, costs
-        states, costs = _best(np.concatenate([states, reached]), np.concatenate([costs, totals]))
-        places = np.searchsorted(before[0], reached).clip(0, len(before[0]) - 1)
-        is_better = (before[0][places] != reached) | (totals < before[1][places])
-        fresh = reached[is_better]
+        taken_from.append(fresh[owners[keep]])
+        reached, totals = _best(fst.arcs["target"][arcs].astype(np.int64), totals[keep])
+        places = np.searchsorted(states, reached).clip(0, len(states) - 1)
+        is_better = (states[places] != reached) | (totals < costs[places])
+        fresh, fresh_costs = reached[is_better], totals[is_better]
+        states, costs = _best(np.append(states, fresh), np.append(costs, fresh_costs))
     epsilons, places = np.unique(np.concatenate(taken), return_index=True)
     return _Frame(states, costs, emitting, sources, epsilons, np.concatenate(taken_from)[places])
 
@@ -244,7 +245,9 @@ def _ranges(first: NDArray[Any], counts: NDArray[Any]) -> tuple[IntArray, IntArr
 
 def _best(states: IntArray, costs: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the different states, sorted, and the least cost of each."""
-    found, places = np.unique(states, return_inverse=True)
-    least = np.full(len(found), np.inf)
-    np.minimum.at(least, places, costs)
-    return found, least
+    if not len(states):
+        return states, costs
+    order = np.argsort(states)
+    states, costs = states[order], costs[order]
+    starts = np.concatenate([[0], np.flatnonzero(states[1:] != states[:-1]) + 1])
+    return states[starts], np.minimum.reduceat(costs, starts)

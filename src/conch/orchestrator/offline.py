@@ -78,17 +78,17 @@ async def recognize_segment(
         log_probs = await ctc_roles.encode(calls, speech.waveform)
         found = await ctc_roles.decode(calls, log_probs, options, speech.start)
         nbest = found.nbest
-        if options.attention_rescore:
-            encoded = await roles.encode(calls, speech.waveform)
-            texts = [hypothesis.text for hypothesis in nbest]
-            scores = await roles.attention_scores(calls, encoded, texts, options.language)
-            nbest = attention_rescored(nbest, scores, options.attention_weight)
     else:
         encoded = await roles.encode(calls, speech.waveform)
         nbest = await roles.decode(calls, encoded, options)
     if options.rescore:
         lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
-        nbest = rescored(nbest, lm_scores, options.lm_weight, options.word_bonus)
+        nbest = rescored(nbest, lm_scores, options)
+    if options.attention_rescore:
+        encoded = await roles.encode(calls, speech.waveform)
+        texts = [hypothesis.text for hypothesis in nbest]
+        scores = await roles.attention_scores(calls, encoded, texts, options.language)
+        nbest = attention_rescored(nbest, scores, options.attention_weight)
     text = nbest[0].text
     words: tuple[Word, ...] = ()
     if options.word_timestamps and text:

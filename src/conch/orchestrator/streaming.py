@@ -173,9 +173,7 @@ class Stream:
 
     async def _rescored(self, found: CtcDecoded, calls: Calls) -> CtcDecoded:
         scores = await roles.language_scores(calls, [item.text for item in found.nbest])
-        options = self._search_options
-        nbest = rescored(found.nbest, scores, options.lm_weight, options.word_bonus)
-        return replace(found, nbest=nbest)
+        return replace(found, nbest=rescored(found.nbest, scores, self._search_options))
 
     def _end_utterance(self, found: CtcDecoded, endpoint: str) -> None:
         """Keep the utterance's text, have a second pass made of it, and begin the next one."""
