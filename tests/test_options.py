@@ -40,6 +40,10 @@ def test_numbers_become_the_type_of_their_option():
         ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is attention"),
         ({"hotwords": "a"}, "option 'hotwords' goes with decoder ctc; decoder is attention"),
         (
+            {"decoder": "ctc", "lm_fusion": True, "rescore": True},
+            "option 'rescore' is for texts that the language model has not seen yet",
+        ),
+        (
             {"mode": "streaming"},
             "option 'mode' of a request without a sequence id cannot be streaming",
         ),
@@ -70,6 +74,12 @@ def test_the_ctc_decoder_has_defaults_of_its_own():
     assert RecognitionOptions.parse({"decoder": "ctc", "lm_weight": 0.2}).lm_weight == 0.2
 
 
+def test_a_graph_has_the_ctc_decoders_defaults_but_for_its_rescoring():
+    ctc, graph = (RecognitionOptions.parse({"decoder": name}) for name in ("ctc", "wfst"))
+    assert graph.beam_size == ctc.beam_size
+    assert (graph.lm_weight, graph.word_bonus) == (0.7, 0.0)
+
+
 def test_a_streams_options():
     assert RecognitionOptions.parse({}, streams=True).mode == "streaming"
     assert RecognitionOptions.parse({}, streams=True).decoder == "wfst"
@@ -95,6 +105,7 @@ def test_a_streams_options():
             "option 'hotwords' goes with decoder ctc; decoder is wfst",
         ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
+        ({"rescore": True}, "option 'rescore' with decoder wfst goes with mode two_pass"),
     ],
 )
 def test_what_a_stream_cannot_do(parameters, message):

@@ -53,7 +53,11 @@ class RecognitionOptions:
     )
     language: str = option("auto", "language code of the speech (en, de, …), or auto")
     beam_size: int = option(
-        5, "live hypotheses of the beam search; at most 32 with attention", low=1, high=128, ctc=16
+        5,
+        "live hypotheses of the beam search, at most 32 with attention; with wfst those to rescore",
+        low=1,
+        high=128,
+        ctc=16,
     )
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=128)
     lm_fusion: bool = option(
@@ -63,13 +67,13 @@ class RecognitionOptions:
     )
     rescore: bool = option(
         False,
-        "rescore the n-best with the language model, which takes the place of a graph's or of "
-        "lm_fusion's",
+        "rescore the n-best with the language model, which takes the place of a graph's own",
     )
     # Chosen by training/tune_rescoring.py, for ctc by training/tune_ctc.py; see docs/decoding.md.
     lm_weight: float = option(
         0.01,
-        "weight of the language model's score, in fusion and rescoring",
+        "weight of the language model's score, in fusion and rescoring; the search in a graph has "
+        "its own",
         low=0,
         high=10,
         ctc=0.8,
@@ -173,6 +177,16 @@ class RecognitionOptions:
             return "option 'attention_rescore' goes with mode two_pass, not streaming"
         if self.mode == "two_pass" and not self.endpointing:
             return "option 'endpointing' cannot be false with mode two_pass: it passes utterances"
+        if self.rescore and self.decoder == "ctc" and self.lm_fusion:
+            return (
+                "option 'rescore' is for texts that the language model has not seen yet; with "
+                "lm_fusion it has"
+            )
+        if self.rescore and self.decoder == "wfst" and self.mode == "streaming":
+            return (
+                "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there "
+                "the words are told as stable before an utterance can be rescored"
+            )
         if self.decoder == "attention" and self.beam_size > 32:
             return (
                 f"option 'beam_size' takes at most 32 with decoder attention; "
@@ -231,11 +245,10 @@ def describe(item: "Field[Any]") -> str:
 def default_of(item: "Field[Any]") -> str:
     """Return the default of an option in words, as `--help` and README.md show it."""
     default = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
-    own = item.metadata["own"]
-    others = [] if own["ctc"] is None else [f"; with ctc {own['ctc']}"]
-    if own["wfst"] != own["ctc"]:
-        others.append(f", with wfst {own['wfst']}")
-    return (default or "none") + "".join(others)
+    own = {name: value for name, value in item.metadata["own"].items() if value is not None}
+    if len(own) == 2 and own["ctc"] == own["wfst"]:
+        own = {"ctc or wfst": own["ctc"]}
+    return "; ".join([default or "none", *(f"with {name} {value}" for name, value in own.items())])
 
 
 def _unknown_name(name: str, known: list[str]) -> str:

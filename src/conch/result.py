@@ -27,12 +27,13 @@ class Hypothesis:
     score: float
     """`am_score`, plus what hotwords give, plus `attention_weight · attention_score`, plus
     `lm_weight · lm_score + word_bonus · num_words`, each where the request asks for it. With
-    decoder wfst, unless it is rescored, `am_score + (lm_score + word_bonus · num_words) /
-    acoustic_scale`, by the graph's own weights."""
+    decoder wfst the last is `(lm_score + word_bonus · num_words) / acoustic_scale`, by the graph's
+    own n-grams and weights, unless `rescore` puts the rescorer's in their place."""
     am_score: float
     """Log probability of the tokens given the audio, by the decoder."""
     lm_score: float | None = None
-    """Log probability of the words by the language model; None where it was not asked."""
+    """Log probability of the words by the rescorer or, without `rescore`, by the language model of
+    the search; None where neither was asked."""
     num_words: int | None = None
     """Words as the language model counts them; None where it was not asked."""
     attention_score: float | None = None

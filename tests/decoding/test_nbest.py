@@ -33,14 +33,6 @@ def test_a_rescorer_takes_the_place_of_the_graphs_ngrams():
     assert rescored([found], [(-8.0, 2)], options) == [Hypothesis("a b", -14.0, -10.0, -8.0, 2)]
 
 
-def test_a_rescorer_takes_the_place_of_what_was_fused_and_leaves_what_hotwords_gave():
-    options = RecognitionOptions(decoder="ctc", lm_fusion=True, lm_weight=0.5, word_bonus=1.0)
-    hotwords = 3.0
-    found = Hypothesis("a b", -10.0 + hotwords + 0.5 * -20.0 + 2.0, -10.0, -20.0, 2)
-    best = -10.0 + hotwords + 0.5 * -8.0 + 2.0
-    assert rescored([found], [(-8.0, 2)], options) == [Hypothesis("a b", best, -10.0, -8.0, 2)]
-
-
 def test_no_segments_join_to_one_empty_hypothesis():
     assert joined([], 3) == (Hypothesis("", 0.0, 0.0),)
 

@@ -63,7 +63,6 @@ CTC = {"decoder": "ctc"}
             {**CTC, "attention_rescore": True, "rescore": True, "beam_size": 3},
             ["ctc_encoder", "ctc_decoder", "rescorer", "attention_encoder", "attention_decoder"],
         ),
-        ({**CTC, "lm_fusion": True, "rescore": True}, ["ctc_encoder", "ctc_decoder", "rescorer"]),
         ({"decoder": "wfst", "rescore": True}, ["ctc_encoder", "ctc_decoder", "rescorer"]),
     ],
 )

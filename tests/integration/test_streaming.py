@@ -63,21 +63,6 @@ def test_a_stream_without_vad_makes_a_call_less(server, two_utterances):
         assert found["end"] == pytest.approx(wanted["end"], abs=0.7)
 
 
-def test_a_streams_utterances_are_rescored_as_they_end(server, two_utterances, executions):
-    before, _ = executions("rescorer")
-    stream = Chunks(server.http_url, 76, rescore=True)
-    stable = ""
-    for start in range(0, len(two_utterances), STEP):
-        result = stream.send(two_utterances[start : start + STEP])
-        assert result["text"].startswith(stable)
-        stable = result["stable"]
-    final = stream.send(two_utterances[:0], ends=True, zeros=800)
-    assert final["text"].startswith(stable)
-    assert list(final["road"]) == ["vad", *CHILDREN, "rescorer"]
-    after, _ = executions("rescorer")
-    assert 2 <= after - before <= 3  # the two, and what was said after them: nothing
-
-
 @pytest.mark.parametrize("kind", [http, grpc], ids=["http", "grpc"])
 def test_streaming_clients_of_the_ecosystem_work_unchanged(server, recordings, kind):
     """As the client for WeNet, sherpa and FunASR does: TRANSCRIPTS alone, its rows joined."""

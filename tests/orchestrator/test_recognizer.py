@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 
+from conch.component import bytes_array
 from conch.errors import (
     AudioError,
     ComponentError,
@@ -106,6 +107,37 @@ def test_the_rescorer_is_called_only_where_the_request_asks():
     assert [item.text[-1] for item in with_lm.nbest] == ["4", "3", "2"]
     for item in with_lm.nbest:
         assert item.score == item.am_score + 1.0 * item.lm_score + 0.5 * item.num_words
+
+
+class InAGraph(PlainComponents):
+    """Its CTC decoder has found two texts by the n-grams of a graph."""
+
+    def ctc_decoder(self, inputs, parameters):
+        return {
+            "hypotheses": bytes_array(["a", "b"]),
+            "scores": np.array([-30, -31], np.float32),
+            "am_scores": np.array([-10, -12], np.float32),
+            "lm_scores": np.array([-30, -28.5], np.float32),
+            "num_words": np.ones(2, np.int32),
+            "words": bytes_array(["a", "b"]),
+            "word_starts": np.zeros(2, np.float32),
+            "word_ends": np.ones(2, np.float32),
+            "word_confidences": np.ones(2, np.float32),
+        }
+
+
+@pytest.mark.parametrize(
+    ("options", "scores"),
+    [
+        ({}, {"a": -30, "b": -31}),
+        ({"attention_rescore": True}, {"a": -30 + 0, "b": -31 + 1}),
+        ({"rescore": True, "lm_weight": 0.5}, {"a": -10 - 0.5 * 20, "b": -12 - 0.5 * 10}),
+        ({"rescore": True, "lm_weight": 0.5, "attention_rescore": True}, {"b": -17 + 0, "a": -19}),
+    ],
+)
+def test_a_rescorer_takes_the_place_of_a_graphs_ngrams(options, scores):
+    (transcript,) = recognize(InAGraph(), one(speech(0.1), decoder="wfst", nbest=2, **options))
+    assert {item.text: item.score for item in transcript.nbest} == scores
 
 
 def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():

@@ -19,36 +19,29 @@ def rescored(
 ) -> list[Hypothesis]:
     """Return the hypotheses by `score + lm_weight · lm_score + word_bonus · num_words`.
 
-    What a language model gave in the search is taken off the score before: this one knows better.
+    With decoder wfst `am_score` is in place of `score`: a graph's n-grams are a pruned model's.
 
     Args:
         nbest: The hypotheses of one segment, as the decoder found them.
         language_scores: Per hypothesis, its log probability and its words by the model.
-        options: Of the search, and `lm_weight`, what a nat of the language model is worth in nats
-            of the decoder; `word_bonus`, nats per word, which make up for the model's dislike of
-            every further word.
+        options: Of the search that found them. `lm_weight`: what a nat of the language model is
+            worth in nats of the decoder. `word_bonus`: nats per word; makes up for the model's
+            dislike of every further word.
     """
+    weight, bonus = options.lm_weight, options.word_bonus
+    has_graph = options.decoder == "wfst"
     scored = [
         replace(
             hypothesis,
-            score=_without_language_model(hypothesis, options)
-            + options.lm_weight * lm_score
-            + options.word_bonus * num_words,
+            score=(hypothesis.am_score if has_graph else hypothesis.score)
+            + weight * lm_score
+            + bonus * num_words,
             lm_score=lm_score,
             num_words=num_words,
         )
         for hypothesis, (lm_score, num_words) in zip(nbest, language_scores, strict=True)
     ]
     return sorted(scored, key=lambda hypothesis: -hypothesis.score)
-
-
-def _without_language_model(found: Hypothesis, options: RecognitionOptions) -> float:
-    """Return the score of a hypothesis less what a language model gave in the search."""
-    if options.decoder == "wfst":
-        return found.am_score  # nothing else is in a graph's score
-    if found.lm_score is None or found.num_words is None:
-        return found.score
-    return found.score - options.lm_weight * found.lm_score - options.word_bonus * found.num_words
 
 
 def attention_rescored(

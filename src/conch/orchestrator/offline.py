@@ -81,7 +81,7 @@ async def recognize_segment(
     else:
         encoded = await roles.encode(calls, speech.waveform)
         nbest = await roles.decode(calls, encoded, options)
-    if options.rescore:
+    if options.rescore:  # before attention_rescore, whose scores are added to what this leaves
         lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
         nbest = rescored(nbest, lm_scores, options)
     if options.attention_rescore:
