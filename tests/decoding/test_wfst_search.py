@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from conch.decoding.lexicon import read_lexicon
+from conch.decoding.nbest import rescored
 from conch.decoding.wfst_graph import GraphConfig, build_graph
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
 from conch.errors import ConfigError, InvalidRequestError
@@ -20,6 +21,7 @@ from tests.decoding.wfst_toys import (
     lm_score,
     random_log_probs,
 )
+from training.ctc.graph_rescoring import RESCORED, scored_lists
 
 WIDE = WfstConfig(
     acoustic_scale=1.5, beam=200, max_active=10_000, lattice_beam=60, lattice_max_active=10_000
@@ -93,6 +95,21 @@ def test_the_nbest_list_is_that_of_brute_force(graph_of, units, seed):
     for item in found:
         assert item.score == pytest.approx(by_text.get(item.text, item.score), abs=QUANTUM)
         assert item.lm_score == pytest.approx(lm_score(tuple(item.text.split())), abs=QUANTUM)
+
+
+class ToyLanguageModel:
+    def score(self, words):
+        return lm_score(tuple(words))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rescoring_by_the_graphs_own_ngrams_changes_nothing(graph, seed):
+    log_probs = random_log_probs(seed, 12)
+    ((nbest, scores),) = scored_lists(graph, ToyLanguageModel(), [log_probs])
+    assert len(nbest) > 1
+    options = replace(RESCORED, lm_weight=1 / WfstConfig().acoustic_scale)
+    again = {item.text: item.score for item in rescored(nbest, scores, options)}
+    assert again == pytest.approx({item.text: item.score for item in nbest}, abs=QUANTUM)
 
 
 def test_a_bonus_counts_every_word(folder):
