@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conch.component import Array
-from conch.segmentation import HYSTERESIS, LEAST_CLOSE, SAMPLE_RATE
+from conch.segmentation import HYSTERESIS, LEAST_CLOSE, SAMPLE_RATE, Span
 
 Rule = Literal["silence", "no_speech", "length"]
 
@@ -87,6 +87,14 @@ class Endpointer:
     def restart(self) -> None:
         """Stand at the start of the next utterance, in speech if somebody speaks."""
         self.speech = Speech()
+
+
+def speech_span(speech: Speech, num_samples: int, pad_ms: int) -> Span:
+    """Return where in an utterance somebody speaks, padded; all of it if nobody was heard."""
+    if speech.first is None:
+        return Span(0, num_samples)
+    pad = pad_ms * SAMPLE_RATE // 1000
+    return Span(max(0, speech.first - pad), min(num_samples, speech.after_last + pad))
 
 
 def _milliseconds(samples: int) -> float:

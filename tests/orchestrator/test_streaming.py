@@ -116,8 +116,11 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     assert [segment.text for segment in found.segments] == ["0.10 0.20", "0.30", "0.40 0.50"]
     assert [segment.endpoint for segment in found.segments] == ["silence", "silence", "end"]
     assert [segment.index for segment in found.segments] == [0, 1, 2]
-    assert [word.start for word in found.words] == [0, 1, 2.56, 4.48, 5.48]
-    assert len(components.calls) == 3 * 12
+    # The step before the last utterance is heard with it, so that its words count from there.
+    assert [word.start for word in found.words] == [0, 1, 2.56, 5.12, 6.12]
+    assert components.calls.count("vad") == 12
+    for model in ("ctc_streaming_encoder", "ctc_streaming_decoder"):
+        assert components.calls.count(model) == 10  # the last two of the pause in one call with 4
 
 
 def test_chunks_calls_endpoints_and_ends_are_counted():
@@ -139,6 +142,56 @@ def test_chunks_calls_endpoints_and_ends_are_counted():
     assert counted[AUDIO_SECONDS, ("two_pass",)] == pytest.approx(5 * 0.64)
     assert counted[ENDPOINTS, ("silence",)] == 1
     assert counted[STREAMS_ENDED, ("end",)] == 1
+
+
+def test_until_somebody_speaks_the_vad_alone_is_called():
+    heard = []
+
+    async def road(recognizer, components):
+        encode = components.ctc_streaming_encoder
+
+        def watched(inputs, *others):
+            heard.append(len(inputs["waveform"]) / STEP)
+            return encode(inputs, *others)
+
+        components.ctc_streaming_encoder = watched
+        client = Client(recognizer, components)
+        for item in "...1..2..":
+            answer = await client.send(audio(item))
+        return [answer, await client.send(audio("."), ends=True)]
+
+    (answer, final), components = run(road)
+    # The step before speech with it, none twice, and END without samples.
+    assert heard == [2, 1, 1, 1, 1, 1, 0]
+    assert answer.text == final.text == "0.10 0.20"
+    assert final.road == ("vad", "ctc_streaming_encoder", "ctc_streaming_decoder")
+    assert components.calls.count("vad") == 10
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+def test_silence_from_start_to_end_opens_nothing():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        await client.send(audio("." * 9))
+        return await client.send(audio("."), ends=True), recognizer.metrics.drain()
+
+    (final, counted), components = run(road)
+    assert (final.text, final.segments, final.duration) == ("", (), 6.4)
+    assert set(components.calls) == {"vad"}
+    assert counted[ENDPOINTS, ("no_speech",)] == 1
+    assert components.open == {}
+
+
+def test_speech_after_a_silence_that_ended_an_utterance_has_the_streams_times():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, word_timestamps=True)
+        return await client.send(audio("." * 9 + "1"), ends=True)
+
+    final, _ = run(road)
+    (segment,) = final.segments
+    assert (segment.start, segment.end) == (5.46, 6.4)  # 0.3 s before it
+    assert final.words[0].start == 5.12  # the encoder heard the step before it
 
 
 def test_an_utterance_is_told_as_final_once_and_the_stream_goes_on():
@@ -177,6 +230,25 @@ def test_two_passes():
     assert answers[5].text == "spoken 0.10 0 spoken 0.20 0"
     assert [segment.passes for segment in answers[5].segments] == [2, 2]
     assert components.calls.count("attention_encoder") == 2
+
+
+def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_told():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        held = asyncio.Event()
+
+        async def hold(model):
+            if model == "attention_encoder":
+                await held.wait()
+            if components.calls.count("ctc_streaming_decoder") == 6:
+                held.set()
+
+        components.before = hold
+        await client.send(audio("1.."))
+        return await client.send(audio("2.."))
+
+    answer, _ = run(road, max_second_passes=1)
+    assert [(item.index, item.passes) for item in answer.segments] == [(0, 2), (1, 1)]
 
 
 def test_a_second_pass_that_fails_leaves_the_first_ones_text():
@@ -320,7 +392,7 @@ def test_limits():
 def test_an_empty_stream_and_one_of_a_single_short_chunk():
     async def road(recognizer, components):
         empty = await Client(recognizer, components).send(audio(""), ends=True)
-        return empty, await Client(recognizer, components).send(audio("4")[:100], ends=True)
+        return empty, await Client(recognizer, components).send(audio("4")[:1000], ends=True)
 
     (empty, short), components = run(road)
     assert (empty.text, short.text) == ("", "0.40")
@@ -385,19 +457,20 @@ def test_an_option_that_only_a_component_can_judge_ends_the_stream():
     assert not any(components.open.values())
 
 
-def test_chunks_too_small_for_a_step_keep_the_components_awake():
+@pytest.mark.parametrize("kept_back", [audio("2")[:10], audio(".")], ids=["small", "silent"])
+def test_chunks_that_nobody_encodes_keep_the_components_awake(kept_back):
     async def road(recognizer, components):
         client = Client(recognizer, components)
-        await client.send(audio("1"))
-        calls = len(components.calls)
-        while len(components.calls) == calls:
-            await client.send(audio("2")[:10])
+        await client.send(audio("1.."))
+        calls = components.calls.count("ctc_streaming_decoder")
+        while components.calls.count("ctc_streaming_decoder") == calls:
+            await client.send(kept_back)
             await asyncio.sleep(0.005)
-        assert set(components.calls[calls:]) <= {"ctc_streaming_encoder", "ctc_streaming_decoder"}
-        return await client.send(audio(""), ends=True)
+        return await client.send(audio("2"), ends=True)
 
-    answer, _ = run(road, stream_ttl_s=0.2)
-    assert answer.text == "0.10 0.20"
+    answer, components = run(road, stream_ttl_s=0.2)
+    assert set(answer.text.split()) == {"0.10", "0.20"}
+    assert ended_once(components)
 
 
 def test_too_many_chunks_without_waiting_end_the_stream():

@@ -1,6 +1,7 @@
 """The streaming road: steps of audio → VAD beside encoder → search → the text so far.
 
-Without the VAD the encoder's own letters tell where somebody speaks: a call less for each step.
+Until somebody speaks the VAD alone is called. Without the VAD the encoder's own letters tell where
+somebody speaks: a call less for each step in which somebody does.
 
 A client's chunks are cut anew into steps of one length, so that what a stream is answered depends
 on its audio alone and not on how the client cuts it.
@@ -9,7 +10,6 @@ on its audio alone and not on how the client cuts it.
 import asyncio
 import time
 import uuid
-from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
@@ -19,19 +19,20 @@ import numpy as np
 from conch.audio import StreamAudio
 from conch.component import Array
 from conch.decoding.nbest import joined, rescored
-from conch.endpointing import Endpointer, EndpointRules, Speech, SpeechProbs
-from conch.errors import TranscriptionError
+from conch.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
 from conch.metrics import ENDPOINTS, Metrics
 from conch.options import RecognitionOptions
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls, StreamPlace
-from conch.orchestrator.ctc_roles import CtcDecoded
-from conch.orchestrator.offline import SpeechSegment, recognize_segment
+from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
+from conch.orchestrator.second_passes import SecondPasses
 from conch.result import Hypothesis, Segment, Transcript
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span
+from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE
 
 One = TypeVar("One")
 Other = TypeVar("Other")
+
+NO_SAMPLES = np.zeros(0, np.float32)
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class Utterance:
 
     start: int = 0
     """Sample of the stream."""
+    searched_from: int | None = None
+    """Sample of the stream; None as long as nothing of it has been encoded."""
     text: str = ""
     """So far …"""
     stable: str = ""
@@ -71,27 +74,29 @@ class Stream:
             detached: for calls that outlive the chunk that caused them.
             metrics: to count endpoints in.
             max_second_passes: under way at once; one more waits, and the stream with it.
-            keep_alive_s: seconds without a step after which the components are sent an empty one,
-                so that they do not take the stream for abandoned.
+            keep_alive_s: seconds without calls after which encoder and decoder are sent nothing, so
+                that they do not take the stream for abandoned.
         """
         self.options = options
         self._search_options = options.of_first_pass()
         self.audio = audio
         self._detached, self._metrics = detached, metrics
-        self._max_second_passes, self._keep_alive_s = max_second_passes, keep_alive_s
-        self._last_step = time.monotonic()
+        self._keep_alive_s = keep_alive_s
         # Not the client's id: two clients may choose the same.
         self._child = uuid.uuid4().hex
         self._is_child_open = False
+        self._last_calls = 0.0
+        """When the encoder was last called."""
         self._vad_state: Array | None = None
+        self._passed_over = NO_SAMPLES
+        """The last step, if the VAD alone has heard it."""
         self._endpointer = Endpointer(endpoint_rules(options))
         self._heard = 0
-        """Samples that have gone through the steps."""
+        """Samples of the steps so far."""
         self._utterance = Utterance()
         self._segments: list[Segment] = []
         """The utterances that have ended, with the text of their latest pass."""
-        self._second_passes: dict[int, asyncio.Task[Segment]] = {}
-        """Under way, by the utterance."""
+        self._second_passes = SecondPasses(options, detached, max_second_passes)
 
     async def hear(
         self, steps: Sequence[tuple[Array, bool]], calls: Calls, *, ends: bool
@@ -107,62 +112,106 @@ class Stream:
             ends: whether it is the last.
         """
         known = len(self._segments)
-        if not steps and time.monotonic() - self._last_step > self._keep_alive_s:
-            steps = [(np.zeros(0, np.float32), False)]
         for step, is_last in steps:
             await self._take(step, calls, ends=is_last)
+        if self._is_child_open and time.monotonic() - self._last_calls > self._keep_alive_s:
+            place = self._next_place(ends=False)
+            nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
+            await self._search(nothing, place, calls, is_over=False)
         if ends:
-            await asyncio.gather(*self._second_passes.values())
-        told = {*self._second_passes_done(), *range(0 if ends else known, len(self._segments))}
+            await self._second_passes.finish()
+        told = set(range(0 if ends else known, len(self._segments)))
+        for segment in self._second_passes.take_done():
+            self._segments[segment.index] = segment
+            told.add(segment.index)
         return self._transcript(sorted(told), calls, ends=ends)
 
     async def close(self) -> None:
         """Free what the components keep of the stream, if its end has not done so already."""
-        for second_pass in self._second_passes.values():
-            second_pass.cancel()
+        self._second_passes.cancel()
         if self._is_child_open:
             self._is_child_open = False
             place = StreamPlace(self._child, starts=False, ends=True)
             await ctc_roles.end(self._detached, place)
 
     async def _take(self, step: Array, calls: Calls, *, ends: bool) -> None:
-        """Hear one step: VAD and encoder side by side, or the encoder alone, then the search."""
-        place = StreamPlace(self._child, starts=not self._is_child_open, ends=ends)
-        self._is_child_open = True
-        self._last_step = time.monotonic()
-        if self.options.vad:
+        """Hear one step: the VAD alone until somebody speaks, then VAD and encoder side by side."""
+        if self._has_second_pass:
+            self._utterance.audio.append(step)
+        if self.options.vad and self._is_quiet:
+            rule = self._follow(step, await self._find_speech(step, calls))
+            if self._is_quiet:
+                await self._pass_over(step, rule, calls, ends=ends)
+                return
+            step, self._passed_over = np.concatenate([self._passed_over, step]), NO_SAMPLES
+            place = self._next_place(ends)
+            log_probs = await ctc_roles.encode_step(calls, step, place)
+        elif self.options.vad:
+            place = self._next_place(ends)
             frames, log_probs = await both(
                 self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place)
             )
+            rule = self._follow(step, frames)
         else:
+            place = self._next_place(ends)
             frames, log_probs = await ctc_roles.encode_and_find_speech(calls, step, place)
-        self._heard += len(step)
-        rule = self._endpointer.push(frames)
-        if not self.options.endpointing:
-            rule = None
-        if self._has_second_pass:
-            self._utterance.audio.append(step)
+            rule = self._follow(step, frames)
+        if self._utterance.searched_from is None:
+            self._utterance.searched_from = self._heard - len(step)
+        is_over = rule is not None or ends
+        found = await self._search(log_probs, place, calls, is_over=is_over)
+        if is_over:
+            await self._end_utterance(found, rule or "end")
+
+    async def _pass_over(self, step: Array, rule: Rule | None, calls: Calls, *, ends: bool) -> None:
+        """Keep a step in which nobody speaks, for the encoder to hear in front of the next one."""
+        self._passed_over = step
+        if rule is not None:
+            self._next_utterance()
+        if ends and self._is_child_open:
+            self._is_child_open = False
+            await ctc_roles.end(calls, StreamPlace(self._child, starts=False, ends=True))
+
+    async def _search(
+        self, log_probs: LogProbs, place: StreamPlace, calls: Calls, *, is_over: bool
+    ) -> CtcDecoded:
+        """Take over what the utterance is known to be after its next frames."""
+        utterance = self._utterance
         found = await ctc_roles.decode_step(
             calls,
             log_probs,
             self._search_options,
             place,
-            start=self._utterance.start / SAMPLE_RATE,
-            is_over=rule is not None or ends,
+            start=(utterance.searched_from or 0) / SAMPLE_RATE,
+            is_over=is_over,
         )
-        self._is_child_open = not ends
-        if rule is not None:
-            self._metrics.add(ENDPOINTS, rule=rule)
-        if (rule is not None or ends) and self._search_options.rescore:
+        self._is_child_open = not place.ends
+        if is_over and self._search_options.rescore:
             found = await self._rescored(found, calls)
         best = found.nbest[0]
-        utterance = self._utterance
         utterance.text, utterance.stable, utterance.score = best.text, found.stable, best.score
-        if rule is not None or ends:
-            while len(self._second_passes) >= self._max_second_passes:
-                await asyncio.wait(self._second_passes.values(), return_when=FIRST_COMPLETED)
-                self._second_passes_done()
-            self._end_utterance(found, rule or "end")
+        return found
+
+    def _next_place(self, ends: bool) -> StreamPlace:
+        """Return where the components' next calls stand in the stream."""
+        place = StreamPlace(self._child, starts=not self._is_child_open, ends=ends)
+        self._is_child_open = True
+        self._last_calls = time.monotonic()
+        return place
+
+    def _follow(self, step: Array, frames: SpeechProbs) -> Rule | None:
+        """Go on behind a step; return the rule that ends the utterance there, if one does."""
+        self._heard += len(step)
+        rule = self._endpointer.push(frames)
+        if rule is None or not self.options.endpointing:
+            return None
+        self._metrics.add(ENDPOINTS, rule=rule)
+        return rule
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether nobody has spoken since the last utterance."""
+        return self._endpointer.speech.first is None
 
     async def _find_speech(self, step: Array, calls: Calls) -> SpeechProbs:
         if not len(step):
@@ -175,11 +224,10 @@ class Stream:
         scores = await roles.language_scores(calls, [item.text for item in found.nbest])
         return replace(found, nbest=rescored(found.nbest, scores, self._search_options))
 
-    def _end_utterance(self, found: CtcDecoded, endpoint: str) -> None:
+    async def _end_utterance(self, found: CtcDecoded, endpoint: str) -> None:
         """Keep the utterance's text, have a second pass made of it, and begin the next one."""
         utterance, speech = self._utterance, self._endpointer.speech
-        self._utterance = Utterance(start=self._heard)
-        self._endpointer.restart()
+        self._next_utterance()
         if speech.first is None and not found.nbest[0].text:
             return
         span = speech_span(speech, self._heard - utterance.start, self.options.vad_pad_ms)
@@ -193,29 +241,16 @@ class Stream:
         )
         self._segments.append(segment)
         if self._has_second_pass:
-            audio = np.concatenate(utterance.audio)[span.start : span.end]
-            task = asyncio.create_task(self._second_pass(segment, audio))
-            self._second_passes[segment.index] = task
+            waveform = np.concatenate(utterance.audio)[span.start : span.end]
+            await self._second_passes.begin(segment, waveform)
 
-    async def _second_pass(self, segment: Segment, audio: Array) -> Segment:
-        """Return the segment with the offline road's text; with its own, where that road fails."""
-        try:
-            speech = SpeechSegment(segment.start, audio)
-            again = await recognize_segment(speech, self.options, self._detached)
-        except TranscriptionError as error:
-            return replace(segment, error=f"no second pass: {error}")
-        return replace(segment, nbest=again.nbest, words=again.words, passes=2)
-
-    def _second_passes_done(self) -> list[int]:
-        """Take over the texts of the second passes that are done; return which these are."""
-        done = [index for index, task in self._second_passes.items() if task.done()]
-        for index in done:
-            self._segments[index] = self._second_passes.pop(index).result()
-        return done
+    def _next_utterance(self) -> None:
+        self._utterance = Utterance(start=self._heard)
+        self._endpointer.restart()
 
     def _transcript(self, told: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
-        first_open = min(self._second_passes, default=len(self._segments))
-        stable = [segment.text for segment in self._segments[:first_open]]
+        firm = self._second_passes.first if self._second_passes else len(self._segments)
+        stable = [segment.text for segment in self._segments[:firm]]
         texts = [segment.text for segment in self._segments]
         if self.options.partials:
             texts.append(self._utterance.text)
@@ -259,11 +294,3 @@ def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
         no_speech_ms=options.endpoint_no_speech_ms,
         length_s=options.max_utterance_s,
     )
-
-
-def speech_span(speech: Speech, num_samples: int, pad_ms: int) -> Span:
-    """Return where in an utterance somebody speaks, padded; all of it if nobody was heard."""
-    if speech.first is None:
-        return Span(0, num_samples)
-    pad = pad_ms * SAMPLE_RATE // 1000
-    return Span(max(0, speech.first - pad), min(num_samples, speech.after_last + pad))

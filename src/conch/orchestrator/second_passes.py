@@ -1,0 +1,70 @@
+"""Second passes of a stream: its utterances by the offline road, while later chunks are heard."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from conch.component import Array
+from conch.errors import TranscriptionError
+from conch.options import RecognitionOptions
+from conch.orchestrator.calls import Calls
+from conch.orchestrator.offline import SpeechSegment, recognize_segment
+from conch.result import Segment
+
+
+class SecondPasses:
+    """Those of one stream that are under way, or done and not taken yet."""
+
+    def __init__(self, options: RecognitionOptions, calls: Calls, most: int) -> None:
+        """Have none.
+
+        Args:
+            options: of the stream.
+            calls: that outlive the chunk that causes a second pass.
+            most: under way at once; one more waits, and the stream with it.
+        """
+        self._options, self._calls, self._most = options, calls, most
+        self._tasks: dict[int, asyncio.Task[Segment]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._tasks)
+
+    @property
+    def first(self) -> int:
+        """The first utterance whose text may still change."""
+        return min(self._tasks)
+
+    async def begin(self, segment: Segment, waveform: Array) -> None:
+        """Begin one as soon as there is room.
+
+        Args:
+            segment: the utterance, by its first pass.
+            waveform: FP32 [samples], 16 kHz, from its start on.
+        """
+        while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
+            await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+        self._tasks[segment.index] = asyncio.create_task(self._pass(segment, waveform))
+
+    async def finish(self) -> None:
+        """Wait for all."""
+        await asyncio.gather(*self._tasks.values())
+
+    def take_done(self) -> Sequence[Segment]:
+        """Return the utterances whose second pass is done, each once."""
+        done = [index for index, task in self._tasks.items() if task.done()]
+        return [self._tasks.pop(index).result() for index in done]
+
+    def cancel(self) -> None:
+        """Give them up."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _pass(self, segment: Segment, waveform: Array) -> Segment:
+        """Return the segment with the offline road's text; with its own, where that road fails."""
+        try:
+            speech = SpeechSegment(segment.start, waveform)
+            again = await recognize_segment(speech, self._options, self._calls)
+        except TranscriptionError as error:
+            return replace(segment, error=f"no second pass: {error}")
+        return replace(segment, nbest=again.nbest, words=again.words, passes=2)
