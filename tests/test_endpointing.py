@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from conch.endpointing import Endpointer, EndpointRules, Speech, SpeechProbs
-from conch.segmentation import FRAME_SAMPLES
+from conch.endpointing import Endpointer, EndpointRules, Speech, SpeechProbs, speech_span
+from conch.segmentation import FRAME_SAMPLES, Span
 
 RULES = EndpointRules(threshold=0.5, silence_ms=320, no_speech_ms=640, length_s=3.2)
 
@@ -60,7 +60,15 @@ def test_an_utterance_after_the_other():
     endpointer.restart()
     # In speech from the start, at probabilities that would not begin it.
     assert endpointer.push(probs("-" * 3)) is None
-    assert endpointer.speech == speech(3, 0, 3)
+    assert endpointer.speech == speech(16 + 20 + 100 + 3, 136, 139)
+
+
+def test_where_somebody_speaks_is_padded_within_the_utterance():
+    utterance, pad_ms, pad = Span(1_000, 50_000), 300, 4_800
+    assert speech_span(Speech(50_000), utterance, pad_ms) == utterance
+    found = speech_span(Speech(50_000, 10_000, 20_000), utterance, pad_ms)
+    assert found == Span(10_000 - pad, 20_000 + pad)
+    assert speech_span(Speech(50_000, 2_000, 49_000), utterance, pad_ms) == utterance
 
 
 def test_frames_may_come_in_pieces_of_any_length():

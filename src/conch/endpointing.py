@@ -35,14 +35,14 @@ class SpeechProbs:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What an utterance has had so far, in samples from its start."""
+    """What an utterance has had so far, in samples of the stream."""
 
     heard: int = 0
-    """All of it."""
+    """Where it has got to."""
     first: int | None = None
     """Where the first frame of speech begins, None as long as nobody has spoken."""
     after_last: int = 0
-    """Where the last one ends."""
+    """Where the last one ends; without any, where the utterance begins."""
 
 
 class Endpointer:
@@ -57,6 +57,7 @@ class Endpointer:
         self._rules = rules
         self._close_at = max(rules.threshold - HYSTERESIS, min(rules.threshold, LEAST_CLOSE))
         self._in_speech = False
+        self._began = 0
         self.speech = Speech()
 
     def push(self, frames: SpeechProbs) -> Rule | None:
@@ -80,21 +81,23 @@ class Endpointer:
             return "no_speech"
         if first is not None and quiet_ms >= self._rules.silence_ms:
             return "silence"
-        if _milliseconds(heard) >= self._rules.length_s * 1000:
+        if _milliseconds(heard - self._began) >= self._rules.length_s * 1000:
             return "length"
         return None
 
     def restart(self) -> None:
         """Stand at the start of the next utterance, in speech if somebody speaks."""
-        self.speech = Speech()
+        self._began = self.speech.heard
+        self.speech = Speech(self._began, None, self._began)
 
 
-def speech_span(speech: Speech, num_samples: int, pad_ms: int) -> Span:
+def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
     """Return where in an utterance somebody speaks, padded; all of it if nobody was heard."""
     if speech.first is None:
-        return Span(0, num_samples)
+        return utterance
     pad = pad_ms * SAMPLE_RATE // 1000
-    return Span(max(0, speech.first - pad), min(num_samples, speech.after_last + pad))
+    start = max(utterance.start, speech.first - pad)
+    return Span(start, min(utterance.end, speech.after_last + pad))
 
 
 def _milliseconds(samples: int) -> float:

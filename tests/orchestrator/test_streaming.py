@@ -13,6 +13,7 @@ from conch.errors import (
     DeadlineError,
     OptionError,
     OverloadedError,
+    RequestCancelledError,
     SessionError,
 )
 from conch.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
@@ -120,7 +121,9 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     assert [word.start for word in found.words] == [0, 1, 2.56, 5.12, 6.12]
     assert components.calls.count("vad") == 12
     for model in ("ctc_streaming_encoder", "ctc_streaming_decoder"):
-        assert components.calls.count(model) == 10  # the last two of the pause in one call with 4
+        # Of the pause the third step is not encoded, and the last one is in one call with 4; what
+        # frees the stream behind its end is a call, too.
+        assert components.calls.count(model) == 10
 
 
 def test_chunks_calls_endpoints_and_ends_are_counted():
@@ -161,10 +164,10 @@ def test_until_somebody_speaks_the_vad_alone_is_called():
         return [answer, await client.send(audio("."), ends=True)]
 
     (answer, final), components = run(road)
-    # The step before speech with it, none twice, and END without samples.
+    # The step before speech with it, none twice, and the stream's end.
     assert heard == [2, 1, 1, 1, 1, 1, 0]
     assert answer.text == final.text == "0.10 0.20"
-    assert final.road == ("vad", "ctc_streaming_encoder", "ctc_streaming_decoder")
+    assert final.road == ("vad",)
     assert components.calls.count("vad") == 10
     assert ended_once(components)
     assert len(components.ended) == 2
@@ -183,15 +186,66 @@ def test_silence_from_start_to_end_opens_nothing():
     assert components.open == {}
 
 
-def test_speech_after_a_silence_that_ended_an_utterance_has_the_streams_times():
+@pytest.mark.parametrize("silent", [8, 9])
+def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
     async def road(recognizer, components):
-        client = Client(recognizer, components, word_timestamps=True)
-        return await client.send(audio("." * 9 + "1"), ends=True)
+        client = Client(recognizer, components, mode="two_pass", decoder="ctc")
+        heard = []
+        encode = components.ctc_encoder
 
-    final, _ = run(road)
+        def watched(inputs, parameters):
+            heard.append(len(inputs["waveform"]))
+            return encode(inputs, parameters)
+
+        components.ctc_encoder = watched
+        return await client.send(audio("." * silent + "1"), ends=True), heard
+
+    (final, heard), _ = run(road)
     (segment,) = final.segments
-    assert (segment.start, segment.end) == (5.46, 6.4)  # 0.3 s before it
-    assert final.words[0].start == 5.12  # the encoder heard the step before it
+    start = 0.64 * silent - 0.3  # vad_pad_ms, also where the rule no_speech ends an utterance there
+    assert (segment.start, segment.end) == pytest.approx((start, 0.64 * (silent + 1)))
+    assert heard == [round((segment.end - segment.start) * 16_000)]
+
+
+def test_an_end_in_silence_frees_what_components_keep_though_the_client_is_gone():
+    class Gone(PlainComponents):
+        async def call(self, model, *args):
+            if model != "vad":
+                raise RequestCancelledError("the client cancelled")
+            return await super().call(model, *args)
+
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1.."))
+        client.components = Gone()
+        return await client.send(audio("."), ends=True)
+
+    final, components = run(road)
+    assert final.text == "0.10"
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
+    heard = []
+
+    async def road(recognizer, components):
+        encode = components.ctc_streaming_encoder
+
+        def watched(inputs, *others):
+            heard.extend(inputs["waveform"][::STEP].tolist())
+            return encode(inputs, *others)
+
+        components.ctc_streaming_encoder = watched
+        client = Client(recognizer, components, max_utterance_s=2.0)
+        first = await client.send(audio(".12345"))
+        return first, await client.send(audio("6"), ends=ends)
+
+    (first, answer), _ = run(road)
+    assert heard == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    assert answer.text == "0.10 0.20 0.30 0.40 0.50 0.60"
+    assert first.segments[0].endpoint == "length"
 
 
 def test_an_utterance_is_told_as_final_once_and_the_stream_goes_on():

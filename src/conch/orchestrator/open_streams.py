@@ -173,7 +173,7 @@ class OpenStreams:
             Calls(self._detached, 0, self._metrics, options.mode),
             self._metrics,
             max_second_passes=self._config.max_second_passes,
-            keep_alive_s=self._config.stream_ttl_s / 2,
+            keep_alive_s=self._config.stream_ttl_s / 4,
         )
         entry = _Open(stream, parameters, _session(request))
         if before is not None:
@@ -184,6 +184,10 @@ class OpenStreams:
     def _known(self, request: SpeechRequest) -> _Open:
         entry = self._open.get(request.stream_id)
         if entry is None or _session(request) not in (None, entry.session):
+            raise _unknown(request)
+        # The sweep alone would come up to a quarter too late, and the components' own before it.
+        if self._is_abandoned(entry):
+            self._close(request.stream_id, entry, "expired")
             raise _unknown(request)
         return entry
 
@@ -204,11 +208,14 @@ class OpenStreams:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(self._config.stream_ttl_s / 4)
-            oldest = time.monotonic() - self._config.stream_ttl_s
             for stream_id, entry in list(self._open.items()):
-                if entry.used < oldest and not entry.waiting:
+                if self._is_abandoned(entry):
                     logger.info("stream %s has expired", stream_id)
                     self._close(stream_id, entry, "expired")
+
+    def _is_abandoned(self, entry: _Open) -> bool:
+        idle_s = time.monotonic() - entry.used
+        return idle_s > self._config.stream_ttl_s and not entry.waiting
 
 
 class _ChunkError(Exception):

@@ -26,14 +26,10 @@ class SecondPasses:
         self._options, self._calls, self._most = options, calls, most
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
 
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._tasks)
-
     @property
-    def first(self) -> int:
+    def first(self) -> int | None:
         """The first utterance whose text may still change."""
-        return min(self._tasks)
+        return min(self._tasks, default=None)
 
     async def begin(self, segment: Segment, waveform: Array) -> None:
         """Begin one as soon as there is room.

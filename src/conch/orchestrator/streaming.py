@@ -27,7 +27,7 @@ from conch.orchestrator.calls import Calls, StreamPlace
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.second_passes import SecondPasses
 from conch.result import Hypothesis, Segment, Transcript
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE
+from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span
 
 One = TypeVar("One")
 Other = TypeVar("Other")
@@ -41,8 +41,6 @@ class Utterance:
 
     start: int = 0
     """Sample of the stream."""
-    searched_from: int | None = None
-    """Sample of the stream; None as long as nothing of it has been encoded."""
     text: str = ""
     """So far …"""
     stable: str = ""
@@ -88,8 +86,8 @@ class Stream:
         self._last_calls = 0.0
         """When the encoder was last called."""
         self._vad_state: Array | None = None
-        self._passed_over = NO_SAMPLES
-        """The last step, if the VAD alone has heard it."""
+        self._pre_roll = NO_SAMPLES
+        """The step before, if the VAD alone has heard it."""
         self._endpointer = Endpointer(endpoint_rules(options))
         self._heard = 0
         """Samples of the steps so far."""
@@ -114,12 +112,12 @@ class Stream:
         known = len(self._segments)
         for step, is_last in steps:
             await self._take(step, calls, ends=is_last)
-        if self._is_child_open and time.monotonic() - self._last_calls > self._keep_alive_s:
-            place = self._next_place(ends=False)
-            nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
-            await self._search(nothing, place, calls, is_over=False)
         if ends:
             await self._second_passes.finish()
+        elif self._is_child_open and time.monotonic() - self._last_calls > self._keep_alive_s:
+            place = self._begin_calls(ends=False)
+            nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
+            await self._search(nothing, place, calls, is_over=False)
         told = set(range(0 if ends else known, len(self._segments)))
         for segment in self._second_passes.take_done():
             self._segments[segment.index] = segment
@@ -136,41 +134,34 @@ class Stream:
 
     async def _take(self, step: Array, calls: Calls, *, ends: bool) -> None:
         """Hear one step: the VAD alone until somebody speaks, then VAD and encoder side by side."""
+        if self._waits_for_speech:
+            rule = self._follow(step, await self._find_speech(step, calls))
+            if self._waits_for_speech:
+                self._pre_roll = step.copy()  # a view would keep the whole chunk
+                if rule is not None:
+                    self._endpointer.restart()
+                return
+            step, self._pre_roll = np.concatenate([self._pre_roll, step]), NO_SAMPLES
+            self._utterance = Utterance(start=self._heard - len(step))
+            place = self._begin_calls(ends=ends)
+            log_probs = await ctc_roles.encode_step(calls, step, place)
+        else:
+            place = self._begin_calls(ends=ends)
+            frames, log_probs = await self._heard_and_encoded(step, calls, place)
+            rule = self._follow(step, frames)
         if self._has_second_pass:
             self._utterance.audio.append(step)
-        if self.options.vad and self._is_quiet:
-            rule = self._follow(step, await self._find_speech(step, calls))
-            if self._is_quiet:
-                await self._pass_over(step, rule, calls, ends=ends)
-                return
-            step, self._passed_over = np.concatenate([self._passed_over, step]), NO_SAMPLES
-            place = self._next_place(ends)
-            log_probs = await ctc_roles.encode_step(calls, step, place)
-        elif self.options.vad:
-            place = self._next_place(ends)
-            frames, log_probs = await both(
-                self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place)
-            )
-            rule = self._follow(step, frames)
-        else:
-            place = self._next_place(ends)
-            frames, log_probs = await ctc_roles.encode_and_find_speech(calls, step, place)
-            rule = self._follow(step, frames)
-        if self._utterance.searched_from is None:
-            self._utterance.searched_from = self._heard - len(step)
         is_over = rule is not None or ends
         found = await self._search(log_probs, place, calls, is_over=is_over)
         if is_over:
             await self._end_utterance(found, rule or "end")
 
-    async def _pass_over(self, step: Array, rule: Rule | None, calls: Calls, *, ends: bool) -> None:
-        """Keep a step in which nobody speaks, for the encoder to hear in front of the next one."""
-        self._passed_over = step
-        if rule is not None:
-            self._next_utterance()
-        if ends and self._is_child_open:
-            self._is_child_open = False
-            await ctc_roles.end(calls, StreamPlace(self._child, starts=False, ends=True))
+    async def _heard_and_encoded(
+        self, step: Array, calls: Calls, place: StreamPlace
+    ) -> tuple[SpeechProbs, LogProbs]:
+        if not self.options.vad:
+            return await ctc_roles.encode_and_find_speech(calls, step, place)
+        return await both(self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place))
 
     async def _search(
         self, log_probs: LogProbs, place: StreamPlace, calls: Calls, *, is_over: bool
@@ -182,7 +173,7 @@ class Stream:
             log_probs,
             self._search_options,
             place,
-            start=(utterance.searched_from or 0) / SAMPLE_RATE,
+            start=utterance.start / SAMPLE_RATE,
             is_over=is_over,
         )
         self._is_child_open = not place.ends
@@ -192,8 +183,8 @@ class Stream:
         utterance.text, utterance.stable, utterance.score = best.text, found.stable, best.score
         return found
 
-    def _next_place(self, ends: bool) -> StreamPlace:
-        """Return where the components' next calls stand in the stream."""
+    def _begin_calls(self, *, ends: bool) -> StreamPlace:
+        """Return where the next calls stand in the components' stream; the first ones open it."""
         place = StreamPlace(self._child, starts=not self._is_child_open, ends=ends)
         self._is_child_open = True
         self._last_calls = time.monotonic()
@@ -209,9 +200,9 @@ class Stream:
         return rule
 
     @property
-    def _is_quiet(self) -> bool:
-        """Whether nobody has spoken since the last utterance."""
-        return self._endpointer.speech.first is None
+    def _waits_for_speech(self) -> bool:
+        """Whether the VAD has heard nobody since the last utterance."""
+        return self.options.vad and self._endpointer.speech.first is None
 
     async def _find_speech(self, step: Array, calls: Calls) -> SpeechProbs:
         if not len(step):
@@ -227,13 +218,14 @@ class Stream:
     async def _end_utterance(self, found: CtcDecoded, endpoint: str) -> None:
         """Keep the utterance's text, have a second pass made of it, and begin the next one."""
         utterance, speech = self._utterance, self._endpointer.speech
-        self._next_utterance()
+        self._utterance = Utterance(start=self._heard)
+        self._endpointer.restart()
         if speech.first is None and not found.nbest[0].text:
             return
-        span = speech_span(speech, self._heard - utterance.start, self.options.vad_pad_ms)
+        span = speech_span(speech, Span(utterance.start, self._heard), self.options.vad_pad_ms)
         segment = Segment(
-            start=round((utterance.start + span.start) / SAMPLE_RATE, 3),
-            end=round((utterance.start + span.end) / SAMPLE_RATE, 3),
+            start=round(span.start / SAMPLE_RATE, 3),
+            end=round(span.end / SAMPLE_RATE, 3),
             nbest=tuple(found.nbest[: self.options.nbest]),
             words=found.words[found.nbest[0].text] if self.options.word_timestamps else (),
             index=len(self._segments),
@@ -241,16 +233,12 @@ class Stream:
         )
         self._segments.append(segment)
         if self._has_second_pass:
-            waveform = np.concatenate(utterance.audio)[span.start : span.end]
+            audio = np.concatenate(utterance.audio)
+            waveform = audio[span.start - utterance.start : span.end - utterance.start]
             await self._second_passes.begin(segment, waveform)
 
-    def _next_utterance(self) -> None:
-        self._utterance = Utterance(start=self._heard)
-        self._endpointer.restart()
-
     def _transcript(self, told: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
-        firm = self._second_passes.first if self._second_passes else len(self._segments)
-        stable = [segment.text for segment in self._segments[:firm]]
+        stable = [segment.text for segment in self._segments[: self._second_passes.first]]
         texts = [segment.text for segment in self._segments]
         if self.options.partials:
             texts.append(self._utterance.text)
