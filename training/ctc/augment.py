@@ -42,6 +42,15 @@ MASKS = AugmentConfig(
     speeds=(1.0,), reverb_chance=0.0, noise_chance=0.0, babble_chance=0.0, gain_db=(0.0, 0.0)
 )
 """Of the features alone: for some epochs more of a model that begins to know its data by heart."""
+SPEEDS = AugmentConfig(
+    reverb_chance=0.0,
+    noise_chance=0.0,
+    babble_chance=0.0,
+    gain_db=(0.0, 0.0),
+    max_freq_mask=20,
+    time_masks_per_s=0.3,
+)
+"""Of wider masks, and three speeds: for a round after that."""
 LIGHT = AugmentConfig()
 """For trainings of a few epochs."""
 STRONG = AugmentConfig(

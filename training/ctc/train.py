@@ -22,12 +22,18 @@ from conch.acoustic.ctc_units import Characters, Subwords, Units
 from conch.acoustic.whisper import model_folder
 from conch.bench.manifest import Utterance
 from training.ctc import checkpoint
-from training.ctc.augment import LIGHT, MASKS, STRONG
+from training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG
 from training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
 from training.ctc.trainer import Dev, Trainer, TrainerConfig
 from training.ctc.whisper_weights import initial_model, with_new_output
 
-AUGMENTATIONS = {"none": None, "masks": MASKS, "light": LIGHT, "strong": STRONG}
+AUGMENTATIONS = {
+    "none": None,
+    "masks": MASKS,
+    "speeds": SPEEDS,
+    "light": LIGHT,
+    "strong": STRONG,
+}
 
 
 def main(arguments: list[str] | None = None) -> None:

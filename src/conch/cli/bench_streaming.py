@@ -47,6 +47,7 @@ def run_streaming(args: argparse.Namespace) -> int:
         streams=in_order(args.streams or [[8]]),
         chunk_ms=args.chunk_ms,
         seconds=args.seconds,
+        pause_s=args.pause,
         find_largest=args.find_largest,
         url=args.url,
         options=options,
@@ -81,6 +82,13 @@ def add_streaming(benchmarks: Subparsers) -> None:
     )
     how.add_argument(
         "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
+    )
+    how.add_argument(
+        "--pause",
+        type=positive,
+        default=1.5,
+        metavar="N",
+        help="seconds of silence between a stream's utterances (default: 1.5)",
     )
     add_find_largest(how)
     add_url(how)
