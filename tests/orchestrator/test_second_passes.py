@@ -1,0 +1,87 @@
+"""The two-pass road on plain functions."""
+
+import asyncio
+
+from plain_streams import Client, audio, run
+
+
+def test_two_passes():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        held = asyncio.Event()
+
+        async def hold(model):
+            if model == "attention_decoder":
+                await held.wait()
+
+        components.before = hold
+        answers = [await client.send(audio(item)) for item in "1..2"]
+        held.set()
+        while not (later := await client.send(audio("2"))).segments:
+            await asyncio.sleep(0)
+        return [*answers, later, await client.send(audio("."), ends=True)]
+
+    answers, components = run(road)
+    assert [item.text for item in answers[:4]] == ["0.10", "0.10", "0.10", "0.10 0.20"]
+    assert answers[2].stable == answers[3].stable == ""  # the second pass may change it
+    assert answers[2].segments[0].passes == 1
+    assert answers[4].segments[0].passes == 2
+    assert answers[4].text.startswith("spoken 0.10 0 0.20")
+    assert answers[5].text == "spoken 0.10 0 spoken 0.20 0"
+    assert [segment.passes for segment in answers[5].segments] == [2, 2]
+    assert components.calls.count("attention_encoder") == 2
+
+
+def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_told():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        held = asyncio.Event()
+
+        async def hold(model):
+            if model == "attention_encoder":
+                await held.wait()
+            if components.calls.count("ctc_streaming_decoder") == 6:
+                held.set()
+
+        components.before = hold
+        await client.send(audio("1.."))
+        return await client.send(audio("2.."))
+
+    answer, _ = run(road, max_second_passes=1)
+    assert [(item.index, item.passes) for item in answer.segments] == [(0, 2), (1, 1)]
+
+
+def test_a_second_pass_that_fails_leaves_the_first_ones_text():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        components.failing = "attention_encoder"
+        return await client.send(audio("1.."), ends=True)
+
+    answer, _ = run(road)
+    assert answer.text == "0.10"
+    (segment,) = answer.segments
+    assert segment.error == "no second pass: attention_encoder: out of order"
+
+
+def test_text_that_a_second_pass_may_replace_is_not_stable():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        answers = [await client.send(audio(item)) for item in "12..34.."]
+        return [*answers, await client.send(audio("."), ends=True)]
+
+    answers, _ = run(road)
+    final = answers[-1].text
+    stable = [item.stable for item in answers]
+    assert stable[0] == stable[1] == ""
+    assert all(final.startswith(item) for item in stable)
+    assert stable[-1] == final
+
+
+def test_no_more_second_passes_are_under_way_than_the_limit():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        return await client.send(audio("1.." * 12), ends=True)
+
+    answer, components = run(road, max_second_passes=2)
+    assert [segment.passes for segment in answer.segments] == [2] * 12
+    assert components.most_in_flight <= 2 + 2

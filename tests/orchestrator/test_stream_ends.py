@@ -1,0 +1,204 @@
+"""How streams on plain functions end, and what stays open: errors, limits, silence."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from plain_components import PlainComponents
+from plain_streams import Client, audio, ended_once, run
+
+from conch.errors import (
+    AudioError,
+    ComponentError,
+    DeadlineError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+    SessionError,
+)
+
+
+def test_an_end_in_silence_frees_what_components_keep_though_the_client_is_gone():
+    class Gone(PlainComponents):
+        async def call(self, model, *args):
+            if model != "vad":
+                raise RequestCancelledError("the client cancelled")
+            return await super().call(model, *args)
+
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1.."))
+        client.components = Gone()
+        return await client.send(audio("."), ends=True)
+
+    final, components = run(road)
+    assert final.text == "0.10"
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+@pytest.mark.parametrize("failing", ["vad", "ctc_streaming_encoder", "ctc_streaming_decoder"])
+def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
+    failed = []
+
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+
+        async def fail_once(model):
+            if model == failing and model not in failed:
+                failed.append(model)
+                raise ComponentError(f"{model}: out of order")
+
+        components.before = fail_once
+        with pytest.raises(ComponentError, match="out of order"):
+            await client.send(audio("2"))
+        with pytest.raises(SessionError, match="session 1 is expired or unknown; send START"):
+            await client.send(audio("3"))
+        return len(recognizer.open_streams)
+
+    found, components = run(road)
+    assert found == 0
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+def test_a_stream_without_chunks_expires():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        while len(recognizer.open_streams):
+            await asyncio.sleep(0.01)
+        with pytest.raises(SessionError):
+            await client.send(audio("2"))
+
+    _, components = run(road, stream_ttl_s=0.2)
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+def test_a_second_start_begins_anew_and_the_first_ones_session_is_over():
+    async def road(recognizer, components):
+        first = Client(recognizer, components, session="mine")
+        await first.send(audio("1"))
+        second = Client(recognizer, components, session="yours")
+        answer = await second.send(audio("2"))
+        with pytest.raises(SessionError):
+            await first.send(audio("3"))
+        return answer, await second.send(audio("4"), ends=True)
+
+    (answer, last), components = run(road)
+    assert (answer.text, last.text) == ("0.20", "0.20 0.40")
+    assert ended_once(components)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"wav": np.full((1, 100), np.nan, np.float32)}, AudioError, "NaN"),
+        ({"wav": np.zeros((2, 100), np.float32)}, AudioError, "one row; sent: 2"),
+        ({"wav": None, "audio": np.array([[b"x"]], object)}, AudioError, "as WAV"),
+        ({"wav": np.zeros((1, 40_000), np.float32)}, AudioError, "at most 2 s"),
+        ({"sample_rate": np.array([[8000]], np.int32)}, AudioError, "with START only: it is 16000"),
+        ({"parameters": {"beam_size": 3}}, OptionError, "'beam_size' can be chosen with START"),
+    ],
+)
+def test_a_bad_chunk_fails_alone_and_the_stream_goes_on(changes, error, message):
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        with pytest.raises(error, match=message):
+            await client.send(audio("2"), **changes)
+        return await client.send(audio("3"), ends=True)
+
+    answer, components = run(road, max_chunk_s=2)
+    assert answer.text == "0.10 0.30"
+    assert ended_once(components)
+
+
+def test_limits():
+    async def road(recognizer, components):
+        one, two, three = (Client(recognizer, components, stream_id=item) for item in (1, 2, "x"))
+        await one.send(audio("1"))
+        await two.send(audio("1"))
+        with pytest.raises(OverloadedError, match="max_streams"):
+            await three.send(audio("1"))
+        await one.send(audio("2"))
+        with pytest.raises(AudioError, match="max_stream_s"):
+            await one.send(audio("3"))
+        for client in (one, two):
+            await client.send(audio(""), ends=True)
+
+    _, components = run(road, max_streams=2, max_stream_s=1.5)
+    assert ended_once(components)
+
+
+def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_behind_it():
+    async def road(recognizer, components):
+        stuck = asyncio.Event()
+        client = Client(recognizer, components, deadline_ms=100)
+        await client.send(audio("1"))
+        call = components.call
+
+        async def shielded(model, *args):
+            return await asyncio.shield(call(model, *args))  # as a thread, that nobody can cancel
+
+        async def hold(model):
+            if model == "ctc_streaming_encoder":
+                await stuck.wait()
+
+        components.call, components.before = shielded, hold
+        with pytest.raises(DeadlineError):
+            await asyncio.wait_for(client.send(audio("2")), 5)
+        assert len(recognizer.open_streams) == 0
+        stuck.set()
+
+    _, components = run(road)
+    assert not any(components.open.values())
+
+
+def test_an_option_that_only_a_component_can_judge_ends_the_stream():
+    async def road(recognizer, components):
+        async def refuse(model):
+            if model == "ctc_streaming_decoder":
+                raise OptionError("option 'language' takes auto or en")
+
+        client = Client(recognizer, components, language="de")
+        await client.send(audio("1")[:100])
+        components.before = refuse
+        with pytest.raises(OptionError):
+            await client.send(audio("1"))
+        components.before = lambda model: asyncio.sleep(0)
+        with pytest.raises(SessionError):
+            await client.send(audio("2"))
+
+    _, components = run(road)
+    assert not any(components.open.values())
+
+
+@pytest.mark.parametrize("kept_back", [audio("2")[:10], audio(".")], ids=["small", "silent"])
+def test_chunks_that_nobody_encodes_keep_the_components_awake(kept_back):
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1.."))
+        calls = components.calls.count("ctc_streaming_decoder")
+        while components.calls.count("ctc_streaming_decoder") == calls:
+            await client.send(kept_back)
+            await asyncio.sleep(0.005)
+        return await client.send(audio("2"), ends=True)
+
+    answer, components = run(road, stream_ttl_s=0.2)
+    assert set(answer.text.split()) == {"0.10", "0.20"}
+    assert ended_once(components)
+
+
+def test_too_many_chunks_without_waiting_end_the_stream():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        sent = [client.send(audio("1")) for _ in range(8)]
+        return await asyncio.gather(*sent, return_exceptions=True)
+
+    answers, components = run(road, max_waiting_chunks=5)
+    kinds = {type(item).__name__ for item in answers}
+    assert "OverloadedError" in kinds
+    assert not any(components.open.values())

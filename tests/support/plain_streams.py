@@ -1,0 +1,62 @@
+"""Streams of the orchestrator on plain components."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+from plain_components import PlainComponents
+
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+
+STEP = 10_240
+"""Samples of 640 ms."""
+
+
+def audio(text: str) -> np.ndarray:
+    """A step for each letter: a digit is speech of that level, `.` is silence."""
+    levels = [0.0 if item == "." else int(item) / 10 for item in text]
+    return np.repeat(np.array(levels, np.float32), STEP)
+
+
+class Client:
+    """Sends chunks of one stream."""
+
+    def __init__(self, recognizer, components, stream_id=1, **parameters) -> None:
+        self.recognizer, self.components = recognizer, components
+        self.stream_id, self.parameters = stream_id, parameters
+        self.is_new = True
+
+    async def send(self, waveform: np.ndarray, *, ends=False, **changes):
+        request = SpeechRequest(
+            wav=waveform[np.newaxis],
+            parameters=self.parameters,
+            stream_id=self.stream_id,
+            starts=self.is_new,
+            ends=ends,
+        )
+        self.is_new = False
+        (transcript,) = await self.recognizer.recognize(
+            replace(request, **changes), self.components
+        )
+        return transcript
+
+
+def run(road, **limits):
+    """Run `road(recognizer, components)` and return both what it gives and the components."""
+    components = PlainComponents()
+
+    async def main():
+        recognizer = Recognizer(OrchestratorConfig(**limits), components)
+        found = await asyncio.wait_for(road(recognizer, components), 20)
+        for _ in range(200):
+            if not len(recognizer.open_streams) and not any(components.open.values()):
+                break
+            await asyncio.sleep(0.01)
+        return found
+
+    return asyncio.run(main()), components
+
+
+def ended_once(components) -> bool:
+    """Every stream that a component was told of has ended, none of them twice."""
+    return not any(components.open.values()) and len(set(components.ended)) == len(components.ended)
