@@ -123,7 +123,8 @@ def test_an_overlays_parameters_are_those_of_the_code(path):
 @pytest.mark.parametrize("path", COMPONENTS + OVERLAYS, ids=lambda path: "-".join(path.parts[-3:]))
 def test_a_component_batches_and_lets_a_deadline_drop_what_waits(path):
     config = parsed(path)
-    assert config.max_batch_size > 1
+    takes_rows_alone = path.parent.name == "attention_encoder"  # on a CPU
+    assert config.max_batch_size > 1 or takes_rows_alone
     if config.HasField("sequence_batching"):
         assert config.sequence_batching.HasField("oldest"), "streams share executions"
         return
