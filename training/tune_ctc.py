@@ -8,7 +8,7 @@ every pair rescores the graph's n-best. Prints the word error rate of each.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from conch.decoding.shipped_graph import unpacked_graph
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.segmentation import SAMPLE_RATE
-from training.ctc.graph_rescoring import RESCORED, best_texts, scored_lists
+from training.ctc.graph_rescoring import RESCORED, Scored, best_texts, scored_lists
 
 BATCH = 32
 
@@ -64,6 +64,15 @@ def main() -> None:
     def wer(texts: Sequence[str]) -> str:
         return f"{100 * (word_error_rate(references, texts) or 0):.2f}"
 
+    def print_grid(
+        title: str, weights: Sequence[float], decoded: Callable[[float, float], Sequence[str]]
+    ) -> None:
+        print(f"\n| {title} | {' | '.join(f'{item:g}' for item in args.word_bonuses)} |")
+        print(f"|{' --- |' * (1 + len(args.word_bonuses))}")
+        for weight in weights:
+            row = [wer(decoded(weight, bonus)) for bonus in args.word_bonuses]
+            print(f"| {weight:g} | {' | '.join(row)} |", flush=True)
+
     torch.set_num_threads(1)
     language_model = LanguageModelConfig(oov_log_prob=args.oov_log_prob)
     model = load_ctc_language_model(language_model, vocab, torch.device("cpu"))
@@ -71,29 +80,25 @@ def main() -> None:
     plain = CtcSearchOptions(beam_size=args.beam_size)
     alone = wer(beam_texts(search, log_probs, plain, BATCH))
     print(f"beam {args.beam_size} without the language model: {alone}")
-    bonuses = " | ".join(f"{item:g}" for item in args.word_bonuses)
-    rule = f"|{' --- |' * (1 + len(args.word_bonuses))}"
-    print(f"\n| lm_weight, word_bonus | {bonuses} |\n{rule}")
-    for weight in args.lm_weights:
-        row = []
-        for bonus in args.word_bonuses:
-            options = replace(plain, language_model=True, lm_weight=weight, word_bonus=bonus)
-            row.append(wer(beam_texts(search, log_probs, options, BATCH)))
-        print(f"| {weight:g} | {' | '.join(row)} |", flush=True)
+
+    def fused(weight: float, bonus: float) -> Sequence[str]:
+        options = replace(plain, language_model=True, lm_weight=weight, word_bonus=bonus)
+        return beam_texts(search, log_probs, options, BATCH)
+
+    print_grid("lm_weight, word_bonus", args.lm_weights, fused)
+    rescorer = load_language_model(LanguageModelConfig())
     for path in args.graph or [unpacked_graph()]:
         graph = DecodingGraph(path, vocab.texts)
         print(f"\n| acoustic scale, {path.name} | WER % |\n| --- | --- |")
         for scale in args.acoustic_scales:
             texts = graph_texts(graph, log_probs, WfstConfig(acoustic_scale=scale))
             print(f"| {scale:g} | {wer(texts)} |", flush=True)
-        lists = scored_lists(graph, load_language_model(LanguageModelConfig()), log_probs)
-        print(f"\n| rescored, lm_weight, word_bonus | {bonuses} |\n{rule}")
-        for weight in args.rescoring_weights:
-            row = []
-            for bonus in args.word_bonuses:
-                options = replace(RESCORED, lm_weight=weight, word_bonus=bonus)
-                row.append(wer(best_texts(lists, options)))
-            print(f"| {weight:g} | {' | '.join(row)} |", flush=True)
+        lists = scored_lists(graph, rescorer, log_probs)
+
+        def rescored(weight: float, bonus: float, lists: Sequence[Scored] = lists) -> list[str]:
+            return best_texts(lists, replace(RESCORED, lm_weight=weight, word_bonus=bonus))
+
+        print_grid("rescored, lm_weight, word_bonus", args.rescoring_weights, rescored)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,11 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 from plain_streams import STEP, Client, audio, ended_once, run
 
-from conch.errors import (
-    SessionError,
-)
+from conch.errors import SessionError
 from conch.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 
 
@@ -91,16 +90,7 @@ def test_chunks_calls_endpoints_and_ends_are_counted():
 
 
 def test_until_somebody_speaks_the_vad_alone_is_called():
-    heard = []
-
     async def road(recognizer, components):
-        encode = components.ctc_streaming_encoder
-
-        def watched(inputs, *others):
-            heard.append(len(inputs["waveform"]) / STEP)
-            return encode(inputs, *others)
-
-        components.ctc_streaming_encoder = watched
         client = Client(recognizer, components)
         for item in "...1..2..":
             answer = await client.send(audio(item))
@@ -108,6 +98,7 @@ def test_until_somebody_speaks_the_vad_alone_is_called():
 
     (answer, final), components = run(road)
     # The step before speech with it, none twice, and the stream's end.
+    heard = [len(waveform) / STEP for waveform in components.waveforms("ctc_streaming_encoder")]
     assert heard == [2, 1, 1, 1, 1, 1, 0]
     assert answer.text == final.text == "0.10 0.20"
     assert final.road == ("vad",)
@@ -133,40 +124,25 @@ def test_silence_from_start_to_end_opens_nothing():
 def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
     async def road(recognizer, components):
         client = Client(recognizer, components, mode="two_pass", decoder="ctc")
-        heard = []
-        encode = components.ctc_encoder
+        return await client.send(audio("." * silent + "1"), ends=True)
 
-        def watched(inputs, parameters):
-            heard.append(len(inputs["waveform"]))
-            return encode(inputs, parameters)
-
-        components.ctc_encoder = watched
-        return await client.send(audio("." * silent + "1"), ends=True), heard
-
-    (final, heard), _ = run(road)
+    final, components = run(road)
     (segment,) = final.segments
     start = 0.64 * silent - 0.3  # vad_pad_ms, also where the rule no_speech ends an utterance there
     assert (segment.start, segment.end) == pytest.approx((start, 0.64 * (silent + 1)))
+    heard = [len(waveform) for waveform in components.waveforms("ctc_encoder")]
     assert heard == [round((segment.end - segment.start) * 16_000)]
 
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
-    heard = []
-
     async def road(recognizer, components):
-        encode = components.ctc_streaming_encoder
-
-        def watched(inputs, *others):
-            heard.extend(inputs["waveform"][::STEP].tolist())
-            return encode(inputs, *others)
-
-        components.ctc_streaming_encoder = watched
         client = Client(recognizer, components, max_utterance_s=2.0)
         first = await client.send(audio(".12345"))
         return first, await client.send(audio("6"), ends=ends)
 
-    (first, answer), _ = run(road)
+    (first, answer), components = run(road)
+    heard = np.concatenate(components.waveforms("ctc_streaming_encoder"))[::STEP].tolist()
     assert heard == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     assert answer.text == "0.10 0.20 0.30 0.40 0.50 0.60"
     assert first.segments[0].endpoint == "length"

@@ -25,6 +25,7 @@ class PlainComponents:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.inputs: list[Mapping[str, Any]] = []
         self.parameters: list[Mapping[str, Any]] = []
         self.timeouts_s: list[float | None] = []
         self.in_flight = 0
@@ -45,6 +46,7 @@ class PlainComponents:
         place: StreamPlace | None = None,
     ) -> Mapping[str, HostTensor]:
         self.calls.append(model)
+        self.inputs.append(inputs)
         self.parameters.append(parameters)
         self.timeouts_s.append(timeout_s)
         self.in_flight += 1
@@ -64,6 +66,11 @@ class PlainComponents:
         else:
             outputs = self._in_stream(model, arrays, parameters, place)
         return {name: HostTensor(outputs[name]) for name in wanted}
+
+    def waveforms(self, model: str) -> list[np.ndarray]:
+        """What each call of a model heard."""
+        calls = zip(self.calls, self.inputs, strict=True)
+        return [inputs["waveform"] for called, inputs in calls if called == model]
 
     def vad(self, inputs: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
         frames = inputs["waveform"][: len(inputs["waveform"]) // FRAME_SAMPLES * FRAME_SAMPLES]

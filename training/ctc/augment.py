@@ -4,7 +4,7 @@ All functions take a `numpy.random.Generator`, so that a seed decides everything
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.signal
@@ -42,14 +42,7 @@ MASKS = AugmentConfig(
     speeds=(1.0,), reverb_chance=0.0, noise_chance=0.0, babble_chance=0.0, gain_db=(0.0, 0.0)
 )
 """Of the features alone: for some epochs more of a model that begins to know its data by heart."""
-SPEEDS = AugmentConfig(
-    reverb_chance=0.0,
-    noise_chance=0.0,
-    babble_chance=0.0,
-    gain_db=(0.0, 0.0),
-    max_freq_mask=20,
-    time_masks_per_s=0.3,
-)
+SPEEDS = replace(MASKS, speeds=(0.9, 1.0, 1.1), max_freq_mask=20, time_masks_per_s=0.3)
 """Of wider masks, and three speeds: for a round after that."""
 LIGHT = AugmentConfig()
 """For trainings of a few epochs."""
