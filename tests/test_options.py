@@ -77,7 +77,7 @@ def test_the_ctc_decoder_has_defaults_of_its_own():
 def test_a_graph_has_the_ctc_decoders_defaults_but_for_its_rescoring():
     ctc, graph = (RecognitionOptions.parse({"decoder": name}) for name in ("ctc", "wfst"))
     assert graph.beam_size == ctc.beam_size
-    assert (graph.lm_weight, graph.word_bonus) == (0.7, 0.0)
+    assert (graph.lm_weight, graph.word_bonus) == (1.0, 0.0)
 
 
 def test_a_streams_options():

@@ -1,10 +1,11 @@
-"""Choose the weights of CTC decoding: n-gram fusion in the beam, the graph's scale, its rescoring.
+"""Choose the weights of CTC decoding: n-gram fusion, the graph's scale and penalty, its rescoring.
 
     python -m training.tune_ctc path/to/manifest.tsv --split dev
 
 The CTC model that comes with Conch (or --model) encodes the recordings in full context once; then
-every pair of lm_weight and word_bonus, and every acoustic scale of the graph, decodes them, and
-every pair rescores the graph's n-best. Prints the word error rate of each.
+every pair of lm_weight and word_bonus, and every pair of the graph's acoustic scale and blank
+penalty, decodes them, and every pair of the former rescores the graph's n-best. Prints the word
+error rate of each.
 """
 
 import argparse
@@ -48,8 +49,9 @@ def main() -> None:
     add("--oov-log-prob", type=float, default=CtcDecoderConfig().oov_log_prob)
     add("--lm-weights", type=float, nargs="*", default=[0.3, 0.5, 0.8, 1.1, 1.5])
     add("--word-bonuses", type=float, nargs="*", default=[0.0, 1.5, 3.0, 4.5])
-    add("--acoustic-scales", type=float, nargs="*", default=[0.9, 1.2, 1.5, 1.9, 2.4])
-    add("--rescoring-weights", type=float, nargs="*", default=[0.5, 0.6, 0.7, 0.8, 1.0])
+    add("--acoustic-scales", type=float, nargs="*", default=[0.8, 1.0, 1.2, 1.5])
+    add("--blank-penalties", type=float, nargs="*", default=[0.0, 0.5, 1.0, 1.5])
+    add("--rescoring-weights", type=float, nargs="*", default=[0.7, 0.85, 1.0, 1.2])
     args = parser.parse_args()
     utterances = select(
         read_manifest(args.manifest), split=args.split, source=args.source, limit=args.limit
@@ -65,13 +67,16 @@ def main() -> None:
         return f"{100 * (word_error_rate(references, texts) or 0):.2f}"
 
     def print_grid(
-        title: str, weights: Sequence[float], decoded: Callable[[float, float], Sequence[str]]
+        title: str,
+        rows: Sequence[float],
+        columns: Sequence[float],
+        decoded: Callable[[float, float], Sequence[str]],
     ) -> None:
-        print(f"\n| {title} | {' | '.join(f'{item:g}' for item in args.word_bonuses)} |")
-        print(f"|{' --- |' * (1 + len(args.word_bonuses))}")
-        for weight in weights:
-            row = [wer(decoded(weight, bonus)) for bonus in args.word_bonuses]
-            print(f"| {weight:g} | {' | '.join(row)} |", flush=True)
+        print(f"\n| {title} | {' | '.join(f'{item:g}' for item in columns)} |")
+        print(f"|{' --- |' * (1 + len(columns))}")
+        for row in rows:
+            rates = [wer(decoded(row, column)) for column in columns]
+            print(f"| {row:g} | {' | '.join(rates)} |", flush=True)
 
     torch.set_num_threads(1)
     language_model = LanguageModelConfig(oov_log_prob=args.oov_log_prob)
@@ -85,20 +90,24 @@ def main() -> None:
         options = replace(plain, language_model=True, lm_weight=weight, word_bonus=bonus)
         return beam_texts(search, log_probs, options, BATCH)
 
-    print_grid("lm_weight, word_bonus", args.lm_weights, fused)
+    print_grid("lm_weight, word_bonus", args.lm_weights, args.word_bonuses, fused)
     rescorer = load_language_model(LanguageModelConfig())
     for path in args.graph or [unpacked_graph()]:
         graph = DecodingGraph(path, vocab.texts)
-        print(f"\n| acoustic scale, {path.name} | WER % |\n| --- | --- |")
-        for scale in args.acoustic_scales:
-            texts = graph_texts(graph, log_probs, WfstConfig(acoustic_scale=scale))
-            print(f"| {scale:g} | {wer(texts)} |", flush=True)
+
+        def searched(scale: float, penalty: float, graph: DecodingGraph = graph) -> list[str]:
+            config = WfstConfig(acoustic_scale=scale, blank_penalty=penalty)
+            return graph_texts(graph, log_probs, config)
+
+        title = f"acoustic scale, blank penalty, {path.name}"
+        print_grid(title, args.acoustic_scales, args.blank_penalties, searched)
         lists = scored_lists(graph, rescorer, log_probs)
 
         def rescored(weight: float, bonus: float, lists: Sequence[Scored] = lists) -> list[str]:
             return best_texts(lists, replace(RESCORED, lm_weight=weight, word_bonus=bonus))
 
-        print_grid("rescored, lm_weight, word_bonus", args.rescoring_weights, rescored)
+        title = "rescored, lm_weight, word_bonus"
+        print_grid(title, args.rescoring_weights, args.word_bonuses, rescored)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ class RecognitionOptions:
         low=0,
         high=10,
         ctc=0.8,
-        wfst=0.7,
+        wfst=1.0,
     )
     word_bonus: float = option(
         0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=1.5, wfst=0.0

@@ -30,7 +30,8 @@ class Hypothesis:
     decoder wfst the last is `(lm_score + word_bonus · num_words) / acoustic_scale`, by the graph's
     own n-grams and weights, unless `rescore` puts the rescorer's in their place."""
     am_score: float
-    """Log probability of the tokens given the audio, by the decoder."""
+    """Log probability of the tokens given the audio, by the decoder; with decoder wfst that of the
+    best alignment, each blank's less the graph's blank penalty."""
     lm_score: float | None = None
     """Log probability of the words by the rescorer or, without `rescore`, by the language model of
     the search; None where neither was asked."""

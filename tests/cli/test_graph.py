@@ -22,14 +22,17 @@ def test_a_graph_is_made_and_told_of(tmp_path, arpa, capsys):
     out, lexicon = tmp_path / "toy.fst", tmp_path / "words.txt"
     lexicon.write_text("a\nball\nnever\nall awl\n")
     command = ["graph", "--arpa", str(arpa), "--lexicon", str(lexicon), "--out", str(out)]
-    assert main([*command, "--prune", "0"]) == 0
+    more_words = tmp_path / "names.txt"
+    more_words.write_text("Bob\tbob\n")
+    assert main([*command, "--more-words", str(more_words), "--prune", "0"]) == 0
     printed, progress = capsys.readouterr()
-    assert "words     3" in printed
+    assert "words     4, 1 of them unknown to the language model" in printed
     assert "1 of the lexicon that the language model does not know" in printed
+    assert "1-grams   5 of 8" in printed
     assert "2-grams   5 of 7" in printed
     assert "reading toy.arpa" in progress
     assert "determinising" in progress
-    assert "ball" in DecodingGraph(out, read_vocabulary("").texts).words
+    assert {"ball", "Bob"} <= set(DecodingGraph(out, read_vocabulary("").texts).words)
 
 
 def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
@@ -58,6 +61,7 @@ def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
         (["--model", "none.onnx"], "the CTC model none.onnx does not exist"),
         (["--arpa", "none.arpa"], "the language model none.arpa does not exist"),
         (["--lexicon", "none.txt"], "the lexicon none.txt cannot be read"),
+        (["--more-words", "none.txt"], "the lexicon none.txt cannot be read"),
     ],
 )
 def test_missing_files_are_told(tmp_path, arpa, capsys, flags, message):
@@ -69,6 +73,7 @@ def test_missing_files_are_told(tmp_path, arpa, capsys, flags, message):
     ("flags", "message"),
     [
         (["--prune", "2"], "argument --prune: a number from 0 to below 1; got '2'"),
+        (["--oov-log-prob", "1"], "argument --oov-log-prob: a number up to 0; got '1'"),
         (["--max-words", "0"], "argument --max-words: a whole number from 1 on; got '0'"),
         (["--out", "no/such/folder/g.fst"], "argument --out: not a file in a folder that exists"),
     ],

@@ -46,6 +46,16 @@ def test_limits_make_it_smaller(tmp_path, table):
     assert arcs(prune=0.5) < arcs()
 
 
+def test_more_words_are_in_whatever_the_limits(tmp_path, table):
+    path = tmp_path / "g.fst"
+    config = GraphConfig(prune=0, max_words=2)
+    more_words = (("aba", "aba"), ("Bala", "bala"))
+    report = build_graph(path, LETTERS, table, None, config, more_words=more_words)
+    assert (report.words, report.added, report.kept_ngrams[0]) == (4, 1, 5)
+    (_, _), (_, words) = open_fst(path).symbols
+    assert set(words) == {"<eps>", "<s>", "</s>", "a", "all", "aba", "Bala"}
+
+
 def test_words_that_cannot_be_written_are_left_out():
     assert own_spellings(("<s>", "a", "a.", "b-b", "ball", "é"), VOCAB) == (
         ("a", "a"),
@@ -113,6 +123,7 @@ def test_no_common_word_is_refused(tmp_path, table):
         ({"prune": 1.0}, r"prune takes 0 up to, not including, 1; is: 1\.0"),
         ({"max_order": -1}, "max_order takes 0 or more; is: -1"),
         ({"word_bonus": float("inf")}, "word_bonus takes a finite number"),
+        ({"oov_log_prob": 0.1}, r"oov_log_prob takes a number up to 0; is: 0\.1"),
     ],
 )
 def test_config_is_checked(values, message):

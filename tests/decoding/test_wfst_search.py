@@ -17,6 +17,7 @@ from tests.decoding.wfst_toys import (
     LETTERS,
     SUBWORDS,
     VOCAB,
+    WORDS,
     best_sentences,
     lm_score,
     random_log_probs,
@@ -24,7 +25,12 @@ from tests.decoding.wfst_toys import (
 from training.ctc.graph_rescoring import RESCORED, scored_lists
 
 WIDE = WfstConfig(
-    acoustic_scale=1.5, beam=200, max_active=10_000, lattice_beam=60, lattice_max_active=10_000
+    acoustic_scale=1.5,
+    blank_penalty=0.0,
+    beam=200,
+    max_active=10_000,
+    lattice_beam=60,
+    lattice_max_active=10_000,
 )
 QUANTUM = 0.02
 """Minimisation rounds each cost to a thousandth."""
@@ -97,6 +103,15 @@ def test_the_nbest_list_is_that_of_brute_force(graph_of, units, seed):
         assert item.lm_score == pytest.approx(lm_score(tuple(item.text.split())), abs=QUANTUM)
 
 
+@pytest.mark.parametrize("nbest", [1, 6])
+def test_a_blank_penalty_is_taken_off_every_blank(graph, nbest):
+    log_probs = random_log_probs(3, 9)
+    lowered = log_probs - np.eye(1, len(VOCAB), dtype=np.float32) * np.float32(0.75)
+    assert decoded(graph, log_probs, replace(WIDE, blank_penalty=0.75), nbest) == decoded(
+        graph, lowered, nbest=nbest
+    )
+
+
 class ToyLanguageModel:
     def score(self, words):
         return lm_score(tuple(words))
@@ -121,6 +136,24 @@ def test_a_bonus_counts_every_word(folder):
         assert tuple(found.text.split()) == words
         assert found.score == pytest.approx(score, abs=QUANTUM)
         assert found.lm_score == pytest.approx(lm_score(words), abs=QUANTUM)
+
+
+def test_more_words_are_as_likely_as_it_is_said(folder):
+    more_words = (("Balab", "balab"), ("ball", "bal"))
+    table = read_ngrams(folder / "toy.arpa")
+    path = folder / "more.fst"
+    config = GraphConfig(prune=0.0, oov_log_prob=-7.0)
+    report = build_graph(path, LETTERS, table, None, config, more_words=more_words)
+    assert (report.words, report.added, report.unknown) == (len(WORDS) + 1, 1, 0)
+    graph = DecodingGraph(path, VOCAB)
+    (found,) = decoded(graph, sure_of("a balab ball"))
+    assert found.text == "a Balab ball"
+    # Behind and before it there is no history.
+    assert found.lm_score == pytest.approx(
+        lm_score(("a",)) - lm_score((), ("a",)) - 0.2 * np.log(10) - 7.0 + lm_score(("ball",), ()),
+        abs=QUANTUM,
+    )
+    assert decoded(graph, sure_of("bal"))[0].text == "ball"
 
 
 @pytest.mark.parametrize("sizes", [(1,) * 40, (0, 7, 0, 13, 20), (39, 1)])
@@ -230,6 +263,7 @@ def test_log_probs_are_checked(graph):
     [
         ({"beam": 0.0}, "beam takes a number above 0; is: 0.0"),
         ({"acoustic_scale": float("nan")}, "acoustic_scale takes"),
+        ({"blank_penalty": float("inf")}, "blank_penalty takes a finite number; is: inf"),
         ({"max_active": 20}, "max_active takes 21 or more; is: 20"),
     ],
 )

@@ -100,11 +100,11 @@ def test_end_without_a_sample(short_lived, wait_for_ends):
     wait_for_ends(end=1)
 
 
-def test_a_deadline_that_runs_out(short_lived, wait_for_ends, recordings):
+def test_a_deadline_that_runs_out(short_lived, wait_for_ends, recordings, two_minutes):
     chunks = Chunks(short_lived.http_url, 1, deadline_ms=1_000)
     assert "ctc_streaming_encoder" in chunks.send(recordings[0].waveform()[: 2 * STEP])["road"]
     with pytest.raises(InferenceServerException, match="deadline_ms of 1000 ran out"):
-        chunks.send(np.tile(recordings[0].waveform(), 10))
+        chunks.send(two_minutes)
     with pytest.raises(InferenceServerException, match="send START"):
         chunks.send(recordings[0].waveform())
     wait_for_ends(error=1)

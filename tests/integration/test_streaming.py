@@ -133,7 +133,9 @@ def test_a_stream_says_what_its_components_say(server, recordings):
     decoder.close()
     final = Chunks(server.http_url, 1, endpointing=False).send_all(waveform, len(waveform))
     assert final["text"] == found["hypotheses"][0].decode()
-    assert final["nbest"][0]["score"] == pytest.approx(found["scores"][0], abs=1e-2)
+    # Here OpenBLAS may use more threads than there: a last bit of the features differs, and int8
+    # products round it up.
+    assert final["nbest"][0]["score"] == pytest.approx(found["scores"][0], rel=1e-2)
 
 
 def test_chunks_that_wait_for_no_answer_are_heard_in_order(server, recordings):

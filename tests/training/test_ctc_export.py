@@ -24,6 +24,35 @@ def model() -> CtcModel:
     return CtcModel(config).eval()
 
 
+@pytest.mark.parametrize(("weights", "tolerance"), [("fp32", 0), ("fp16", 1e-3), ("int8", 0.02)])
+def test_the_weights_of_a_graph_are_those_of_the_model(model, tmp_path, weights, tolerance):
+    from training.ctc.export import main
+    from training.ctc.imported import load_exported
+
+    saved, path = tmp_path / "model.pt", tmp_path / "model.onnx"
+    checkpoint.save(saved, model, Characters())
+    main([str(saved), "--out", str(path), "--weights", weights])
+    found, units = load_exported(path)
+    assert (found.config, units.vocab) == (model.config, Characters.vocab)
+    state = found.state_dict()
+    for name, value in model.state_dict().items():
+        off = (state[name] - value).abs().max() / value.abs().max().clamp_min(1e-9)
+        assert off <= tolerance, name
+
+
+def test_another_graph_has_no_weights_to_train_on(tmp_path):
+    from training.ctc.imported import load_exported
+
+    path = tmp_path / "other.onnx"
+    for content, message in (
+        (onnx.ModelProto().SerializeToString(), "is not a graph of training.ctc.export"),
+        (b"no graph at all", "is not an ONNX file, or broken"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"other.onnx {message}"):
+            load_exported(path)
+
+
 @pytest.mark.parametrize("weights", ["fp32", "fp16", "int8"])
 def test_graph_equals_the_model(model, tmp_path, weights):
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     add(
         "--init",
         type=Path,
-        help="checkpoint to start from in place of Whisper's encoder; with "
+        help="checkpoint or exported .onnx to start from in place of Whisper's encoder; with "
         "--units of its encoder only",
     )
     add("--whisper", default="", help="CTranslate2 folder to start from; tiny.en if left out")
@@ -152,12 +153,29 @@ def starting_model(
     if existing:
         return checkpoint.load_model(existing[-1])
     if args.init and not args.units:
-        return checkpoint.load_model(args.init)
+        model, units = loaded_model(args.init)
+        return with_dropout(model, args.dropout), units
     units = chosen_units(args.units or "characters", utterances)
     if args.init:
-        encoder, _ = checkpoint.load_model(args.init)
+        encoder, _ = loaded_model(args.init)
         return with_new_output(encoder, units, args.dropout), units
     return initial_model(model_folder(args.whisper), units, args.dropout), units
+
+
+def loaded_model(path: Path) -> tuple[CtcModel, Units]:
+    """Return the model of a checkpoint or an exported graph, and its units."""
+    if path.suffix != ".onnx":
+        return checkpoint.load_model(path)
+    from training.ctc.imported import load_exported  # only who starts from one needs onnx
+
+    return load_exported(path)
+
+
+def with_dropout(model: CtcModel, dropout: float) -> CtcModel:
+    """Return the same model with another dropout."""
+    changed = CtcModel(replace(model.config, dropout=dropout))
+    changed.load_state_dict(model.state_dict())
+    return changed
 
 
 def chosen_units(name: str, utterances: list[Utterance]) -> Units:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,14 +22,17 @@ as it is written:
   Dr.   doctor
   NVIDIA  nvidia
 
-Words count only where the language model knows them too, and nothing else will ever be
-recognised. --prune, --max-order and --max-words make the graph smaller and cost accuracy; what
-each kept is printed in the end.
+Words count only where the language model knows them too; those that it does not know go into a
+file for --more-words, of the same form. Nothing else will ever be recognised. Write a word as the
+language model does (en-us: in lower case): in other letters it is another word, and a rare one.
+--prune, --max-order and --max-words make the graph smaller and cost accuracy; what each kept is
+printed in the end.
 
 examples:
   conch graph --out en.fst                            the en-us trigram in the pocketsphinx package
   conch graph --out tiny.fst --prune 1e-6
   conch graph --out mine.fst --model mine.onnx        for a model that you trained
+  conch graph --out ours.fst --more-words ours.txt    names and terms beside the trigram's words
   conch graph --out taxi.fst --arpa taxi.arpa.gz --lexicon taxi.txt --prune 0
 
 exit codes: 0 written, 1 not written, 2 wrong usage
@@ -64,6 +68,20 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="spellings (default: the language model's words, as they are written)",
     )
+    parser.add_argument(
+        "--more-words",
+        type=Path,
+        metavar="FILE",
+        help="spellings beside the lexicon's, also of words that the language model does not know",
+    )
+    parser.add_argument(
+        "--oov-log-prob",
+        type=_log_prob,
+        default=-16.0,
+        metavar="X",
+        help="natural log of the unigram probability of each of these; a tenth of en-us is below "
+        "-18 (default: %(default)g)",
+    )
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--prune",
@@ -85,7 +103,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=positive,
         default=0,
         metavar="N",
-        help="only so many words, the most frequent (default: all)",
+        help="only so many words, the most frequent, besides --more-words (default: all)",
     )
     parser.add_argument(
         "--word-bonus",
@@ -117,17 +135,19 @@ def run(args: argparse.Namespace) -> int:
         max_order=args.max_order,
         max_words=args.max_words,
         word_bonus=args.word_bonus,
+        oov_log_prob=args.oov_log_prob,
     )
     progress = _progress()
     units = units_from_dict(json.loads(read_vocabulary(args.model).units))
     lexicon = read_lexicon(args.lexicon, units.vocab) if args.lexicon else None
+    more_words = read_lexicon(args.more_words, units.vocab) if args.more_words else ()
     model = model_path(args.arpa)
     progress(f"reading {model.name}")
     table = read_ngrams(model, progress)
-    report = build_graph(args.out, units, table, lexicon, config, progress)
+    report = build_graph(args.out, units, table, lexicon, config, progress, more_words=more_words)
     print(f"graph     {args.out}, {args.out.stat().st_size / 1e6:.0f} MB")
     print(f"size      {report.states} states, {report.arcs} arcs")
-    print(f"words     {report.words}")
+    print(f"words     {report.words}, {report.added} of them unknown to the language model")
     print(f"  left out: {report.without_spelling} of the language model without a spelling,")
     print(f"            {report.unknown} of the lexicon that the language model does not know")
     for order, before in enumerate(report.ngrams, start=1):
@@ -143,6 +163,16 @@ def _progress() -> Callable[[str], None]:
         print(f"conch: {perf_counter() - begun:5.1f} s  {text}", file=sys.stderr, flush=True)
 
     return say
+
+
+def _log_prob(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 1.0
+    if not -math.inf < value <= 0:
+        raise argparse.ArgumentTypeError(f"a number up to 0; got {text!r}")
+    return value
 
 
 def _threshold(text: str) -> float:

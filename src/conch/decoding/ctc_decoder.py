@@ -52,6 +52,9 @@ class CtcDecoderConfig:
     none."""
     graph_acoustic_scale: float = WfstConfig().acoustic_scale
     """Weight of the model's log probabilities in the graph; those of the n-grams count once."""
+    graph_blank_penalty: float = WfstConfig().blank_penalty
+    """Nats taken off a blank's log probability in the graph: more of them, and fewer words are
+    missed and more made up."""
     graph_beam: float = WfstConfig().beam
     """Cost above a frame's best path up to which the graph is searched."""
     graph_max_active: int = WfstConfig().max_active
@@ -99,6 +102,7 @@ class CtcDecoder:
             self._graph = DecodingGraph(path, vocab.texts)
         self._graph_config = WfstConfig(
             acoustic_scale=config.graph_acoustic_scale,
+            blank_penalty=config.graph_blank_penalty,
             beam=config.graph_beam,
             max_active=config.graph_max_active,
         )

@@ -27,7 +27,7 @@ from conch.decoding.lexicon import Lexicon, letters_of, own_spellings, unit_spel
 from conch.decoding.wfst_grammar import grammar
 from conch.errors import ConfigError
 from conch.language.ngram_pruning import entropy_pruned, likeliest_words, of_order, of_words
-from conch.language.ngram_table import SENTENCE_END, NgramTable
+from conch.language.ngram_table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
 
 EPSILON = 0
 FORMAT = "conch-ctc-graph-1"
@@ -42,9 +42,11 @@ class GraphConfig:
     max_order: int = 0
     """Longest n-grams; 0 is the model's own."""
     max_words: int = 0
-    """Only so many words, the most frequent; 0 is all."""
+    """Only so many words, the most frequent, besides `more_words`; 0 is all."""
     word_bonus: float = 0.0
     """Nats of the language model that every word is given."""
+    oov_log_prob: float = -16.0
+    """Natural log of the unigram probability of `more_words` that the n-gram model lacks."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -59,6 +61,8 @@ class GraphConfig:
                 raise ConfigError(f"{name} takes 0 or more; is: {getattr(self, name)}")
         if not math.isfinite(self.word_bonus):
             raise ConfigError(f"word_bonus takes a finite number; is: {self.word_bonus}")
+        if not -math.inf < self.oov_log_prob <= 0:
+            raise ConfigError(f"oov_log_prob takes a number up to 0; is: {self.oov_log_prob}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +70,17 @@ class GraphReport:
     """What a graph was made of."""
 
     words: int
-    """With a spelling and in the n-gram model."""
+    """With a spelling, in the n-gram model or added to it."""
+    added: int
+    """Words of `more_words` that the n-gram model lacks."""
     without_spelling: int
-    """Words of the n-gram model that the lexicon lacks."""
+    """Words of the n-gram model that lexicon and `more_words` lack."""
     unknown: int
-    """Words of the lexicon that the n-gram model lacks."""
+    """Words of the lexicon that n-gram model and `more_words` lack."""
     ngrams: tuple[int, ...]
     """Of each order, before pruning."""
     kept_ngrams: tuple[int, ...]
-    """Of each order, in the graph."""
+    """Of each order, those of the model that are in the graph."""
     states: int
     arcs: int
 
@@ -86,11 +92,13 @@ def build_graph(
     lexicon: Lexicon | None = None,
     config: GraphConfig | None = None,
     progress: Callable[[str], None] = lambda text: None,
+    *,
+    more_words: Lexicon = (),
 ) -> GraphReport:
     """Write a decoding graph.
 
-    Words that only one of lexicon and n-grams knows are left out. There is no unknown word: every
-    sound becomes words of the graph.
+    Words that only one of lexicon and n-grams knows are left out, but for `more_words`. There is
+    no unknown word: every sound becomes words of the graph.
 
     Args:
         path: of the graph, overwritten.
@@ -99,6 +107,8 @@ def build_graph(
         lexicon: spellings; without them words are spelled as they are written.
         config: the graph's limits.
         progress: told what is being done.
+        more_words: spellings beside the lexicon's. Those that the n-grams lack become unigrams
+            of `oov_log_prob`: what was said before counts by its backoff weights alone.
 
     Raises:
         ConfigError: the vocabulary is of another kind, or no word is left.
@@ -106,18 +116,22 @@ def build_graph(
     config = config or GraphConfig()
     letters_of(units.vocab)
     lexicon = own_spellings(table.words, units.vocab) if lexicon is None else lexicon
-    words = {word for word, _ in lexicon}
-    known = words & set(table.words) - {SENTENCE_END}
+    lexicon = tuple(dict.fromkeys((*lexicon, *more_words)))
+    words, named = ({word for word, _ in spellings} for spellings in (lexicon, more_words))
+    added = sorted(named.difference(table.words))
+    known = words & set(table.words) - {SENTENCE_START, SENTENCE_END}
     if not known:
         raise ConfigError("no word of the lexicon is in the language model")
     small = of_words(table, known)
     if config.max_words and config.max_words < len(known):
-        small = of_words(small, likeliest_words(small, config.max_words))
+        small = of_words(small, likeliest_words(small, config.max_words) | (named & known))
     if config.max_order:
         small = of_order(small, config.max_order)
     if config.prune:
         progress(f"pruning {sum(map(len, small.orders))} n-grams")
         small = entropy_pruned(small, config.prune)
+    kept_ngrams = tuple(map(len, small.orders))
+    small = with_words(small, added, config.oov_log_prob)
     graph = _composed(units, small, lexicon, config.word_bonus, progress)
     described = json.dumps({"format": FORMAT, "word_bonus": config.word_bonus})
     # The blank's own symbol: symbol tables refuse an empty one, and two of one text.
@@ -131,10 +145,11 @@ def build_graph(
         raise ConfigError(f"the graph {path} cannot be written: {error.strerror}") from error
     return GraphReport(
         words=len(small.words) - 2,
+        added=len(added),
         without_spelling=len(set(table.words) - words) - 2,
-        unknown=len(words - known),
+        unknown=len(words - known) - len(added),
         ngrams=tuple(map(len, table.orders)),
-        kept_ngrams=tuple(map(len, small.orders)),
+        kept_ngrams=kept_ngrams,
         states=len(graph.finals),
         arcs=len(graph.arcs),
     )

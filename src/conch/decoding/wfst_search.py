@@ -30,9 +30,12 @@ _IMPOSSIBLE = -1e4
 class WfstConfig:
     """How much of the graph is searched. Costs are in nats of the n-gram model."""
 
-    acoustic_scale: float = 1.5
+    acoustic_scale: float = 1.0
     """Weight of the model's log probabilities; those of the n-grams count once."""
-    beam: float = 16.0
+    blank_penalty: float = 1.0
+    """Nats of the model taken off a blank's log probability. A path is one alignment of its text,
+    and texts with more letters have more of them: without it the search writes too little."""
+    beam: float = 14.0
     """Cost above a frame's best path up to which paths are followed."""
     max_active: int = 2000
     """States followed from a frame."""
@@ -51,6 +54,8 @@ class WfstConfig:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ConfigError(f"{name} takes a number above 0; is: {value}")
+        if not math.isfinite(self.blank_penalty):
+            raise ConfigError(f"blank_penalty takes a finite number; is: {self.blank_penalty}")
         for name in ("max_active", "lattice_max_active"):
             # kaldi-decoder keeps at least twenty of them, and ends the process if it may not.
             if getattr(self, name) <= 20:
@@ -69,7 +74,7 @@ class WfstHypothesis:
     score: float
     """`am_score + (lm_score + word_bonus · number of words) / acoustic_scale`."""
     am_score: float
-    """Sum of the path's log probabilities."""
+    """Sum of the path's log probabilities, each blank's less the `blank_penalty`."""
     lm_score: float
     """Of the words and of the sentence's end, by the n-grams as they are in the graph."""
 
@@ -151,8 +156,10 @@ class WfstStream:
         if np.isnan(log_probs).any() or np.isposinf(log_probs).any():
             raise InvalidRequestError("log_probs must be numbers below infinity, not NaN")
         if len(log_probs):
-            self._frames.append(log_probs.astype(np.float32))
-            self._feed(self._scaled(self._frames[-1]))
+            frames = log_probs.astype(np.float32)
+            frames[:, BLANK_ID] -= self._config.blank_penalty
+            self._frames.append(frames)
+            self._feed(self._scaled(frames))
 
     def best(self) -> WfstHypothesis:
         """Return the best hypothesis so far.

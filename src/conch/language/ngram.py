@@ -26,7 +26,7 @@ class LanguageModelConfig:
     """ARPA or binary file; empty is the en-us trigram in the pocketsphinx package."""
     engine: str = "pocketsphinx"
     """pocketsphinx, for ARPA and its own .lm.bin; or kenlm, for ARPA and KenLM's binaries."""
-    oov_log_prob: float = -12.0
+    oov_log_prob: float = -16.0
     """Natural log probability of a word that the model does not know."""
 
 

@@ -88,6 +88,23 @@ class NgramTable:
         return rows * len(self.words) + words[:, -1]
 
 
+def with_words(table: NgramTable, words: Sequence[str], log_prob: float) -> NgramTable:
+    """Return a table with more unigrams, each of one natural log probability.
+
+    They are distinct words that it lacks. What the others had is not made less: the sum of all
+    is above one by what is added.
+    """
+    first = table.orders[0]
+    count = len(table.words)
+    more = np.arange(count, count + len(words))[:, np.newaxis]
+    unigrams = NgramOrder(
+        np.concatenate([first.words, more]),
+        np.concatenate([first.log_probs, np.full(len(words), log_prob)]),
+        np.concatenate([first.backoffs, np.zeros(len(words))]),
+    )
+    return NgramTable((*table.words, *words), (unigrams, *table.orders[1:]))
+
+
 def sorted_table(words: Sequence[str], orders: Sequence[NgramOrder]) -> NgramTable:
     """Return a table of n-grams in any order; those without their context are left out."""
     table = NgramTable(tuple(words), ())
