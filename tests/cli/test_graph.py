@@ -35,6 +35,15 @@ def test_a_graph_is_made_and_told_of(tmp_path, arpa, capsys):
     assert {"ball", "Bob"} <= set(DecodingGraph(out, read_vocabulary("").texts).words)
 
 
+def test_the_words_of_the_shipped_graph_go_into_another(tmp_path, arpa):
+    out = tmp_path / "more.fst"
+    command = ["graph", "--arpa", str(arpa), "--out", str(out), "--prune", "0", "--shipped-words"]
+    assert main(command) == 0
+    words = set(DecodingGraph(out, read_vocabulary("").texts).words)
+    assert {"ball", "nobody", "waverley"} <= words
+    assert len(words) > 185_000
+
+
 def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
     pytest.importorskip("onnx")
     units = Subwords.trained(["a ball in the hall", "all the balls"], 30)

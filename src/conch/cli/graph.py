@@ -32,7 +32,8 @@ examples:
   conch graph --out en.fst                            the en-us trigram in the pocketsphinx package
   conch graph --out tiny.fst --prune 1e-6
   conch graph --out mine.fst --model mine.onnx        for a model that you trained
-  conch graph --out ours.fst --more-words ours.txt    names and terms beside the trigram's words
+  conch graph --out ours.fst --prune 3e-7 --shipped-words --more-words ours.txt
+                                                      the one that ships, and your names
   conch graph --out taxi.fst --arpa taxi.arpa.gz --lexicon taxi.txt --prune 0
 
 exit codes: 0 written, 1 not written, 2 wrong usage
@@ -75,12 +76,17 @@ def add_parser(subparsers: Subparsers) -> None:
         help="spellings beside the lexicon's, also of words that the language model does not know",
     )
     parser.add_argument(
+        "--shipped-words",
+        action="store_true",
+        help="the words of the graph that comes with Conch as well, 185,000 of English",
+    )
+    parser.add_argument(
         "--oov-log-prob",
         type=_log_prob,
         default=-16.0,
         metavar="X",
-        help="natural log of the unigram probability of each of these; a tenth of en-us is below "
-        "-18 (default: %(default)g)",
+        help="natural log of the unigram probability of words from these two; a tenth of en-us "
+        "is below -18 (default: %(default)g)",
     )
     limits = parser.add_argument_group("limits")
     limits.add_argument(
@@ -103,7 +109,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=positive,
         default=0,
         metavar="N",
-        help="only so many words, the most frequent, besides --more-words (default: all)",
+        help="only so many words, the most frequent, besides these two (default: all)",
     )
     parser.add_argument(
         "--word-bonus",
@@ -125,7 +131,9 @@ def run(args: argparse.Namespace) -> int:
     # Only who makes a graph waits for numpy, onnxruntime and kaldifst.
     from conch.acoustic.ctc_graph import read_vocabulary
     from conch.acoustic.ctc_units import units_from_dict
-    from conch.decoding.lexicon import read_lexicon
+    from conch.decoding.fst_arrays import open_fst
+    from conch.decoding.lexicon import own_spellings, read_lexicon
+    from conch.decoding.shipped_graph import unpacked_graph
     from conch.decoding.wfst_graph import GraphConfig, build_graph
     from conch.language.arpa import read_ngrams
     from conch.language.ngram import model_path
@@ -141,6 +149,9 @@ def run(args: argparse.Namespace) -> int:
     units = units_from_dict(json.loads(read_vocabulary(args.model).units))
     lexicon = read_lexicon(args.lexicon, units.vocab) if args.lexicon else None
     more_words = read_lexicon(args.more_words, units.vocab) if args.more_words else ()
+    if args.shipped_words:
+        _, (_, shipped) = open_fst(unpacked_graph()).symbols
+        more_words += own_spellings(shipped, units.vocab)
     model = model_path(args.arpa)
     progress(f"reading {model.name}")
     table = read_ngrams(model, progress)
