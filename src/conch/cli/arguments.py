@@ -1,6 +1,8 @@
 """Types of arguments that several commands take."""
 
 import argparse
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -9,6 +11,21 @@ def positive(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a whole number from 1 on; got {text!r}")
     return int(text)
+
+
+def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], float]:
+    """Return a type of numbers that `is_taken` is true of, which `takes` tells in words."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan  # in no range
+        if not is_taken(value):
+            raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
+        return value
+
+    return read
 
 
 def output(text: str) -> Path:

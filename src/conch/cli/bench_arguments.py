@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from conch.cli.arguments import output, positive
+from conch.cli.arguments import number, output, positive
 from conch.errors import BenchError
 
 if TYPE_CHECKING:
@@ -120,19 +120,9 @@ def counts(text: str) -> list[int]:
 
 def rates(text: str) -> list[float]:
     """Read rates parted by commas."""
-    return [_rate(part) for part in text.split(",")]
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = 0.0
-    if not 0 < rate <= MAX_RATE:
-        raise argparse.ArgumentTypeError(
-            f"a number above 0 and up to {MAX_RATE:g} requests a second; got {text!r}"
-        )
-    return rate
+    takes = f"a number above 0 and up to {MAX_RATE:g} requests a second"
+    rate = number(takes, lambda value: 0 < value <= MAX_RATE)
+    return [rate(part) for part in text.split(",")]
 
 
 def settings(text: str) -> "tuple[Setting, ...]":

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeAlias
 
-from conch.cli.arguments import output, positive
+from conch.cli.arguments import number, output, positive
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -82,7 +82,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--oov-log-prob",
-        type=_log_prob,
+        type=number("a number up to 0", lambda value: -math.inf < value <= 0),
         default=-16.0,
         metavar="X",
         help="natural log of the unigram probability of words from these two; a tenth of en-us "
@@ -91,7 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--prune",
-        type=_threshold,
+        type=number("a number from 0 to below 1", lambda value: 0 <= value < 1),
         default=1e-7,
         metavar="X",
         help="drop n-grams whose loss raises perplexity by less than this part; 0 keeps all "
@@ -109,7 +109,8 @@ def add_parser(subparsers: Subparsers) -> None:
         type=positive,
         default=0,
         metavar="N",
-        help="only so many words, the most frequent, besides these two (default: all)",
+        help="only so many words, the most frequent, besides --more-words and --shipped-words "
+        "(default: all)",
     )
     parser.add_argument(
         "--word-bonus",
@@ -174,23 +175,3 @@ def _progress() -> Callable[[str], None]:
         print(f"conch: {perf_counter() - begun:5.1f} s  {text}", file=sys.stderr, flush=True)
 
     return say
-
-
-def _log_prob(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 1.0
-    if not -math.inf < value <= 0:
-        raise argparse.ArgumentTypeError(f"a number up to 0; got {text!r}")
-    return value
-
-
-def _threshold(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"a number from 0 to below 1; got {text!r}")
-    return value

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO, TypeAlias
 
-from conch.cli.arguments import positive
+from conch.cli.arguments import number, positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.client.address import Address
@@ -61,7 +61,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--speed",
-        type=_speed,
+        type=number("a number from 0 to 1000", lambda value: 0 <= value <= 1000),
         default=1.0,
         metavar="X",
         help="of a file; 0 does not wait (default: 1)",
@@ -190,13 +190,3 @@ def _options(args: argparse.Namespace) -> Mapping[str, Any]:
     except (OptionError, ServerError) as error:
         usage_error(str(error))
     return options
-
-
-def _speed(text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = -1.0
-    if not 0 <= speed <= 1000:
-        raise argparse.ArgumentTypeError(f"a number from 0 to 1000; got {text!r}")
-    return speed
