@@ -3,10 +3,12 @@
 import importlib.util
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from conch.bench.repositories import read_config
 from conch.cli import main
 from conch.errors import ServerError
 from conch.server import ServerConfig, environment, installation, ports
@@ -201,16 +203,30 @@ def test_config_refuses(values: dict[str, object], message: str) -> None:
         ServerConfig(**{"model_repositories": ["models"], **values})  # type: ignore[arg-type]
 
 
-def test_extra_arguments_come_last(tmp_path: Path) -> None:
-    config = ServerConfig(model_repositories=["a", "b"], extra_args=["--http-thread-count", "9"])
-    command = server_command(
-        config,
+def command_with(extra_args: Sequence[str], directory: Path) -> Sequence[str]:
+    return server_command(
+        ServerConfig(model_repositories=["a", "b"], extra_args=extra_args),
         installation.Installation(Path("/opt/tritonserver/bin/tritonserver")),
         Endpoints("127.0.0.1", 1, 2, 3),
         name="conch-x",
         segment_prefix="conch-x-",
-        directory=tmp_path,
+        directory=directory,
     )
+
+
+def test_bls_calls_have_as_many_threads_as_the_caller_says(tmp_path: Path) -> None:
+    config = read_config("speech")
+    calls = config.parameters["max_calls_in_flight"].string_value
+    ours = f"--backend-config=python,thread-pool-size={calls}"
+    assert ours in command_with([], tmp_path)
+    theirs = "--backend-config=python,thread-pool-size=9"
+    command = command_with([theirs], tmp_path)
+    assert theirs in command
+    assert ours not in command
+
+
+def test_extra_arguments_come_last(tmp_path: Path) -> None:
+    command = command_with(["--http-thread-count", "9"], tmp_path)
     assert command[-2:] == ["--http-thread-count", "9"]
     assert "--model-repository=a" in command
     assert "--model-repository=b" in command

@@ -15,8 +15,9 @@ class OrchestratorConfig:
     """Longest audio of one row, in seconds."""
     max_segments_in_flight: int = 32
     """Segments of one row between VAD and result, so that an hour of audio stays small."""
-    max_calls_in_flight: int = 128
-    """Component calls at once, over all requests; one more waits for a thread."""
+    max_calls_in_flight: int = 64
+    """Component calls at once, over all requests, half of them kept for live streams; one more
+    waits for a thread. More than the backend's `thread-pool-size` wait in the server."""
     max_streams: int = 512
     """Streams open at once; one more is refused."""
     max_chunk_s: float = 60.0
@@ -42,6 +43,10 @@ class OrchestratorConfig:
             raise ConfigError(
                 f"stream_step_ms takes a multiple of 32, whole frames of the VAD; "
                 f"is: {self.stream_step_ms}"
+            )
+        if self.max_calls_in_flight < 2:
+            raise ConfigError(
+                f"max_calls_in_flight takes 2 or more; is: {self.max_calls_in_flight}"
             )
         if not self.stream_ttl_s > 0:
             raise ConfigError(f"stream_ttl_s must be above 0; is: {self.stream_ttl_s:g}")

@@ -8,8 +8,9 @@ from pathlib import Path
 from conch.server.config import ServerConfig
 from conch.server.installation import Installation
 
-# Bounds the BLS calls in flight; the backend's own 32 is below what one busy server makes.
-BLS_THREADS = 128
+# BLS calls of a model in flight: max_calls_in_flight of speech. Every instance of every model has
+# so many threads waiting, and each makes waking another one dearer (docs/performance.md).
+BLS_THREADS = 64
 
 # The server waits for requests in flight, and after that the launcher for the server.
 EXIT_MARGIN_S = 2.0
@@ -58,11 +59,12 @@ def server_command(
         "--strict-readiness=true",
         f"--exit-timeout-secs={max(1, math.floor(config.stop_timeout_s - EXIT_MARGIN_S))}",
         f"--backend-config=python,shm-region-prefix-name={segment_prefix}",
-        f"--backend-config=python,thread-pool-size={BLS_THREADS}",
         # A failed start is explained from these lines; what is forwarded is decided here.
         "--log-info=true",
         "--log-warning=true",
         "--log-error=true",
         f"--log-verbose={1 if config.log_level == 'debug' else 0}",
     ]
+    if not any("python,thread-pool-size=" in argument for argument in config.extra_args):
+        command.append(f"--backend-config=python,thread-pool-size={BLS_THREADS}")
     return [*command, *config.extra_args]
