@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from conch.client import wire
+from conch.client.transports import UNCOMPRESSED
 from conch.component import Array
 
 
@@ -54,6 +55,7 @@ class PlainClient:
                 [item.set_data_from_numpy(array)],
                 outputs=[tritonhttp.InferRequestedOutput(wanted)],
                 parameters=dict(parameters or {}),
+                headers=dict(UNCOMPRESSED),
             )
         except InferenceServerException as failure:
             raise wire.error(failure.status(), failure.message(), self._url) from None

@@ -48,6 +48,10 @@ CONNECT_TIMEOUT_S = 10.0
 """For a TCP connection alone, so that a host that swallows packets is an error soon."""
 
 
+UNCOMPRESSED = {"Accept-Encoding": "identity"}
+"""aiohttp asks for gzip by itself, and Triton then compresses every answer, however short."""
+
+
 class Transport(Protocol):
     """Sends requests one after the other."""
 
@@ -169,7 +173,8 @@ class AsyncHttpTransport:
 
         try:
             async with asyncio.timeout(request.timeout_s):
-                result = await self._client.infer(**_arguments(tritonhttp, request))
+                arguments = _arguments(tritonhttp, request)
+                result = await self._client.infer(**arguments, headers=dict(UNCOMPRESSED))
             return result_of(result)
         except InferenceServerException as failure:
             raise wire.error(failure.status(), failure.message(), str(self._address)) from None

@@ -1,0 +1,28 @@
+"""What goes over the wire besides a request's own words."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from conch.client import AsyncClient
+from conch.errors import ConchError
+
+
+def test_no_answer_is_asked_for_compressed():
+    heads = []
+
+    async def hang_up(reader, writer):
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async def ask():
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, AsyncClient(f"http://127.0.0.1:{port}") as client:
+            with pytest.raises(ConchError):
+                await client.transcribe(np.zeros(16_000, np.float32))
+
+    asyncio.run(ask())
+    assert heads
+    assert all(b"accept-encoding: identity\r\n" in head.lower() for head in heads)
