@@ -27,6 +27,7 @@ def whole(blocks) -> np.ndarray:
 def test_a_waveform_comes_back_in_blocks_unchanged():
     waveform = tone(80, 16_000)
     blocks = waveform_blocks(waveform, 16_000, HOUR)
+    assert blocks.are_at_hand
     pieces = list(blocks)
     assert [len(piece) for piece in pieces[:-1]] == [BLOCK_SAMPLES] * (len(pieces) - 1)
     assert blocks.num_samples == len(waveform)
@@ -35,7 +36,9 @@ def test_a_waveform_comes_back_in_blocks_unchanged():
 
 @pytest.mark.parametrize("rate", [8_000, 22_050, 44_100, 48_000])
 def test_other_rates_are_resampled(rate):
-    resampled = whole(waveform_blocks(tone(40, rate), rate, HOUR))
+    blocks = waveform_blocks(tone(40, rate), rate, HOUR)
+    assert not blocks.are_at_hand
+    resampled = whole(blocks)
     assert abs(len(resampled) - 40 * 16_000) <= 2
     middle = slice(1000, -1000)
     np.testing.assert_allclose(

@@ -24,8 +24,10 @@ MAX_PEAK = 10.0
 class AudioBlocks(Iterator[Array]):
     """Blocks of 16 kHz mono, FP32 [BLOCK_SAMPLES] each, the last one shorter; read once."""
 
-    def __init__(self, blocks: Iterable[Array]) -> None:
+    def __init__(self, blocks: Iterable[Array], *, are_at_hand: bool = False) -> None:
         self._blocks = iter(blocks)
+        self.are_at_hand = are_at_hand
+        """Whether the next one is read in no time: nothing is decoded or resampled for it."""
         self.num_samples = 0
         """Samples read so far."""
 
@@ -53,7 +55,8 @@ def waveform_blocks(waveform: Array, sample_rate: int, max_audio_s: float) -> Au
     _check_duration(len(waveform) / sample_rate, max_audio_s)
     step = BLOCK_SAMPLES
     blocks = (waveform[start : start + step] for start in range(0, len(waveform), step))
-    return AudioBlocks(_cut_to_blocks(_resampled(_checked(blocks, "WAV"), sample_rate)))
+    cut = _cut_to_blocks(_resampled(_checked(blocks, "WAV"), sample_rate))
+    return AudioBlocks(cut, are_at_hand=sample_rate == SAMPLE_RATE)
 
 
 def file_blocks(data: bytes, max_audio_s: float) -> AudioBlocks:

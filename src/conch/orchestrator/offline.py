@@ -106,7 +106,7 @@ async def speech_segments(
     segmenter = Segmenter(segment_rules(options))
     held, held_from = np.zeros(0, np.float32), 0
     state: Tensor | None = None
-    while (block := await asyncio.to_thread(next, blocks, None)) is not None:
+    while (block := await _read(blocks)) is not None:
         if options.vad:
             speech_probs, state = await roles.find_speech(calls, block, state)
         else:
@@ -118,6 +118,12 @@ async def speech_segments(
         held, held_from = held[dropped:], held_from + dropped
     for span in segmenter.flush(held_from + len(held)):
         yield _cut(held, held_from, span)
+
+
+async def _read(blocks: AudioBlocks) -> Array | None:
+    if blocks.are_at_hand:
+        return next(blocks, None)
+    return await asyncio.to_thread(next, blocks, None)
 
 
 def segment_rules(options: RecognitionOptions) -> SegmentRules:
