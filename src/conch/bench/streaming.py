@@ -33,7 +33,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,8 @@ class StreamingBenchmark:
     """Audio of each stream, at least."""
     pause_s: float = 1.5
     """Silence after each utterance."""
+    warmup_s: float = 5.0
+    """Of as many streams before each run, not counted: a server takes memory as streams start."""
     find_largest: bool = False
     """Go on to the largest number that keeps up."""
     url: str | None = None
@@ -95,6 +97,8 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
 
         def measured(streams: int) -> dict[str, Any]:
             said = scripts(samples, streams, benchmark)
+            if benchmark.warmup_s:
+                asyncio.run(all_streams(url, beginnings(said, benchmark.warmup_s), benchmark))
             before = cpu_by_process(os.getpid())
             heard = asyncio.run(all_streams(url, said, benchmark))
             used = cpu_since(os.getpid(), before) if memory else None
@@ -164,6 +168,14 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: StreamingBenchma
             texts.append(_spoken(sample.utterance))
         found.append(Script(np.concatenate(pieces), rate, tuple(spans), " ".join(texts)))
     return found
+
+
+def beginnings(said: Sequence[Script], seconds: float) -> list[Script]:
+    """Return the first seconds of each stream."""
+    return [
+        replace(script, waveform=script.waveform[: round(seconds * script.sample_rate)])
+        for script in said
+    ]
 
 
 def _spoken(utterance: Utterance) -> str:

@@ -1,10 +1,11 @@
 """`conch bench streaming`: live streams, paced in real time."""
 
 import argparse
+import math
 import sys
 from typing import TypeAlias
 
-from conch.cli.arguments import positive
+from conch.cli.arguments import number, positive
 from conch.cli.bench_arguments import (
     add_find_largest,
     add_option,
@@ -48,6 +49,7 @@ def run_streaming(args: argparse.Namespace) -> int:
         chunk_ms=args.chunk_ms,
         seconds=args.seconds,
         pause_s=args.pause,
+        warmup_s=args.warmup,
         find_largest=args.find_largest,
         url=args.url,
         options=options,
@@ -89,6 +91,13 @@ def add_streaming(benchmarks: Subparsers) -> None:
         default=1.5,
         metavar="N",
         help="seconds of silence between a stream's utterances (default: 1.5)",
+    )
+    how.add_argument(
+        "--warmup",
+        type=number("seconds from 0 on", lambda seconds: 0 <= seconds < math.inf),
+        default=5,
+        metavar="N",
+        help="seconds of as many streams before each run, not counted (default: 5)",
     )
     add_find_largest(how)
     add_url(how)
