@@ -67,7 +67,7 @@ class Endpointer:
         not ended.
         """
         heard, first, after_last = self.speech.heard, self.speech.first, self.speech.after_last
-        for prob in frames.probs:
+        for prob in frames.probs.tolist():
             opens = prob >= self._rules.threshold
             self._in_speech = opens or (self._in_speech and prob >= self._close_at)
             if self._in_speech:

@@ -28,6 +28,20 @@ def test_every_chunk_is_answered_with_the_text_so_far():
     assert not any(components.open.values())
 
 
+def test_the_search_is_told_its_options_once_and_the_end_of_each_utterance():
+    async def road(recognizer, components):
+        client = Client(recognizer, components, endpoint_silence_ms=600, nbest=3)
+        for item in "11.1":
+            await client.send(audio(item))
+        await client.send(audio(""), ends=True)
+
+    _, components = run(road)
+    calls = zip(components.calls, components.parameters, strict=True)
+    first, *others = [sent for model, sent in calls if model == "ctc_streaming_decoder"]
+    assert (first["decoder"], first["nbest"]) == ("wfst", 3)
+    assert others == [{}, {"is_over": True}, {}, {"is_over": True}]
+
+
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
 def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
     async def road(recognizer, components):

@@ -16,6 +16,7 @@ from conch.result import Hypothesis, Word
 
 _ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
+_PARTIAL = ("hypotheses", "scores", "stable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,10 @@ async def decode_step(
     start: float,
     is_over: bool,
 ) -> CtcDecoded:
-    """Return what is known of an utterance after its next frames; after the last, all.
+    """Return the text of an utterance after its next frames; after the last, all that is known.
+
+    A chunk is asked for no more, and says no more, than it needs: every tensor and every parameter
+    of a call is carried between three processes.
 
     Args:
         calls: of the chunk.
@@ -102,12 +106,16 @@ async def decode_step(
     outputs = await calls(
         "ctc_streaming_decoder",
         {"log_probs": step.log_probs, "log_probs_lens": step.log_probs_lens},
-        (*_COLUMNS, "stable"),
-        {**_search_parameters(options), "is_over": is_over},
+        _COLUMNS if is_over else _PARTIAL,
+        {
+            **(_search_parameters(options) if place.starts else {}),
+            **({"is_over": True} if is_over else {}),
+        },
         place,
     )
-    decoded = _decoded(outputs, options, start)
-    return replace(decoded, stable=outputs["stable"].numpy()[0].decode())
+    if is_over:
+        return _decoded(outputs, options, start)
+    return CtcDecoded(hypotheses(outputs), {}, outputs["stable"].numpy()[0].decode())
 
 
 async def end(calls: Calls, place: StreamPlace) -> None:

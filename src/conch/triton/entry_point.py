@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from conch.component import Array
 from conch.metrics import OPEN_STREAMS
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.result import Transcript
@@ -122,7 +123,23 @@ def _speech_request(request: Any) -> SpeechRequest:
 def _speech_response(
     transcripts: Sequence[Transcript], wanted: Sequence[str], *, is_chunk: bool = False
 ) -> Any:
-    """Return the answer's tensors; rows with fewer hypotheses than others are filled up."""
+    """Return those of the answer's tensors that are wanted."""
+    outputs: dict[str, Array] = {}
+    if "TRANSCRIPTS" in wanted or "SCORES" in wanted:
+        texts, scores = _columns(transcripts)
+        # Streaming clients of WeNet, sherpa and FunASR read a chunk's text without a batch
+        # dimension.
+        outputs = {"TRANSCRIPTS": texts[0] if is_chunk else texts, "SCORES": scores}
+    if "RESULT" in wanted:
+        results = [[transcript.to_json().encode()] for transcript in transcripts]
+        outputs["RESULT"] = np.array(results, dtype=np.object_)
+    return pb_utils.InferenceResponse(
+        [pb_utils.Tensor(name, array) for name, array in outputs.items() if name in wanted]
+    )
+
+
+def _columns(transcripts: Sequence[Transcript]) -> tuple[Array, Array]:
+    """Return all texts and scores, rows with fewer hypotheses than others filled up."""
     width = max(len(transcript.nbest) for transcript in transcripts)
     texts = np.full((len(transcripts), width), b"", dtype=np.object_)
     # The least number and not -inf, which JSON cannot hold.
@@ -131,11 +148,4 @@ def _speech_response(
         for rank, hypothesis in enumerate(transcript.nbest):
             texts[row, rank] = hypothesis.text.encode()
             scores[row, rank] = hypothesis.score
-    # Streaming clients of WeNet, sherpa and FunASR read a chunk's text without a batch dimension.
-    outputs = {"TRANSCRIPTS": texts[0] if is_chunk else texts, "SCORES": scores}
-    if "RESULT" in wanted:
-        results = [[transcript.to_json().encode()] for transcript in transcripts]
-        outputs["RESULT"] = np.array(results, dtype=np.object_)
-    return pb_utils.InferenceResponse(
-        [pb_utils.Tensor(name, array) for name, array in outputs.items() if name in wanted]
-    )
+    return texts, scores
