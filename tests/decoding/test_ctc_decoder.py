@@ -167,7 +167,8 @@ def chunks_of(streaming, log_probs, stream_id, rng, last_is_over=False, **parame
     pieces = np.split(log_probs, cuts)
     for index, piece in enumerate(pieces):
         is_last = index == len(pieces) - 1
-        (answer,) = streaming([Row(inputs(piece), parameters, stream_id, index == 0, is_last)])
+        sent = parameters if index == 0 else {}
+        (answer,) = streaming([Row(inputs(piece), sent, stream_id, index == 0, is_last)])
         yield answer
 
 

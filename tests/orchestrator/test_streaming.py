@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from plain_streams import STEP, Client, audio, ended_once, run
 
-from conch.errors import SessionError
+from conch.errors import ConfigError, SessionError
 from conch.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
+from conch.orchestrator import OrchestratorConfig
 
 
 def test_every_chunk_is_answered_with_the_text_so_far():
@@ -28,7 +29,7 @@ def test_every_chunk_is_answered_with_the_text_so_far():
     assert not any(components.open.values())
 
 
-def test_the_search_is_told_its_options_once_and_the_end_of_each_utterance():
+def test_a_call_of_the_search_carries_no_more_than_it_needs():
     async def road(recognizer, components):
         client = Client(recognizer, components, endpoint_silence_ms=600, nbest=3)
         for item in "11.1":
@@ -36,10 +37,13 @@ def test_the_search_is_told_its_options_once_and_the_end_of_each_utterance():
         await client.send(audio(""), ends=True)
 
     _, components = run(road)
-    calls = zip(components.calls, components.parameters, strict=True)
-    first, *others = [sent for model, sent in calls if model == "ctc_streaming_decoder"]
+    calls = zip(components.calls, components.parameters, components.wanted, strict=True)
+    calls = [call[1:] for call in calls if call[0] == "ctc_streaming_decoder"]
+    (first, _), *others = calls
     assert (first["decoder"], first["nbest"]) == ("wfst", 3)
-    assert others == [{}, {"is_over": True}, {}, {"is_over": True}]
+    assert [sent for sent, _ in others] == [{}, {"is_over": True}, {}, {"is_over": True}]
+    partial = ("hypotheses", "scores", "stable")
+    assert [wanted == partial for _, wanted in calls] == [True, True, False, True, False]
 
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
@@ -207,3 +211,8 @@ def test_an_empty_stream_and_one_of_a_single_short_chunk():
     assert (empty.text, short.text) == ("", "0.40")
     assert empty.is_final
     assert ended_once(components)
+
+
+def test_live_streams_need_a_call_of_their_own():
+    with pytest.raises(ConfigError, match="max_calls_in_flight takes 4 or more; is: 3"):
+        OrchestratorConfig(max_calls_in_flight=3)

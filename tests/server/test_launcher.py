@@ -12,7 +12,7 @@ from conch.bench.repositories import read_config
 from conch.cli import main
 from conch.errors import ServerError
 from conch.server import ServerConfig, environment, installation, ports
-from conch.server.command import Endpoints, server_command
+from conch.server.command import BLS_THREADS, Endpoints, server_command
 from conch.server.repositories import (
     benchmark_repositories,
     check_repository,
@@ -215,9 +215,13 @@ def command_with(extra_args: Sequence[str], directory: Path) -> Sequence[str]:
 
 
 def test_bls_calls_have_as_many_threads_as_the_caller_says(tmp_path: Path) -> None:
-    config = read_config("speech")
-    calls = config.parameters["max_calls_in_flight"].string_value
-    ours = f"--backend-config=python,thread-pool-size={calls}"
+    calls = [
+        int(read_config(name).parameters["max_calls_in_flight"].string_value)
+        for name in ("speech", "speech_stream")
+    ]
+    # The threads send the answers as well.
+    assert max(calls) < BLS_THREADS
+    ours = f"--backend-config=python,thread-pool-size={BLS_THREADS}"
     assert ours in command_with([], tmp_path)
     theirs = "--backend-config=python,thread-pool-size=9"
     command = command_with([theirs], tmp_path)

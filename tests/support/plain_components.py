@@ -27,6 +27,7 @@ class PlainComponents:
         self.calls: list[str] = []
         self.inputs: list[Mapping[str, Any]] = []
         self.parameters: list[Mapping[str, Any]] = []
+        self.wanted: list[Sequence[str]] = []
         self.timeouts_s: list[float | None] = []
         self.in_flight = 0
         self.most_in_flight = 0
@@ -48,6 +49,7 @@ class PlainComponents:
         self.calls.append(model)
         self.inputs.append(inputs)
         self.parameters.append(parameters)
+        self.wanted.append(wanted)
         self.timeouts_s.append(timeout_s)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)

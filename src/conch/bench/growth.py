@@ -44,7 +44,7 @@ from conch.bench.recordings import Recording
 from conch.bench.repositories import repository_of
 from conch.bench.served import triton_version
 from conch.bench.settings import Setting
-from conch.bench.streaming import StreamingBenchmark, all_streams, beginnings, scripts
+from conch.bench.streaming import StreamingBenchmark, all_streams, scripts, warm_up
 from conch.segmentation import SAMPLE_RATE
 
 PAUSE_S = 0.5
@@ -248,7 +248,7 @@ def _streams(
 ) -> dict[str, Any]:
     live = StreamingBenchmark(manifest=benchmark.manifest, seconds=benchmark.seconds)
     said = scripts(samples, streams, live)
-    asyncio.run(all_streams(url, beginnings(said, live.warmup_s), live))
+    warm_up(url, said, live)
 
     def measured() -> dict[str, Any]:
         before = cpu_by_process(os.getpid())

@@ -97,8 +97,7 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
 
         def measured(streams: int) -> dict[str, Any]:
             said = scripts(samples, streams, benchmark)
-            if benchmark.warmup_s:
-                asyncio.run(all_streams(url, beginnings(said, benchmark.warmup_s), benchmark))
+            warm_up(url, said, benchmark)
             before = cpu_by_process(os.getpid())
             heard = asyncio.run(all_streams(url, said, benchmark))
             used = cpu_since(os.getpid(), before) if memory else None
@@ -170,12 +169,15 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: StreamingBenchma
     return found
 
 
-def beginnings(said: Sequence[Script], seconds: float) -> list[Script]:
-    """Return the first seconds of each stream."""
-    return [
-        replace(script, waveform=script.waveform[: round(seconds * script.sample_rate)])
+def warm_up(url: str, said: Sequence[Script], benchmark: StreamingBenchmark) -> None:
+    """Let the streams say their first seconds."""
+    if not benchmark.warmup_s:
+        return
+    beginnings = [
+        replace(script, waveform=script.waveform[: round(benchmark.warmup_s * script.sample_rate)])
         for script in said
     ]
+    asyncio.run(all_streams(url, beginnings, benchmark, label="warm-up"))
 
 
 def _spoken(utterance: Utterance) -> str:
@@ -183,11 +185,11 @@ def _spoken(utterance: Utterance) -> str:
 
 
 async def all_streams(
-    url: str, said: Sequence[Script], benchmark: StreamingBenchmark
+    url: str, said: Sequence[Script], benchmark: StreamingBenchmark, label: str = "streams"
 ) -> list[Heard]:
-    """Let all streams speak in real time, each from a moment of its own."""
+    """Let all streams speak in real time, each from a moment of its own; `label` names the bar."""
     longest = max(len(script.waveform) / script.sample_rate for script in said)
-    with progress(f"{len(said)} streams, seconds", round(longest)) as bar:
+    with progress(f"{label}: {len(said)}, seconds", round(longest)) as bar:
 
         async def tick() -> None:
             while True:

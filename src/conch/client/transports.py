@@ -47,7 +47,6 @@ cancellation meets the end of an answer."""
 CONNECT_TIMEOUT_S = 10.0
 """For a TCP connection alone, so that a host that swallows packets is an error soon."""
 
-
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """aiohttp asks for gzip by itself, and Triton then compresses every answer, however short."""
 

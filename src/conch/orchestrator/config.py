@@ -15,9 +15,10 @@ class OrchestratorConfig:
     """Longest audio of one row, in seconds."""
     max_segments_in_flight: int = 32
     """Segments of one row between VAD and result, so that an hour of audio stays small."""
-    max_calls_in_flight: int = 64
-    """Component calls at once, over all requests, half of them kept for live streams; one more
-    waits for a thread. More than the backend's `thread-pool-size` wait in the server."""
+    max_calls_in_flight: int = 60
+    """Component calls at once, over all requests, a quarter of them kept for the chunks of live
+    streams; one more waits for a thread. Less than the backend's `thread-pool-size`, whose threads
+    send the answers as well."""
     max_streams: int = 512
     """Streams open at once; one more is refused."""
     max_chunk_s: float = 60.0
@@ -44,9 +45,9 @@ class OrchestratorConfig:
                 f"stream_step_ms takes a multiple of 32, whole frames of the VAD; "
                 f"is: {self.stream_step_ms}"
             )
-        if self.max_calls_in_flight < 2:
+        if self.max_calls_in_flight < 4:
             raise ConfigError(
-                f"max_calls_in_flight takes 2 or more; is: {self.max_calls_in_flight}"
+                f"max_calls_in_flight takes 4 or more; is: {self.max_calls_in_flight}"
             )
         if not self.stream_ttl_s > 0:
             raise ConfigError(f"stream_ttl_s must be above 0; is: {self.stream_ttl_s:g}")

@@ -34,9 +34,9 @@ class CtcDecoded:
     nbest: list[Hypothesis]
     """Best first, no two of one text."""
     words: Mapping[str, tuple[Word, ...]]
-    """Of each text."""
+    """Of each text; of an utterance that is not over none."""
     stable: str = ""
-    """Of a stream: the beginning of the text that no audio will change any more."""
+    """Of an utterance that is not over: the beginning of the text that no audio will change."""
 
 
 async def encode(calls: Calls, waveform: Array) -> LogProbs:

@@ -8,8 +8,9 @@ from pathlib import Path
 from conch.server.config import ServerConfig
 from conch.server.installation import Installation
 
-# BLS calls of a model in flight: max_calls_in_flight of speech. Every instance of every model has
-# so many threads waiting, and each makes waking another one dearer (docs/performance.md).
+# More than the calls of a model in flight (max_calls_in_flight of speech), as they send its answers
+# too; but every instance of every model has so many, and each that waits makes waking another one
+# dearer (docs/performance.md).
 BLS_THREADS = 64
 
 # The server waits for requests in flight, and after that the launcher for the server.

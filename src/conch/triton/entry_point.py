@@ -37,10 +37,11 @@ class EntryPoint:
             config: limits.
             model: the name under which metrics are published.
         """
-        half = config.max_calls_in_flight // 2
-        self._pool = ThreadPoolExecutor(half, thread_name_prefix="bls-call")
         # Live streams must not wait for a thread behind a long file's segments.
-        self._live_pool = ThreadPoolExecutor(half, thread_name_prefix="bls-live")
+        live = config.max_calls_in_flight // 4
+        others = config.max_calls_in_flight - live
+        self._pool = ThreadPoolExecutor(others, thread_name_prefix="bls-call")
+        self._live_pool = ThreadPoolExecutor(live, thread_name_prefix="bls-live")
         self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
         streams = self._recognizer.open_streams
         self._publisher = MetricsPublisher(
