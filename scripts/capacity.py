@@ -180,7 +180,7 @@ CHUNK_KEYS = 32 + 256
 
 
 def works() -> tuple[Work, ...]:
-    """Return the kinds of work, as measured by `scripts/stage_cost.py` (medians of five runs)."""
+    """Return the kinds of work, as measured by `scripts/stage_cost.py` (medians of three runs)."""
     on_gpu = value("features") + value("tensors")
     search_ms = value("search") * value("step")
     triton = math.inf
@@ -189,12 +189,12 @@ def works() -> tuple[Work, ...]:
             "recordings, attention",
             value("request"),
             (
-                Stage("speech", 4.3, 4.3),
+                Stage("speech", 4.4, 4.4),
                 Stage("tritonserver", 4.2, 4.2, triton),
-                Stage("vad", 14.5, 14.5, 8),
-                Stage("attention_encoder", 124.9, on_gpu, 2),
+                Stage("vad", 8.5, 8.5, 8),
+                Stage("attention_encoder", 69.3, on_gpu, 2),
                 # Its thread waits for the GPU by asking it again and again.
-                Stage("attention_decoder", 185.1, search_ms, 2, value("rows")),
+                Stage("attention_decoder", 102.8, search_ms, 2, value("rows")),
             ),
             TINY.window_flop(WINDOW_S),
         ),
@@ -202,11 +202,11 @@ def works() -> tuple[Work, ...]:
             "recordings, graph",
             value("request"),
             (
-                Stage("speech", 3.9, 3.9),
-                Stage("tritonserver", 3.3, 3.3, triton),
-                Stage("vad", 14.2, 14.2, 8),
-                Stage("ctc_encoder", 97.6, on_gpu, 2),
-                Stage("ctc_decoder", 9.6, 9.6, 2),
+                Stage("speech", 2.7, 2.7),
+                Stage("tritonserver", 2.4, 2.4, triton),
+                Stage("vad", 8.3, 8.3, 8),
+                Stage("ctc_encoder", 66.7, on_gpu, 2),
+                Stage("ctc_decoder", 8.1, 8.1, 2),
             ),
             CTC.window_flop(value("request")),
         ),
@@ -214,15 +214,15 @@ def works() -> tuple[Work, ...]:
             "streams, graph",
             value("chunk"),
             (
-                Stage("speech", 3.3, 3.3),
-                Stage("tritonserver", 3.0, 3.0, triton),
-                Stage("vad", 2.1, 2.1, 8),
+                Stage("speech", 2.9, 2.9),
+                Stage("tritonserver", 2.5, 2.5, triton),
+                Stage("vad", 1.6, 1.6, 8),
                 Stage(
                     "ctc_streaming_encoder",
-                    12.9,
+                    8.7,
                     value("chunk_features") + value("caches") + value("tensors"),
                 ),
-                Stage("ctc_streaming_decoder", 3.3, 3.3),
+                Stage("ctc_streaming_decoder", 3.2, 3.2),
             ),
             round(value("chunk") * FRAMES_PER_S) * CTC.frame_flop(CHUNK_KEYS),
         ),
