@@ -48,7 +48,8 @@ CONNECT_TIMEOUT_S = 10.0
 """For a TCP connection alone, so that a host that swallows packets is an error soon."""
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
-"""aiohttp asks for gzip by itself, and Triton then compresses every answer, however short."""
+"""aiohttp asks for gzip by itself, and Triton then compresses every answer, however short. To be
+sent as a copy: tritonclient adds to it."""
 
 
 class Transport(Protocol):

@@ -103,14 +103,14 @@ async def decode_step(
         start: of the utterance, in seconds.
         is_over: whether the utterance ends with these frames; the next ones begin another.
     """
+    parameters = _search_parameters(options) if place.starts else {}
+    if is_over:
+        parameters["is_over"] = True
     outputs = await calls(
         "ctc_streaming_decoder",
         {"log_probs": step.log_probs, "log_probs_lens": step.log_probs_lens},
         _COLUMNS if is_over else _PARTIAL,
-        {
-            **(_search_parameters(options) if place.starts else {}),
-            **({"is_over": True} if is_over else {}),
-        },
+        parameters,
         place,
     )
     if is_over:

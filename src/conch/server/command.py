@@ -60,12 +60,11 @@ def server_command(
         "--strict-readiness=true",
         f"--exit-timeout-secs={max(1, math.floor(config.stop_timeout_s - EXIT_MARGIN_S))}",
         f"--backend-config=python,shm-region-prefix-name={segment_prefix}",
+        f"--backend-config=python,thread-pool-size={BLS_THREADS}",
         # A failed start is explained from these lines; what is forwarded is decided here.
         "--log-info=true",
         "--log-warning=true",
         "--log-error=true",
         f"--log-verbose={1 if config.log_level == 'debug' else 0}",
     ]
-    if not any("python,thread-pool-size=" in argument for argument in config.extra_args):
-        command.append(f"--backend-config=python,thread-pool-size={BLS_THREADS}")
     return [*command, *config.extra_args]
