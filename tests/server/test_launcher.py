@@ -196,6 +196,10 @@ def test_small_shared_memory_is_worth_a_warning() -> None:
         ({"log_level": "loud"}, "log level must be one of"),
         ({"model_repositories": ()}, "at least one model repository"),
         ({"extra_args": ["--http-port=1"]}, "--http-port is set by Conch itself"),
+        (
+            {"extra_args": ["--http-restricted-api", "inference"]},
+            "--http-restricted-api takes API.*sent: 'inference'",
+        ),
     ],
 )
 def test_config_refuses(values: dict[str, object], message: str) -> None:
@@ -211,6 +215,7 @@ def command_with(extra_args: Sequence[str], directory: Path) -> Sequence[str]:
         name="conch-x",
         segment_prefix="conch-x-",
         directory=directory,
+        restricted=[],
     )
 
 

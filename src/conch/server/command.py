@@ -1,10 +1,11 @@
 """The command line of `tritonserver`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.server.admin import Restriction
 from conch.server.config import ServerConfig
 from conch.server.installation import Installation
 
@@ -40,6 +41,7 @@ def server_command(
     name: str,
     segment_prefix: str,
     directory: Path,
+    restricted: Iterable[Restriction],
 ) -> Sequence[str]:
     """Arguments for one start; builds the wheel's backend directory inside `directory`."""
     command = [str(installation.tritonserver), f"--id={name}"]
@@ -67,4 +69,5 @@ def server_command(
         "--log-error=true",
         f"--log-verbose={1 if config.log_level == 'debug' else 0}",
     ]
+    command += [item.argument for item in restricted]
     return [*command, *config.extra_args]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from conch.errors import ServerError
+from conch.server.admin import callers_restrictions
 from conch.server.repositories import shipped_repositories
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -85,6 +86,7 @@ class ServerConfig:
             option = argument.partition("=")[0]
             if option in OWN_OPTIONS:
                 raise ServerError(f"{option} is set by Conch itself and cannot be passed through")
+        callers_restrictions(self.extra_args)
 
     def _check_ports(self) -> None:
         taken: dict[int, str] = {}

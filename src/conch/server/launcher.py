@@ -9,6 +9,7 @@ from typing import Self
 
 from conch.errors import ServerError
 from conch.server import diagnosis, probe, stubs
+from conch.server.admin import callers_restrictions, headers_for, own_restrictions
 from conch.server.command import Endpoints, server_command
 from conch.server.config import ServerConfig
 from conch.server.environment import server_environment, shared_memory_shortage
@@ -43,6 +44,9 @@ class TritonServer:
         self._process: ServerProcess | None = None
         self._workspace: Workspace | None = None
         self._endpoints: Endpoints | None = None
+        callers = callers_restrictions(config.extra_args)
+        self._restricted = own_restrictions(callers)
+        self._index_headers = headers_for("model-repository", [*callers, *self._restricted])
         self._model_processes: dict[int, str] = {}
         """As they were when the server became ready."""
 
@@ -129,7 +133,7 @@ class TritonServer:
 
     def models(self) -> tuple[str, ...]:
         """Names of the models that serve requests, sorted."""
-        return probe.ready_models(self._listening())
+        return probe.ready_models(self._listening(), self._index_headers)
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
@@ -180,8 +184,10 @@ class TritonServer:
                 name=self._workspace.name,
                 segment_prefix=self._workspace.segment_prefix,
                 directory=self._workspace.directory,
+                restricted=self._restricted,
             )
-            LOGGER.debug("starting %s", " ".join(command))
+            secrets = {item.argument for item in self._restricted}
+            LOGGER.debug("starting %s", " ".join(item for item in command if item not in secrets))
             self._process = ServerProcess(
                 command,
                 environment,

@@ -3,11 +3,14 @@
 import http.client
 import json
 import socket
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from conch.server.command import Endpoints
 
 TIMEOUT_S = 2.0
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def is_ready(endpoints: Endpoints, name: str) -> bool:
@@ -26,21 +29,33 @@ def is_ready(endpoints: Endpoints, name: str) -> bool:
     return _listens(host, endpoints.grpc_port)
 
 
-def ready_models(endpoints: Endpoints) -> tuple[str, ...]:
-    """Names of the models that serve requests, sorted."""
+def ready_models(endpoints: Endpoints, headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the models that serve requests, sorted; `headers` open the repository's index."""
     status, body = fetch(
-        endpoints.reachable, endpoints.http_port, "POST", "/v2/repository/index", '{"ready": true}'
+        endpoints.reachable,
+        endpoints.http_port,
+        "POST",
+        "/v2/repository/index",
+        '{"ready": true}',
+        headers,
     )
     if status != 200:
         return ()
     return tuple(sorted({str(model["name"]) for model in json.loads(body)}))
 
 
-def fetch(host: str, port: int, method: str, path: str, body: str = "") -> tuple[int, bytes]:
+def fetch(
+    host: str,
+    port: int,
+    method: str,
+    path: str,
+    body: str = "",
+    headers: Mapping[str, str] = NO_HEADERS,
+) -> tuple[int, bytes]:
     """Status and body of one HTTP request; (0, b"") when nothing answers."""
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
-        connection.request(method, path, body=body or None)
+        connection.request(method, path, body=body or None, headers=dict(headers))
         response = connection.getresponse()
         return response.status, response.read()
     except (OSError, http.client.HTTPException):

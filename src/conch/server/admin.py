@@ -1,0 +1,82 @@
+"""Who may administer a server: Triton's own administration is closed to whoever reaches its ports.
+
+A client that may register shared memory can map the python backend's own segments. It reads other
+clients' audio there, and ends the server by writing (CVE-2025-23319, -23320, -23334). A model that
+is loaded runs code. Trace and log settings write files. Recognition needs none of these.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from conch.errors import ServerError
+
+ADMIN_APIS = ("shared-memory", "model-repository", "trace", "logging")
+"""As Triton names them; the other APIs answer clients."""
+
+OPTIONS = ("--http-restricted-api", "--grpc-restricted-protocol")
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """APIs of one protocol that are answered only with a header of this value."""
+
+    option: str
+    apis: tuple[str, ...]
+    header: str
+    value: str = field(repr=False)
+
+    @property
+    def argument(self) -> str:
+        """The command-line argument of `tritonserver`."""
+        return f"{self.option}={','.join(self.apis)}:{self.header}={self.value}"
+
+
+def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
+    """Return what the caller's own arguments for `tritonserver` restrict.
+
+    Raises:
+        ServerError: an argument that Triton would refuse.
+    """
+    found = []
+    arguments = iter(extra_args)
+    for argument in arguments:
+        option, is_joined, setting = argument.partition("=")
+        if option not in OPTIONS:
+            continue
+        if not is_joined:
+            setting = next(arguments, "")
+        apis, _, pair = setting.partition(":")
+        header, _, value = pair.partition("=")
+        if not (apis and header and value):
+            raise ServerError(
+                f"{option} takes API[,API...]:HEADER=VALUE, for example "
+                f"{option}=inference:x-api-key=secret; sent: {setting!r}"
+            )
+        found.append(Restriction(option, tuple(apis.split(",")), header, value))
+    return found
+
+
+def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
+    """Return those that close every API of ADMIN_APIS that the caller's do not, by a new key."""
+    key = secrets.token_urlsafe(24)
+    return [
+        Restriction(option, left, "conch-admin-key", key)
+        for option in OPTIONS
+        if (left := _left(option, callers))
+    ]
+
+
+def headers_for(api: str, restricted: Iterable[Restriction]) -> Mapping[str, str]:
+    """Return the HTTP headers with which an API answers."""
+    return {
+        item.header: item.value
+        for item in restricted
+        if item.option == OPTIONS[0] and api in item.apis
+    }
+
+
+def _left(option: str, callers: Iterable[Restriction]) -> tuple[str, ...]:
+    taken = set(chain.from_iterable(item.apis for item in callers if item.option == option))
+    return tuple(api for api in ADMIN_APIS if api not in taken)

@@ -1,0 +1,108 @@
+"""Triton's administration is closed to clients; recognition is not."""
+
+import http.client
+import json
+from pathlib import Path
+
+import pytest
+import tritonclient.grpc as grpc
+from servers import infer
+
+from conch.server import ServerConfig, TritonServer
+from conch.server.admin import (
+    ADMIN_APIS,
+    OPTIONS,
+    callers_restrictions,
+    headers_for,
+    own_restrictions,
+)
+
+REGISTRATION = {"key": "/conch", "offset": 0, "byte_size": 64}
+REQUESTS = [
+    ("POST", "/v2/systemsharedmemory/region/x/register", REGISTRATION),
+    ("GET", "/v2/systemsharedmemory/status", None),
+    ("POST", "/v2/systemsharedmemory/unregister", None),
+    ("GET", "/v2/cudasharedmemory/status", None),
+    ("POST", "/v2/repository/index", {}),
+    ("POST", "/v2/repository/models/identity/load", {}),
+    ("POST", "/v2/repository/models/identity/unload", {}),
+    ("GET", "/v2/trace/setting", None),
+    ("POST", "/v2/trace/setting", {"trace_file": "/tmp/x"}),
+    ("GET", "/v2/logging", None),
+    ("POST", "/v2/logging", {"log_verbose_level": 1}),
+]
+
+
+def status_of(
+    url: str, method: str, path: str, body: object, headers: dict[str, str] | None = None
+) -> int:
+    connection = http.client.HTTPConnection(url, timeout=10)
+    try:
+        sent = None if body is None else json.dumps(body)
+        connection.request(method, path, body=sent, headers=headers or {})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.server
+def test_clients_cannot_administer(identity_repository: Path) -> None:
+    with TritonServer(ServerConfig([identity_repository])) as server:
+        for method, path, body in REQUESTS:
+            assert status_of(server.http_url, method, path, body) == 403, path
+        client = grpc.InferenceServerClient(server.grpc_url)
+        for refused in (
+            lambda: client.register_system_shared_memory("x", "/conch", 64),
+            client.get_system_shared_memory_status,
+            client.get_model_repository_index,
+            lambda: client.load_model("identity"),
+            client.get_trace_settings,
+            client.get_log_settings,
+        ):
+            with pytest.raises(grpc.InferenceServerException, match="restricted"):
+                refused()
+        # What clients and supervisors need.
+        assert infer(server.http_url, [1.0]) == [1.0]
+        assert client.is_server_ready()
+        assert client.get_model_config("identity") is not None
+        assert client.get_inference_statistics("identity") is not None
+        client.close()
+        assert server.models() == ("identity",)
+
+
+@pytest.mark.server
+def test_the_callers_own_key_opens_what_it_restricts(identity_repository: Path) -> None:
+    config = ServerConfig(
+        [identity_repository],
+        extra_args=["--http-restricted-api", "model-repository,inference:x-api-key=secret"],
+    )
+    with TritonServer(config) as server:
+        assert server.models() == ("identity",)
+        index = ("POST", "/v2/repository/index", {})
+        assert status_of(server.http_url, *index) == 403
+        assert status_of(server.http_url, *index, {"x-api-key": "secret"}) == 200
+        memory = ("GET", "/v2/systemsharedmemory/status", None)
+        assert status_of(server.http_url, *memory, {"x-api-key": "secret"}) == 403
+
+
+def test_everything_is_restricted_once() -> None:
+    callers = callers_restrictions(
+        ["--log-verbose=1", "--http-restricted-api=trace,inference:x-api-key=a=b"]
+    )
+    assert [item.argument for item in callers] == [
+        "--http-restricted-api=trace,inference:x-api-key=a=b"
+    ]
+    own = own_restrictions(callers)
+    assert {item.option: item.apis for item in own} == {
+        OPTIONS[0]: ("shared-memory", "model-repository", "logging"),
+        OPTIONS[1]: ADMIN_APIS,
+    }
+    assert headers_for("trace", [*callers, *own]) == {"x-api-key": "a=b"}
+    assert headers_for("logging", [*callers, *own]) == {own[0].header: own[0].value}
+    assert len(own[0].value) >= 32
+
+
+def test_a_key_is_of_one_server_and_not_in_its_repr() -> None:
+    first, second = own_restrictions([]), own_restrictions([])
+    assert first[0].value != second[0].value
+    assert first[0].value not in repr(first)
