@@ -41,6 +41,10 @@ CALL_SECONDS = Family(
     "Time in calls of components, queues included",
     ("mode", "component"),
 )
+HOLES = Family(
+    "conch_holes_total", "Stretches of speech that a text left out, or seemed to", ("outcome",)
+)
+UNRECOGNISED_SECONDS = Family("conch_unrecognised_seconds_total", "Speech left without a text")
 ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in streams", ("rule",))
 STREAMS_ENDED = Family("conch_streams_ended_total", "Streams that ended", ("how",))
 OPEN_STREAMS = Family("conch_open_streams", "Streams open now", kind="gauge")

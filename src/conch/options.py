@@ -108,6 +108,10 @@ class RecognitionOptions:
     vad_min_speech_ms: int = option(100, "shorter regions are dropped", low=0, high=10_000)
     vad_min_silence_ms: int = option(500, "silence that closes a region", low=32, high=10_000)
     vad_pad_ms: int = option(300, "audio kept on each side of a region", low=0, high=2_000)
+    coverage: bool = option(
+        True,
+        "with attention: find speech that the text leaves out, and decode it again",
+    )
     max_segment_s: float = option(
         25.0,
         "longest segment sent to the encoder; with vad at least 4 times vad_pad_ms",
@@ -203,6 +207,11 @@ class RecognitionOptions:
                 f"({self.vad_pad_ms} ms); sent: {self.max_segment_s:g}"
             )
         return None
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether the attention decoder's words are timed, to be answered or to be checked."""
+        return self.word_timestamps or self.coverage
 
     def of_first_pass(self) -> "RecognitionOptions":
         """Return what a stream's search goes by: of two passes, without what is for the second."""

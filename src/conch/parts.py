@@ -14,14 +14,14 @@ def transcript_of(
     road: tuple[str, ...],
     stages: Mapping[str, Stage],
 ) -> Transcript:
-    """Return the transcript of the segments that have a text.
+    """Return the transcript of the segments that have a text, or miss one.
 
     Args:
         segments: in order of time.
         nbest: how many hypotheses it has at most.
         duration, road, stages: fields of `Transcript`.
     """
-    spoken = tuple(segment for segment in segments if segment.text)
+    spoken = tuple(segment for segment in segments if segment.text or segment.unrecognised)
     return Transcript(
         nbest=joined([segment.nbest for segment in spoken], nbest),
         segments=spoken,

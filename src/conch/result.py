@@ -42,6 +42,18 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
+class Unrecognised:
+    """A stretch of speech that no decoder found a text for."""
+
+    start: float
+    """Seconds on the audio's clock."""
+    end: float
+    """Seconds on the audio's clock."""
+    heard: str = ""
+    """What the CTC model made of it: a hint, too uncertain for the text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A span of speech that was decoded as one, with its n-best list, best first."""
 
@@ -51,6 +63,8 @@ class Segment:
     """Seconds on the audio's clock."""
     nbest: tuple[Hypothesis, ...]
     words: tuple[Word, ...] = ()
+    unrecognised: tuple[Unrecognised, ...] = ()
+    """Speech in it that its text leaves out."""
     index: int = 0
     """Of a stream's utterance: which it is."""
     endpoint: str = ""
@@ -101,6 +115,10 @@ class Transcript:
     def words(self) -> tuple[Word, ...]:
         return tuple(word for segment in self.segments for word in segment.words)
 
+    @property
+    def unrecognised(self) -> tuple[Unrecognised, ...]:
+        return tuple(span for segment in self.segments for span in segment.unrecognised)
+
     def to_json(self) -> str:
         """Return the RESULT tensor's content: the fields above, and `text` for convenience."""
         data = {"text": self.text, **_fields(self)}
@@ -132,6 +150,7 @@ def _segment(data: Mapping[str, Any]) -> Segment:
         end=data["end"],
         nbest=tuple(_known(Hypothesis, item) for item in data["nbest"]),
         words=tuple(_known(Word, item) for item in data["words"]),
+        unrecognised=tuple(_known(Unrecognised, item) for item in data.get("unrecognised", ())),
         **{name: data[name] for name in ("index", "endpoint", "passes", "error") if name in data},
     )
 

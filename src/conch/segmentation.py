@@ -159,6 +159,24 @@ def _frames(milliseconds: float) -> int:
     return round(milliseconds * SAMPLE_RATE / 1000 / FRAME_SAMPLES)
 
 
+def speech_likeness(waveform: Array) -> Array:
+    """Return what stands in for speech probabilities inside a segment that no VAD has heard.
+
+    A frame within 20 dB of the segment's loud ones is more likely speech than not.
+
+    Args:
+        waveform: FP32 [samples] in [-1, 1].
+
+    Returns:
+        FP32 [ceil(samples / FRAME_SAMPLES)] in [0, 1].
+    """
+    level = loudness(waveform)
+    if not len(level):
+        return level
+    likeness: Array = np.clip((level - np.percentile(level, 95) + 0.3) / 0.2, 0, 1)
+    return likeness.astype(np.float32)
+
+
 def loudness(waveform: Array) -> Array:
     """Return each frame's loudness in [0, 1]: what stands in for speech probabilities without VAD.
 

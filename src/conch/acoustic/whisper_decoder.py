@@ -14,7 +14,7 @@ from conch.acoustic.whisper import WhisperConfig, load_whisper, model_folder
 from conch.acoustic.whisper_alignment import split_words, time_words
 from conch.acoustic.whisper_search import MAX_POSITIONS, Decoded, Guards, search
 from conch.acoustic.whisper_tokens import WhisperTokens
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Array, Outputs, Row, bytes_array
 from conch.errors import InvalidRequestError, OptionError, TranscriptionError
 from conch.result import Word
 
@@ -51,6 +51,8 @@ class _Job:
     language: str
     beam_size: int
     nbest: int
+    align: bool
+    """Whether the best text is to be aligned as well."""
     aligned_text: str | None
     scored_texts: list[str] | None
 
@@ -88,7 +90,8 @@ class WhisperDecoder:
             try:
                 job = self._job(index, row)
                 if job.aligned_text is not None:
-                    answers[index] = _words_outputs(self._align(job, job.aligned_text))
+                    language = self._language(job)
+                    answers[index] = _words_outputs(self._align(job, job.aligned_text, language))
                 elif job.scored_texts is not None:
                     scores = [self._score(job, text) for text in job.scored_texts]
                     answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
@@ -97,14 +100,20 @@ class WhisperDecoder:
             except TranscriptionError as error:
                 answers[index] = error
         for (_, beam_size), jobs in searches.items():
-            encoder_out = np.stack([job.encoder_out for job in jobs])
-            languages = self._languages(encoder_out, [job.language for job in jobs])
-            found = search(
-                self._model, self.tokens, encoder_out, languages, beam_size, self._guards
-            )
-            for job, decoded in zip(jobs, found, strict=True):
-                answers[job.index] = _nbest_outputs(decoded, job.nbest)
+            for job, outputs in zip(jobs, self._search(jobs, beam_size), strict=True):
+                answers[job.index] = outputs
         return [answers[index] for index in range(len(rows))]
+
+    def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs]:
+        """Decode rows of one window; align the best texts where that is asked for."""
+        encoder_out = np.stack([job.encoder_out for job in jobs])
+        languages = self._languages(encoder_out, [job.language for job in jobs])
+        found = search(self._model, self.tokens, encoder_out, languages, beam_size, self._guards)
+        outputs: list[Outputs] = []
+        for job, language, decoded in zip(jobs, languages, found, strict=True):
+            words = self._align(job, decoded.texts[0], language) if job.align else []
+            outputs.append(_nbest_outputs(decoded, job.nbest) | _words_outputs(words))
+        return outputs
 
     def _job(self, index: int, row: Row) -> _Job:
         encoder_out = row.inputs["encoder_out"].astype(np.float32, copy=False)
@@ -123,9 +132,12 @@ class WhisperDecoder:
         self.tokens.check_language(language)
         beam_size = _positive(row.parameters, "beam_size", 5)
         nbest = _positive(row.parameters, "nbest", 1)
+        align = bool(row.parameters.get("align", False))
         aligned = row.texts("text")[0] if "text" in row.inputs else None
         scored = row.texts("texts") if "texts" in row.inputs else None
-        return _Job(index, encoder_out, num_frames, language, beam_size, nbest, aligned, scored)
+        return _Job(
+            index, encoder_out, num_frames, language, beam_size, nbest, align, aligned, scored
+        )
 
     def _languages(self, encoder_out: FloatArray, asked: Sequence[str]) -> list[str]:
         """Return the language of each segment, detected where `auto` was asked for."""
@@ -139,11 +151,14 @@ class WhisperDecoder:
                 languages[index] = candidates[0][0].strip("<|>")
         return languages
 
-    def _align(self, job: _Job, text: str) -> list[Word]:
+    def _language(self, job: _Job) -> str:
+        return self._languages(job.encoder_out[None], [job.language])[0]
+
+    def _align(self, job: _Job, text: str, language: str) -> list[Word]:
         """Return the words of a text with the times at which they were said."""
         if not text.strip():
             return []
-        text_tokens, result, language = self._forced(job, text)
+        text_tokens, result = self._forced(job, text, language)
         words = split_words(text_tokens, self.tokens.decode, spaced=self.tokens.is_spaced(language))
         return time_words(words, result.alignments, result.text_token_probs, job.num_frames)
 
@@ -152,8 +167,9 @@ class WhisperDecoder:
 
         CTranslate2 does not tell the end's probability after a text.
         """
+        language = self._language(job)
         if not text.strip():
-            prompt = self.tokens.prompt(self._languages(job.encoder_out[None], [job.language])[0])
+            prompt = self.tokens.prompt(language)
             [found] = self._model.generate(
                 _view(job.encoder_out[None]),
                 [prompt],
@@ -164,16 +180,17 @@ class WhisperDecoder:
             )
             logits = np.array(found.logits[0][0], dtype=np.float64).ravel()
             return float(logits[self.tokens.end_of_text] - np.logaddexp.reduce(logits))
-        _, result, _ = self._forced(job, text)
+        _, result = self._forced(job, text, language)
         return sum(math.log(max(prob, 1e-30)) for prob in result.text_token_probs)
 
-    def _forced(self, job: _Job, text: str) -> tuple[list[int], Any, str]:
-        """Return a text's tokens, what Whisper makes of them when it has to say them, its language.
+    def _forced(self, job: _Job, text: str, language: str) -> tuple[list[int], Any]:
+        """Return a text's tokens, and what Whisper makes of them when it has to say them.
 
         One at a time: unlike a search, this is one pass and gains nothing from a batch.
+
+        Raises:
+            InvalidRequestError: the text has too many tokens.
         """
-        encoder_out = job.encoder_out[None]
-        language = self._languages(encoder_out, [job.language])[0]
         start_sequence = self.tokens.start_sequence(language)
         tokens = self.tokens.encode(text, language)
         room = MAX_POSITIONS - len(start_sequence) - 2  # <|notimestamps|> and the end of text
@@ -182,9 +199,9 @@ class WhisperDecoder:
                 f"a text to align or score must have at most {room} tokens; sent: {len(tokens)}"
             )
         [result] = self._model.align(
-            _view(encoder_out), start_sequence, [tokens], [2 * job.num_frames]
+            _view(job.encoder_out[None]), start_sequence, [tokens], [2 * job.num_frames]
         )
-        return tokens, result, language
+        return tokens, result
 
 
 def _view(array: FloatArray) -> ctranslate2.StorageView:
@@ -198,14 +215,14 @@ def _positive(parameters: Any, name: str, default: int) -> int:
     return value
 
 
-def _nbest_outputs(decoded: Decoded, nbest: int) -> Outputs:
+def _nbest_outputs(decoded: Decoded, nbest: int) -> dict[str, Array]:
     return {
         "hypotheses": bytes_array(decoded.texts[:nbest]),
         "scores": np.array(decoded.scores[:nbest], dtype=np.float32),
     }
 
 
-def _words_outputs(words: Sequence[Word]) -> Outputs:
+def _words_outputs(words: Sequence[Word]) -> dict[str, Array]:
     return {
         "words": bytes_array([word.text for word in words]),
         "word_starts": np.array([word.start for word in words], dtype=np.float32),

@@ -23,7 +23,8 @@ class Decoded:
     texts: list[str]
     """Best first, no two the same, at least one."""
     scores: list[float]
-    """Sum of the natural log probabilities of the text's tokens, end of text included."""
+    """Of the best text the sum of the natural log probabilities of its tokens, end of text
+    included; of each other text what its tokens have on average, times the tokens of the best."""
     average_log_prob: float
     """Natural log probability per token of the best text."""
     no_speech_prob: float
@@ -113,19 +114,17 @@ def _beam_search(
 
 def _decoded(result: ctranslate2.models.WhisperGenerationResult, tokens: WhisperTokens) -> Decoded:
     # CTranslate2 divides the sum by the number of tokens without the end of text, though that
-    # one's log probability is in the sum.
-    sums = [
-        score * len(ids) for score, ids in zip(result.scores, result.sequences_ids, strict=True)
-    ]
-    ranked = sorted(zip(sums, result.sequences_ids, strict=True), key=lambda item: -item[0])
+    # one's log probability is in the sum. Its order stays: by the sum, a text that ends at a pause
+    # beats the one that goes on behind it.
+    num_tokens = len(result.sequences_ids[0])
     best: dict[str, float] = {}
-    for score, ids in ranked:
+    for average, ids in zip(result.scores, result.sequences_ids, strict=True):
         # Two tokenisations of one text: the better one stands for it.
-        best.setdefault(tokens.decode(ids).strip(), score)
+        best.setdefault(tokens.decode(ids).strip(), average * num_tokens)
     return Decoded(
         texts=list(best),
         scores=list(best.values()),
-        average_log_prob=ranked[0][0] / (len(ranked[0][1]) + 1),
+        average_log_prob=result.scores[0] * num_tokens / (num_tokens + 1),
         no_speech_prob=result.no_speech_prob,
     )
 

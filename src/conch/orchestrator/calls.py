@@ -9,7 +9,7 @@ from typing import Protocol
 
 from conch.component import Array
 from conch.errors import ComponentError, DeadlineError, RequestCancelledError
-from conch.metrics import CALL_SECONDS, CALLS, Metrics
+from conch.metrics import CALL_SECONDS, CALLS, Family, Metrics
 from conch.result import Stage
 
 Parameter = bool | int | str
@@ -136,6 +136,10 @@ class Calls:
         """What each component cost so far, and the total since the request came."""
         total = Stage(sum(stage.calls for stage in self._stages.values()), self._elapsed_ms())
         return {**self._stages, "total": total}
+
+    def count(self, family: Family, value: float = 1.0, /, **labels: str) -> None:
+        """Add to a metric of the road."""
+        self._metrics.add(family, value, **labels)
 
     def _elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._started) * 1000, 3)

@@ -4,32 +4,27 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from conch.audio import AudioBlocks
 from conch.component import Array
-from conch.decoding.nbest import attention_rescored, rescored
 from conch.options import RecognitionOptions
-from conch.orchestrator import ctc_roles, roles
+from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls, Tensor
-from conch.result import Segment, Word
-from conch.segmentation import SAMPLE_RATE, Segmenter, SegmentRules, Span, loudness
-
-
-@dataclass(frozen=True, slots=True)
-class SpeechSegment:
-    """A stretch of audio to recognise."""
-
-    start: float
-    """Seconds on the audio's clock."""
-    waveform: Array
-    """FP32 [samples], 16 kHz."""
-
-    @property
-    def end(self) -> float:
-        return self.start + len(self.waveform) / SAMPLE_RATE
+from conch.orchestrator.covered import recognize_covered
+from conch.orchestrator.segment import SpeechSegment
+from conch.result import Segment
+from conch.segmentation import (
+    FRAME_SAMPLES,
+    SAMPLE_RATE,
+    Segmenter,
+    SegmentRules,
+    Span,
+    loudness,
+    speech_likeness,
+)
 
 
 async def recognize(
@@ -59,7 +54,7 @@ async def recognize(
                 speech = await reading
                 if speech is None:
                     break
-                under_way.append(asyncio.create_task(recognize_segment(speech, options, calls)))
+                under_way.append(asyncio.create_task(recognize_asked(speech, options, calls)))
                 reading = asyncio.create_task(anext(found, None))
             while under_way:
                 yield await under_way.popleft()
@@ -70,33 +65,12 @@ async def recognize(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def recognize_segment(
+async def recognize_asked(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    """Encode, decode and, where the request asks for it, rescore and align one segment."""
-    if options.decoder != "attention":
-        log_probs = await ctc_roles.encode(calls, speech.waveform)
-        found = await ctc_roles.decode(calls, log_probs, options, speech.start)
-        nbest = found.nbest
-    else:
-        encoded = await roles.encode(calls, speech.waveform)
-        nbest = await roles.decode(calls, encoded, options)
-    if options.rescore:  # before attention_rescore, whose scores are added to what this leaves
-        lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
-        nbest = rescored(nbest, lm_scores, options)
-    if options.attention_rescore:
-        encoded = await roles.encode(calls, speech.waveform)
-        texts = [hypothesis.text for hypothesis in nbest]
-        scores = await roles.attention_scores(calls, encoded, texts, options.language)
-        nbest = attention_rescored(nbest, scores, options.attention_weight)
-    text = nbest[0].text
-    words: tuple[Word, ...] = ()
-    if options.word_timestamps and text:
-        if options.decoder != "attention":
-            words = found.words[text]
-        else:
-            words = await roles.align(calls, encoded, text, options.language, speech.start)
-    return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)
+    """Return what the request asks for of one segment."""
+    found = await recognize_covered(speech, options, calls)
+    return found if options.word_timestamps else replace(found, words=())
 
 
 async def speech_segments(
@@ -104,20 +78,54 @@ async def speech_segments(
 ) -> AsyncGenerator[SpeechSegment, None]:
     """Yield the stretches of speech; without VAD, all of the audio cut where it is quietest."""
     segmenter = Segmenter(segment_rules(options))
-    held, held_from = np.zeros(0, np.float32), 0
+    held = _Held()
     state: Tensor | None = None
     while (block := await _read(blocks)) is not None:
         if options.vad:
             speech_probs, state = await roles.find_speech(calls, block, state)
         else:
             speech_probs = loudness(block)
-        held = np.concatenate((held, block)) if len(held) else block
+        held.append(block, speech_probs)
         for span in segmenter.push(speech_probs):
-            yield _cut(held, held_from, span)
-        dropped = min(segmenter.needed_from - held_from, len(held))
-        held, held_from = held[dropped:], held_from + dropped
-    for span in segmenter.flush(held_from + len(held)):
-        yield _cut(held, held_from, span)
+            yield held.cut(span, options)
+        held.drop_before(segmenter.needed_from)
+    for span in segmenter.flush(held.end):
+        yield held.cut(span, options)
+
+
+class _Held:
+    """The audio that a later segment may still contain, and its speech probabilities."""
+
+    def __init__(self) -> None:
+        self._samples = np.zeros(0, np.float32)
+        self._probs = np.zeros(0, np.float32)
+        self._start = 0
+        """Sample of the audio where it begins, a multiple of FRAME_SAMPLES."""
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._samples)
+
+    def append(self, block: Array, speech_probs: Array) -> None:
+        has_more = len(self._samples) > 0
+        self._samples = np.concatenate((self._samples, block)) if has_more else block
+        self._probs = np.concatenate((self._probs, speech_probs)) if has_more else speech_probs
+
+    def drop_before(self, sample: int) -> None:
+        dropped = min(sample - self._start, len(self._samples))
+        self._samples = self._samples[dropped:]
+        self._probs = self._probs[-(-dropped // FRAME_SAMPLES) :]
+        self._start += dropped
+
+    def cut(self, span: Span, options: RecognitionOptions) -> SpeechSegment:
+        # A copy: a view would keep all of the held audio for as long as the segment is under way.
+        start, end = span.start - self._start, span.end - self._start
+        waveform = self._samples[start:end].copy()
+        if options.vad:
+            speech_probs = self._probs[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)].copy()
+        else:
+            speech_probs = speech_likeness(waveform)
+        return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)
 
 
 async def _read(blocks: AudioBlocks) -> Array | None:
@@ -135,9 +143,3 @@ def segment_rules(options: RecognitionOptions) -> SegmentRules:
         pad_ms=options.vad_pad_ms if options.vad else 0,
         max_segment_s=options.max_segment_s,
     )
-
-
-def _cut(held: Array, held_from: int, span: Span) -> SpeechSegment:
-    # A copy: a view would keep all of the held audio for as long as the segment is under way.
-    waveform = held[span.start - held_from : span.end - held_from].copy()
-    return SpeechSegment(span.start / SAMPLE_RATE, waveform)

@@ -78,7 +78,7 @@ class Recognizer:
                 aclosing(self._segments(blocks, calls, options)) as segments,
             ):
                 async for segment in segments:
-                    if segment.text:
+                    if segment.text or segment.unrecognised:
                         yield _transcript([segment], blocks, calls, options)
                 self._count_audio(blocks)
                 yield _transcript([], blocks, calls, options)

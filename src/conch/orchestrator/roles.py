@@ -42,20 +42,26 @@ async def encode(calls: Calls, waveform: Array) -> EncodedSegment:
 
 
 async def decode(
-    calls: Calls, segment: EncodedSegment, options: RecognitionOptions
-) -> list[Hypothesis]:
-    """Return the n-best hypotheses of a segment; with rescoring, all that the beam holds."""
+    calls: Calls, segment: EncodedSegment, options: RecognitionOptions, start: float
+) -> tuple[list[Hypothesis], tuple[Word, ...]]:
+    """Return the n-best hypotheses of a segment, and the words of the best one.
+
+    With rescoring, all hypotheses that the beam holds. Words are timed only where the request needs
+    them; `start` is the segment's, in seconds.
+    """
+    needs_words = options.needs_words
     outputs = await calls(
         "attention_decoder",
         {"encoder_out": segment.encoder_out, "encoder_out_lens": segment.encoder_out_lens},
-        ("hypotheses", "scores"),
+        ("hypotheses", "scores", *(WORD_COLUMNS if needs_words else ())),
         {
             "beam_size": options.beam_size,
             "nbest": options.beam_size if options.rescore else options.nbest,
             "language": options.language,
+            "align": needs_words,
         },
     )
-    return hypotheses(outputs)
+    return hypotheses(outputs), words(outputs, start) if needs_words else ()
 
 
 async def align(

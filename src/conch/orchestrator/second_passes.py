@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conch.component import Array
 from conch.errors import TranscriptionError
 from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls
-from conch.orchestrator.offline import SpeechSegment, recognize_segment
+from conch.orchestrator.offline import recognize_asked
+from conch.orchestrator.segment import SpeechSegment
 from conch.result import Segment
 
 
@@ -31,16 +31,16 @@ class SecondPasses:
         """The first utterance whose text may still change."""
         return min(self._tasks, default=None)
 
-    async def begin(self, segment: Segment, waveform: Array) -> None:
+    async def begin(self, segment: Segment, speech: SpeechSegment) -> None:
         """Begin one as soon as there is room.
 
         Args:
             segment: the utterance, by its first pass.
-            waveform: FP32 [samples], 16 kHz, from its start on.
+            speech: its audio.
         """
         while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
-        self._tasks[segment.index] = asyncio.create_task(self._pass(segment, waveform))
+        self._tasks[segment.index] = asyncio.create_task(self._pass(segment, speech))
 
     async def finish(self) -> None:
         """Wait for all."""
@@ -56,11 +56,22 @@ class SecondPasses:
         for task in self._tasks.values():
             task.cancel()
 
-    async def _pass(self, segment: Segment, waveform: Array) -> Segment:
+    async def _pass(self, segment: Segment, speech: SpeechSegment) -> Segment:
         """Return the segment with the offline road's text; with its own, where that road fails."""
         try:
-            speech = SpeechSegment(segment.start, waveform)
-            again = await recognize_segment(speech, self._options, self._calls)
+            again = await recognize_asked(speech, self._options, self._calls)
         except TranscriptionError as error:
             return replace(segment, error=f"no second pass: {error}")
-        return replace(segment, nbest=again.nbest, words=again.words, passes=2)
+        if again.unrecognised and _is_shorter(again.text, segment.text):
+            return replace(segment, error="no second pass: it left out what the first one heard")
+        return replace(
+            segment,
+            nbest=again.nbest,
+            words=again.words,
+            unrecognised=again.unrecognised,
+            passes=2,
+        )
+
+
+def _is_shorter(text: str, other: str) -> bool:
+    return len(text.split()) < len(other.split())

@@ -26,8 +26,9 @@ from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls, StreamPlace
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.second_passes import SecondPasses
+from conch.orchestrator.segment import SpeechSegment
 from conch.result import Hypothesis, Segment, Transcript
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span
+from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span, speech_likeness
 
 One = TypeVar("One")
 Other = TypeVar("Other")
@@ -49,6 +50,8 @@ class Utterance:
     """Of the text."""
     audio: list[Array] = field(default_factory=list)
     """For the second pass; empty without one."""
+    speech_probs: list[Array] = field(default_factory=list)
+    """Of the audio, as the VAD says: FP32 [frames] of 32 ms."""
 
 
 class Stream:
@@ -87,7 +90,9 @@ class Stream:
         """When the encoder was last called."""
         self._vad_state: Array | None = None
         self._pre_roll = NO_SAMPLES
-        """The step before, if the VAD alone has heard it."""
+        """The step before, if the VAD alone has heard it, …"""
+        self._pre_roll_probs = NO_SAMPLES
+        """… and what it said."""
         self._endpointer = Endpointer(endpoint_rules(options))
         self._heard = 0
         """Samples of the steps so far."""
@@ -135,13 +140,17 @@ class Stream:
     async def _take(self, step: Array, calls: Calls, *, ends: bool) -> None:
         """Hear one step: the VAD alone until somebody speaks, then VAD and encoder side by side."""
         if self._waits_for_speech:
-            rule = self._follow(step, await self._find_speech(step, calls))
+            frames = await self._find_speech(step, calls)
+            rule = self._follow(step, frames)
             if self._waits_for_speech:
                 self._pre_roll = step.copy()  # a view would keep the whole chunk
+                self._pre_roll_probs = frames.probs
                 if rule is not None:
                     self._endpointer.restart()
                 return
             step, self._pre_roll = np.concatenate([self._pre_roll, step]), NO_SAMPLES
+            probs = np.concatenate([self._pre_roll_probs, frames.probs])
+            frames, self._pre_roll_probs = replace(frames, probs=probs), NO_SAMPLES
             self._utterance = Utterance(start=self._heard - len(step))
             place = self._begin_calls(ends=ends)
             log_probs = await ctc_roles.encode_step(calls, step, place)
@@ -151,6 +160,7 @@ class Stream:
             rule = self._follow(step, frames)
         if self._has_second_pass:
             self._utterance.audio.append(step)
+            self._utterance.speech_probs.append(frames.probs)
         is_over = rule is not None or ends
         found = await self._search(log_probs, place, calls, is_over=is_over)
         if is_over:
@@ -233,9 +243,18 @@ class Stream:
         )
         self._segments.append(segment)
         if self._has_second_pass:
-            audio = np.concatenate(utterance.audio)
-            waveform = audio[span.start - utterance.start : span.end - utterance.start]
-            await self._second_passes.begin(segment, waveform)
+            await self._second_passes.begin(segment, self._spoken(utterance, span))
+
+    def _spoken(self, utterance: Utterance, span: Span) -> SpeechSegment:
+        """Return the audio of an utterance, from and to samples of the stream."""
+        start, end = span.start - utterance.start, span.end - utterance.start
+        waveform = np.concatenate(utterance.audio)[start:end]
+        if self.options.vad:
+            probs = np.concatenate(utterance.speech_probs)
+            speech_probs = probs[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)]
+        else:
+            speech_probs = speech_likeness(waveform)
+        return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)
 
     def _transcript(self, told: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
         stable = [segment.text for segment in self._segments[: self._second_passes.first]]

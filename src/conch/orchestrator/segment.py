@@ -1,0 +1,71 @@
+"""The path of one segment: encode, decode and, where the request asks for it, rescore and align."""
+
+from dataclasses import dataclass
+
+from conch.component import Array
+from conch.coverage import FRAME_S
+from conch.decoding.nbest import attention_rescored, rescored
+from conch.options import RecognitionOptions
+from conch.orchestrator import ctc_roles, roles
+from conch.orchestrator.calls import Calls
+from conch.result import Segment, Word
+from conch.segmentation import SAMPLE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechSegment:
+    """A stretch of audio to recognise."""
+
+    start: float
+    """Seconds on the audio's clock."""
+    waveform: Array
+    """FP32 [samples], 16 kHz."""
+    speech_probs: Array
+    """FP32 [frames], of 32 ms each: the probability of speech."""
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        return len(self.waveform) / SAMPLE_RATE
+
+    @property
+    def end(self) -> float:
+        """Seconds on the audio's clock."""
+        return self.start + self.duration
+
+    def part(self, start: float, end: float) -> "SpeechSegment":
+        """Return a part of it, from and to seconds of its own."""
+        return SpeechSegment(
+            self.start + start,
+            self.waveform[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)],
+            self.speech_probs[int(start / FRAME_S) : int(end / FRAME_S) + 1],
+        )
+
+
+async def recognize_segment(
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls
+) -> Segment:
+    """Return a segment's text; its words where the request needs them."""
+    words: tuple[Word, ...] = ()
+    if options.decoder != "attention":
+        log_probs = await ctc_roles.encode(calls, speech.waveform)
+        found = await ctc_roles.decode(calls, log_probs, options, speech.start)
+        nbest = found.nbest
+    else:
+        encoded = await roles.encode(calls, speech.waveform)
+        nbest, words = await roles.decode(calls, encoded, options, speech.start)
+    first = nbest[0].text
+    if options.rescore:  # before attention_rescore, whose scores are added to what this leaves
+        lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
+        nbest = rescored(nbest, lm_scores, options)
+    if options.attention_rescore:
+        encoded = await roles.encode(calls, speech.waveform)
+        texts = [hypothesis.text for hypothesis in nbest]
+        scores = await roles.attention_scores(calls, encoded, texts, options.language)
+        nbest = attention_rescored(nbest, scores, options.attention_weight)
+    text = nbest[0].text
+    if options.decoder != "attention":
+        words = found.words[text] if options.word_timestamps and text else ()
+    elif text != first and options.needs_words:
+        words = await roles.align(calls, encoded, text, options.language, speech.start)
+    return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)
