@@ -8,6 +8,7 @@ import codecs
 import importlib.util
 import io
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,10 +25,10 @@ NUM_FIRST_BYTES = 4096
 """Enough for two frames of an mp3, the longest of which has 1441 bytes."""
 NUM_SURE_BYTES = 64
 """Enough to tell a container, or text, from raw samples."""
-PROBE_BYTES = 32768
-"""That FFmpeg reads of a pipe before it decodes: a second of a live wav at 16 kHz."""
-BLOCK_S = 0.1
-"""Of what libsndfile decodes at a time."""
+PROBE_BYTES = 4096
+"""That FFmpeg reads of a pipe at a time, and to find out what is in it."""
+BLOCK_S = 10
+"""Of what libsndfile decodes at a time: behind each read some milliseconds of an mp3 are lost."""
 
 _MAGIC = (
     (b"OggS", "ogg"),
@@ -38,6 +39,9 @@ _MAGIC = (
     (b"\x1aE\xdf\xa3", "matroska"),  # webm, mkv
 )
 """How a container begins, and what FFmpeg calls it."""
+
+_PYAV_KINDS = ("mp3", "mov", "matroska", "aac", "avi")
+"""What PyAV reads better: of these libsndfile knows mp3 alone, and complains of it on stderr."""
 
 _NOT_AUDIO = (
     (b"%PDF", "a PDF"),
@@ -107,19 +111,31 @@ def decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
     Raises:
         AudioError: it is no audio, or of a kind that is not installed.
     """
+    try:
+        return _decoded_file(file, name)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
     first = file.read(NUM_FIRST_BYTES)
     file.seek(0)
     try:
-        container_of(first)
+        container = container_of(first)
+    except AudioError as error:
+        raise AudioError(f"{name} is {error}") from None
+    if container in _PYAV_KINDS and is_pyav_there():
+        return _decoded_by_pyav(file, None, name)
+    try:
         sound = soundfile.SoundFile(file)
     except soundfile.LibsndfileError as error:
         if not is_pyav_there():
             reason = f"{error.error_string} PyAV reads more kinds: pip install av"
             raise AudioError(f"{name} cannot be read: {reason}") from None
+        file.seek(0)
         return _decoded_by_pyav(file, None, name)
-    except AudioError as error:
-        raise AudioError(f"{name} is {error}") from None
-    return DecodedAudio(int(sound.samplerate), _pieces(sound))
+    return DecodedAudio(int(sound.samplerate), _pieces(file, sound, name))
 
 
 def decoded_pipe(first: bytes, pipe: io.BufferedReader, container: str, name: str) -> DecodedAudio:
@@ -180,12 +196,19 @@ class _Pipe:
             return data
         return self._pipe.read1(size)
 
+    def close(self) -> None:
+        self._pipe.close()
 
-def _pieces(sound: soundfile.SoundFile) -> Iterator[Samples]:
-    with sound:
-        block = max(1, int(sound.samplerate * BLOCK_S))
-        while len(samples := sound.read(block, dtype="float32", always_2d=True)):
-            yield samples.mean(axis=1)
+
+def _pieces(file: BinaryIO, sound: soundfile.SoundFile, name: str) -> Iterator[Samples]:
+    with file, sound:
+        try:
+            while len(
+                samples := sound.read(BLOCK_S * sound.samplerate, dtype="float32", always_2d=True)
+            ):
+                yield samples.mean(axis=1)
+        except soundfile.LibsndfileError as error:
+            raise AudioError(f"{name} is damaged: {error.error_string}") from None
 
 
 def _decoded_by_pyav(source: Any, container: str | None, name: str) -> DecodedAudio:
@@ -194,21 +217,22 @@ def _decoded_by_pyav(source: Any, container: str | None, name: str) -> DecodedAu
     # A pipe is to be decoded as it comes, and not read ahead for seconds.
     options = {"probesize": str(PROBE_BYTES)} if container else {}
     try:
-        opened = av.open(source, format=container, options=options, buffer_size=PROBE_BYTES // 8)
+        opened = av.open(source, format=container, options=options, buffer_size=PROBE_BYTES)
     except (OSError, ValueError) as error:
-        hint = "; its index may be at its end, which no pipe gets to: name the file"
-        said = f"{_said(error)}{hint if container == 'mov' else ''}"
-        raise AudioError(f"{name} cannot be read: {said}") from None
+        raise AudioError(f"{name} cannot be read: {_said(error)}") from None
     if not opened.streams.audio:
         opened.close()
         raise AudioError(f"{name} has no audio in it")
-    return DecodedAudio(int(opened.streams.audio[0].rate), _frames(opened, name))
+    # FFmpeg would look for the index of an m4a in vain, and say that the audio is damaged.
+    hint = " (a pipe takes an m4a with its index in front: name the file)"
+    hint = hint if container == "mov" else ""
+    return DecodedAudio(int(opened.streams.audio[0].rate), _frames(source, opened, name, hint))
 
 
-def _frames(opened: Any, name: str) -> Iterator[Samples]:
+def _frames(source: Any, opened: Any, name: str, hint: str) -> Iterator[Samples]:
     import av
 
-    with opened:
+    with closing(source), opened:
         stream = opened.streams.audio[0]
         resampler = av.AudioResampler(format="fltp", rate=stream.rate)
         num_samples = 0
@@ -224,8 +248,8 @@ def _frames(opened: Any, name: str) -> Iterator[Samples]:
                         num_samples += len(samples)
                         yield samples
         except (OSError, ValueError) as error:
-            seconds = num_samples / stream.rate
-            raise AudioError(f"{name} is damaged after {seconds:.1f} s: {_said(error)}") from None
+            where = f"{name} is damaged after {num_samples / stream.rate:.1f} s"
+            raise AudioError(f"{where}: {_said(error)}{hint}") from None
         if not num_samples:
             raise AudioError(f"{name} holds no samples")
 

@@ -63,6 +63,8 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
     """
     pipe = cast(io.BufferedReader, sys.stdin.buffer)
     first = b"" if is_raw else first_bytes(pipe)
+    if not (first or is_raw):
+        raise AudioError("stdin is empty: no audio came")
     try:
         container = container_of(first)
     except AudioError as error:
