@@ -31,6 +31,9 @@ examples:
   ffmpeg -i URL -f ogg - | conch stream -            what FFmpeg reads
   arecord -q -f S16_LE -r 16000 -c 1 | conch stream - --url grpc://gpu-box:8001
 
+A container (wav, mp3, flac, ogg, m4a, webm, ...) is recognised by its first bytes and heard at its
+own sample rate; out of a pipe PyAV decodes it (pip install av).
+
 On a terminal the last line shows what is being said; utterances that are final stand above it.
 Elsewhere only these are written. Ctrl-C ends the stream and writes what was still to come; a second
 one ends at once.

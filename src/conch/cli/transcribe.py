@@ -39,8 +39,11 @@ examples:
   ffmpeg -i film.mkv -f wav - | conch transcribe -
 
 Any format, sample rate and number of channels that libsndfile reads will do (wav, flac, ogg, mp3,
-...). JSON of several files is one object a line. An output file that exists is overwritten, once
-its transcript is there.
+...). An output file that exists is overwritten, once its transcript is there.
+
+On a terminal a line shows how much of the audio is done. Text that goes there too is written
+segment by segment, of files longer than 30 s and not over http://. JSON is indented there,
+elsewhere it is one object a line. A server of its own loads only what the options need.
 
 exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usage, 130 Ctrl-C
 """
