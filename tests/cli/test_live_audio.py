@@ -2,6 +2,7 @@
 
 import builtins
 import io
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -108,6 +109,14 @@ def test_a_file_that_is_no_audio(name: str, message: str, tmp_path: Path) -> Non
     (tmp_path / "notes.wav").write_text("some notes")
     with pytest.raises(AudioError, match=message):
         live_audio.of_file(tmp_path / name, 200, 1.0)
+
+
+def test_a_named_pipe_is_for_stdin() -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    with pytest.raises(AudioError, match=r"is a pipe: conch stream - reads one from stdin"):
+        live_audio.of_file(Path(f"/dev/fd/{reading}"), 200, 1.0)
+    os.close(reading)
 
 
 @pytest.mark.parametrize(

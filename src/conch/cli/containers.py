@@ -119,6 +119,8 @@ def decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
 
 
 def _decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
+    if not file.seekable():
+        raise AudioError(f"{name} is a pipe: conch stream - reads one from stdin")
     first = file.read(NUM_FIRST_BYTES)
     file.seek(0)
     try:
