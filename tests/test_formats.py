@@ -17,7 +17,7 @@ from conch.formats import (
     to_text,
     to_webvtt,
 )
-from conch.result import Hypothesis, Segment, Transcript, Word
+from conch.result import Hypothesis, Segment, Stage, Transcript, Word
 
 
 def transcript(*segments: Segment) -> Transcript:
@@ -58,6 +58,47 @@ def test_json_is_one_line_that_reads_back() -> None:
     assert list(json.loads(text))[:2] == ["file", "text"]
     assert "Grüße" in text
     assert Transcript.from_json(text) == original
+
+
+def test_json_says_nothing_twice_and_nothing_empty() -> None:
+    best = Hypothesis("good day", -0.5, -1.0, -9.0, 2)
+    original = Transcript(
+        nbest=(best,),
+        # As after rescoring, which looks at more hypotheses than are asked for.
+        segments=(Segment(0.0, 1.0, (best, Hypothesis("good dé", -1.5, -1.5))),),
+        duration=2.0,
+        road=("vad",),
+        stages={"total": Stage(1, 3.0)},
+    )
+    scores = {"score": -0.5, "am_score": -1.0, "lm_score": -9.0, "num_words": 2}
+    assert json.loads(to_json(original)) == {
+        "text": "good day",
+        **scores,
+        "segments": [{"text": "good day", **scores, "start": 0.0, "end": 1.0}],
+        "duration": 2.0,
+        "road": ["vad"],
+        "stages": {"total": {"calls": 1, "ms": 3.0}},
+    }
+
+
+def test_json_of_an_n_best_list_has_alternatives() -> None:
+    both = Hypothesis("good day", -0.5, -1.0), Hypothesis("good dé", -1.5, -1.5)
+    third = Hypothesis("goody", -2.5, -2.5)
+    original = Transcript(both, (Segment(0.0, 1.0, (*both, third)),), 2.0, ("vad",), {})
+    text = to_json(original, indent=2)
+    data = json.loads(text)
+    for item in (data, data["segments"][0]):
+        assert item["text"] == "good day"
+        assert item["alternatives"] == [{"text": "good dé", "score": -1.5, "am_score": -1.5}]
+        assert "nbest" not in item
+    assert text.startswith('{\n  "text": "good day",\n')
+    assert Transcript.from_json(text).nbest == both
+
+
+def test_json_of_silence() -> None:
+    silent = Transcript((Hypothesis("", 0.0, 0.0),), (), 2.0, ("vad",), {})
+    assert json.loads(to_json(silent))["segments"] == []
+    assert Transcript.from_json(to_json(silent)) == silent
 
 
 def test_srt() -> None:

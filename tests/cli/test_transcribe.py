@@ -7,13 +7,14 @@ import pytest
 
 from conch.cli import transcribe
 from conch.cli.option_flags import add_option_flags, given_options
+from conch.errors import ServerError
 from conch.options import RecognitionOptions
 
 
 @pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail the test when the command wants a server."""
-    monkeypatch.setattr(transcribe, "server_url", lambda url: pytest.fail("started a server"))
+    monkeypatch.setattr(transcribe, "server_url", lambda *_: pytest.fail("started a server"))
 
 
 def run(*arguments: object) -> int:
@@ -104,6 +105,34 @@ def test_files_that_are_not_there_need_no_server(
         f"conch: {missing}: no such file\n"
         f"conch: {tmp_path}: a folder; name the files in it, as in {tmp_path}/*.wav\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "models"),
+    [
+        ([], {"speech", "vad", "attention_encoder", "attention_decoder"}),
+        (["--decoder", "ctc", "--no-vad"], {"speech", "ctc_encoder", "ctc_decoder"}),
+        (
+            ["--rescore", "--format", "srt"],
+            {"speech", "vad", "attention_encoder", "attention_decoder", "rescorer"},
+        ),
+    ],
+)
+def test_its_own_server_is_asked_for_what_the_options_need(
+    flags: list[str], models: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str | None, set[str]]] = []
+
+    def server_url(url: str | None, models: list[str]) -> None:
+        asked.append((url, set(models)))
+        raise ServerError("not in this test")
+
+    monkeypatch.setattr(transcribe, "server_url", server_url)
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"RIFF")
+    with pytest.raises(ServerError):
+        run(path, "--output-dir", tmp_path, *flags)
+    assert asked == [(None, models)]
 
 
 def test_no_server_at_the_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

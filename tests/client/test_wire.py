@@ -16,6 +16,7 @@ from conch.errors import (
     ConchError,
     DeadlineError,
     InvalidRequestError,
+    MissingModelError,
     OptionError,
     OverloadedError,
     RequestCancelledError,
@@ -131,6 +132,7 @@ def test_a_time_out_is_the_servers_deadline_too() -> None:
         ("400", "INVALID_ARGUMENT", "WAV is empty", InvalidRequestError),
         ("503", "UNAVAILABLE", "deadline of 10 ms is spent", DeadlineError),
         ("503", "UNAVAILABLE", "256 requests are in flight", OverloadedError),
+        ("503", "UNAVAILABLE", "model vad is not loaded on this server", MissingModelError),
         ("499", "CANCELLED", "the client cancelled", RequestCancelledError),
         ("500", "INTERNAL", "vad: out of memory", ComponentError),
         ("404", "NOT_FOUND", "unknown model: 'speech' is not found", ServerError),
@@ -144,6 +146,12 @@ def test_errors(http: str, grpc: str, message: str, expected: type[ConchError]) 
         assert message in str(error)
 
 
+def test_a_missing_model_is_named() -> None:
+    error = wire.error("503", "model vad is not loaded on this server, and …", URL)
+    assert isinstance(error, MissingModelError)
+    assert error.model == "vad"
+
+
 @pytest.mark.parametrize(
     ("message", "text", "expected"),
     [
@@ -151,6 +159,7 @@ def test_errors(http: str, grpc: str, message: str, expected: type[ConchError]) 
         ("INVALID_ARG: AUDIO: two\nlines", "AUDIO: two\nlines", InvalidRequestError),
         ("UNAVAILABLE: deadline_ms of 10 ran out", "deadline_ms of 10 ran out", DeadlineError),
         ("UNAVAILABLE: 256 requests are in flight", "256 requests", OverloadedError),
+        ("UNAVAILABLE: model vad is not loaded on", "model vad is not", MissingModelError),
         ("CANCELLED: the client cancelled", "the client cancelled", RequestCancelledError),
         ("INTERNAL: vad: out of memory", "vad: out of memory", ComponentError),
         ("Request for unknown model: 'x' is not found", "unknown model: 'x'", ServerError),

@@ -7,6 +7,8 @@ import sys
 
 import numpy as np
 import pytest
+import soundfile
+import soxr
 from recordings import wer
 
 pytestmark = pytest.mark.server
@@ -41,6 +43,25 @@ def test_raw_samples_from_a_pipe_with_every_answer_as_json(server, recordings):
     assert answers[-1]["text"]
 
 
+@pytest.mark.parametrize("is_piped", [False, True])
+@pytest.mark.parametrize("format", ["WAV", "MP3"])
+def test_a_container_on_stdin_is_recognised(server, recordings, tmp_path, format, is_piped):
+    path = tmp_path / "speech"
+    samples = soxr.resample(recordings[1].waveform(), 16_000, 44_100)
+    soundfile.write(path, np.stack([samples, samples], axis=1), 44_100, format=format)
+    if is_piped:
+        pytest.importorskip("av")
+        done = run(server, "-", "--json", stdin=path.read_bytes())
+    else:
+        with path.open("rb") as file:
+            done = subprocess.run(command(server, "-", "--json"), stdin=file, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["duration"] == pytest.approx(len(samples) / 44_100, abs=0.1)
+    assert wer(recordings[1].text, last["text"]) < 0.5
+    assert [segment["text"] for segment in last["segments"]] == [last["text"]]
+
+
 def test_ctrl_c_writes_what_was_still_to_come(server, recordings):
     with subprocess.Popen(
         command(server, recordings[0].path, "--json"),
@@ -73,6 +94,9 @@ def test_ctrl_c_writes_what_was_still_to_come(server, recordings):
             b"option 'mode' of a stream's chunks cannot be offline",
         ),
         (["a.wav", "--speed", "-1"], 2, b"a number from 0 to 1000"),
+        (["a.wav", "--raw"], 2, b"--raw goes with - (stdin)"),
+        ([__file__], 1, b"test_cli_stream.py is text, not audio"),
+        (["-"], 1, b"stdin is empty: no audio came"),
     ],
 )
 def test_wrong_usage_is_said(server, arguments, code, message):

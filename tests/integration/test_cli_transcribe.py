@@ -88,6 +88,7 @@ def test_json_reads_back_and_options_arrive(url: str, speech_wav: Path) -> None:
     assert json.loads(done.stdout)["file"] == str(speech_wav)
     transcript = Transcript.from_json(done.stdout)
     assert len(transcript.nbest) == 3
+    assert len(json.loads(done.stdout)["alternatives"]) == 2
     assert transcript.road == ("attention_encoder", "attention_decoder", "rescorer")
 
 
@@ -126,10 +127,15 @@ def test_several_files_in_order_and_one_that_fails(
     assert errors[2].startswith(f"conch: {bad}: AUDIO cannot be decoded")
 
 
-def conch_on_a_terminal(*arguments: object) -> tuple[str, str]:
-    """Run a command that succeeds with stderr on a terminal; return stdout and stderr."""
+def conch_on_a_terminal(
+    *arguments: object, columns: int = 100, has_stdout: bool = False
+) -> tuple[str, str]:
+    """Run a command that succeeds with stderr on a terminal; return stdout and the terminal.
+
+    With `has_stdout` the terminal has stdout, too, and nothing comes apart from it.
+    """
     ours, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 100))
+    termios.tcsetwinsize(terminal, (24, columns))
     shown: list[bytes] = []
 
     def read() -> None:
@@ -139,7 +145,9 @@ def conch_on_a_terminal(*arguments: object) -> tuple[str, str]:
                 shown.append(data)
 
     with subprocess.Popen(
-        [*CONCH, *map(str, arguments)], stdout=subprocess.PIPE, stderr=terminal
+        [*CONCH, *map(str, arguments)],
+        stdout=terminal if has_stdout else subprocess.PIPE,
+        stderr=terminal,
     ) as process:
         os.close(terminal)
         reader = threading.Thread(target=read)
@@ -148,7 +156,7 @@ def conch_on_a_terminal(*arguments: object) -> tuple[str, str]:
         reader.join()
     os.close(ours)
     assert process.returncode == 0
-    return stdout.decode(), b"".join(shown).decode()
+    return (stdout or b"").decode(), b"".join(shown).decode()
 
 
 @pytest.fixture
@@ -162,14 +170,15 @@ def talk(recordings: list[Recording], tmp_path: Path) -> Path:
     return path
 
 
-def test_a_long_file_on_a_terminal_has_a_bar_and_the_same_output(url: str, talk: Path) -> None:
+def test_a_long_file_on_a_terminal_has_a_line_and_the_same_output(url: str, talk: Path) -> None:
     arguments = ("transcribe", talk, "--url", url, "--nbest", 3, "--word-timestamps")
-    stdout, stderr = conch_on_a_terminal(*arguments)
+    # A terminal of no columns: what `script` and `docker exec -t` give.
+    stdout, stderr = conch_on_a_terminal(*arguments, columns=0)
     assert stdout == conch(*arguments).stdout
-    assert re.search(r"talk\.wav: +\d+%\|.*\| 00:\d\d/01:\d\d \[00:\d\d<", stderr)
-    bars = [int(share) for share in re.findall(r"(\d+)%\|", stderr)]
-    assert bars == sorted(bars)
-    assert any(0 < share < 100 for share in bars)
+    assert re.search(r"talk\.wav  \d+%  0:\d\d of 1:\d\d  [\d.]+x real time  0:\d\d left", stderr)
+    shares = [int(share) for share in re.findall(r"(\d+)%", stderr)]
+    assert shares == sorted(shares)
+    assert any(0 < share < 100 for share in shares)
 
     streamed, _ = conch_on_a_terminal(*arguments, "--format", "json")
     found = [json.loads(text) for text in (streamed, conch(*arguments, "--format", "json").stdout)]
@@ -179,21 +188,40 @@ def test_a_long_file_on_a_terminal_has_a_bar_and_the_same_output(url: str, talk:
     assert found[0] == found[1]
 
 
-def test_long_and_short_files_on_a_terminal_share_a_bar(
+def test_text_on_a_terminal_comes_segment_by_segment_and_once(url: str, talk: Path) -> None:
+    arguments = ("transcribe", talk, talk, "--url", url)
+    _, shown = conch_on_a_terminal(*arguments, has_stdout=True)
+    data = json.loads(conch("transcribe", talk, "--url", url, "--format", "json").stdout)
+    texts = [segment["text"] for segment in data["segments"]]
+    assert len(texts) > 3
+    assert shown.index(texts[0]) < shown.index("% ", shown.index(texts[0])), "before all is done"
+    # What stays on the screen: each write over the last line begins with its removal.
+    lines = re.sub(r"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)|\r\x1b\[K", "", shown).split("\r\n")
+    assert lines == [f"==> {talk} <==", *texts, ""] * 2 + [""]
+
+
+def test_json_on_a_terminal_is_indented(url: str, speech_wav: Path, text: str) -> None:
+    arguments = ("transcribe", speech_wav, "--url", url, "--format", "json")
+    _, shown = conch_on_a_terminal(*arguments, has_stdout=True)
+    found = shown[shown.index("{") : shown.rindex("}") + 1]
+    assert found.startswith('{\r\n  "file"')
+    assert json.loads(found)["text"] == text.strip()
+
+
+def test_long_and_short_files_on_a_terminal_share_a_line(
     url: str, talk: Path, speech_wav: Path
 ) -> None:
     arguments = ("transcribe", speech_wav, talk, speech_wav, "--url", url)
     stdout, stderr = conch_on_a_terminal(*arguments)
     assert stdout == conch(*arguments).stdout
-    assert re.search(r"[012]/3 files: +\d+%\|.*\| 00:\d\d/01:\d\d \[", stderr)
+    assert re.search(r"[012] of 3 files  \d+%  0:\d\d of 1:\d\d  ", stderr)
 
 
 def test_a_terminal_and_http_is_a_clock(server: Any, talk: Path) -> None:
     arguments = ("transcribe", talk, "--url", server.http_url)
     stdout, stderr = conch_on_a_terminal(*arguments)
     assert stdout == conch(*arguments).stdout
-    assert re.search(r"talk\.wav \(01:\d\d of audio\): 00:0", stderr)
-    assert "%|" not in stderr
+    assert re.search(r"talk\.wav  1:\d\d of audio  0:00 waited  over http:// the text", stderr)
 
 
 def test_an_output_folder_is_made(url: str, speech_wav: Path, text: str, tmp_path: Path) -> None:

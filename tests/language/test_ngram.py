@@ -159,5 +159,5 @@ def test_kenlm_says_how_to_install_it(monkeypatch):
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_kenlm)
-    with pytest.raises(ConfigError, match=r"pip install 'conch\[kenlm\]'"):
+    with pytest.raises(ConfigError, match=r"pip install -c constraints\.txt -e '\.\[kenlm\]'"):
         KenlmModel(model_path(""), -9.0)

@@ -15,6 +15,7 @@ from conch.server import ServerConfig, environment, installation, ports
 from conch.server.command import BLS_THREADS, Endpoints, server_command
 from conch.server.repositories import (
     benchmark_repositories,
+    check_models,
     check_repository,
     shipped_repositories,
 )
@@ -200,6 +201,7 @@ def test_small_shared_memory_is_worth_a_warning() -> None:
             {"extra_args": ["--http-restricted-api", "inference"]},
             "--http-restricted-api takes API.*sent: 'inference'",
         ),
+        ({"models": ["a"], "extra_args": ["--load-model=b"]}, "--load-model is set by Conch"),
     ],
 )
 def test_config_refuses(values: dict[str, object], message: str) -> None:
@@ -207,9 +209,11 @@ def test_config_refuses(values: dict[str, object], message: str) -> None:
         ServerConfig(**{"model_repositories": ["models"], **values})  # type: ignore[arg-type]
 
 
-def command_with(extra_args: Sequence[str], directory: Path) -> Sequence[str]:
+def command_with(
+    extra_args: Sequence[str], directory: Path, models: Sequence[str] = ()
+) -> Sequence[str]:
     return server_command(
-        ServerConfig(model_repositories=["a", "b"], extra_args=extra_args),
+        ServerConfig(model_repositories=["a", "b"], models=models, extra_args=extra_args),
         installation.Installation(Path("/opt/tritonserver/bin/tritonserver")),
         Endpoints("127.0.0.1", 1, 2, 3),
         name="conch-x",
@@ -239,6 +243,29 @@ def test_extra_arguments_come_last(tmp_path: Path) -> None:
     assert "--model-repository=a" in command
     assert "--model-repository=b" in command
     assert not [argument for argument in command if argument.startswith("--backend-directory")]
+
+
+def test_only_the_models_that_are_named_are_loaded(tmp_path: Path) -> None:
+    command = command_with([], tmp_path, models=["vad", "speech", "vad"])
+    assert "--model-control-mode=explicit" in command
+    loaded = [item for item in command if item.startswith("--load-model")]
+    assert loaded == ["--load-model=vad", "--load-model=speech"]
+    every = command_with(["--model-control-mode=poll"], tmp_path)
+    assert [item for item in every if "model-control" in item] == ["--model-control-mode=poll"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rescore", "no model 'rescore' in the model repositories; did you mean rescorer?"),
+        ("zebra", "no model 'zebra' in the model repositories; there is attention_decoder, "),
+    ],
+)
+def test_a_model_that_is_not_there_is_refused(name: str, message: str) -> None:
+    check_models(shipped_repositories(), ["speech", "vad"])
+    with pytest.raises(ServerError) as refused:
+        check_models(shipped_repositories(), ["vad", name])
+    assert str(refused.value).startswith(message)
 
 
 def test_every_address_is_reached_through_the_loopback() -> None:

@@ -14,6 +14,8 @@ import soundfile
 from conch.cli.transcribe import Subparsers
 from conch.client import Client
 from conch.errors import ConfigError
+from conch.options import RecognitionOptions
+from conch.orchestrator.needs import components_of
 from conch.result import Hypothesis, Transcript
 from conch.server import ServerConfig, TritonServer
 
@@ -46,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     print("server  starting", flush=True)
 
     begun = perf_counter()
-    with TritonServer(ServerConfig()) as server:
+    models = ("speech", *components_of(RecognitionOptions.parse({"rescore": True})))
+    with TritonServer(ServerConfig(models=models)) as server:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
             # The first request finds everything cold; its times are not the ones to show.

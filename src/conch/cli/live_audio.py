@@ -1,78 +1,142 @@
-"""Audio as it is spoken: a file at the speed of speech, raw samples from a pipe, a microphone."""
+"""Audio as it is spoken: a file at the speed of speech, a pipe as it comes, a microphone."""
 
 import io
 import queue
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
+from conch.cli.containers import Samples, container_of, decoded_file, decoded_pipe, first_bytes
 from conch.errors import AudioError
+from conch.packaged import install
 
 Chunks = Iterator[NDArray[np.float32] | NDArray[np.int16]]
 
 
-def file_rate(path: Path) -> int:
-    """Return the sample rate of a file, in Hz.
+@dataclass(frozen=True, slots=True)
+class LiveAudio:
+    """Chunks as they come."""
+
+    sample_rate: int
+    """Hz."""
+    chunks: Chunks
+    """Mono [samples]."""
+
+
+def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
+    """Return a file's chunks, each when it would have been spoken.
+
+    Args:
+        path: what libsndfile or PyAV reads.
+        chunk_ms: of a chunk.
+        speed: 1 is real time, 0 as fast as they are taken.
 
     Raises:
         AudioError: it is not there or not audio.
     """
     try:
-        return int(soundfile.info(path).samplerate)
-    except (OSError, soundfile.LibsndfileError) as error:
-        raise AudioError(f"{path} cannot be read: {error}") from None
+        file = path.open("rb")
+    except OSError as error:
+        raise AudioError(f"{path} cannot be read: {error.strerror}") from None
+    decoded = decoded_file(file, str(path))
+    rate = decoded.sample_rate
+    return LiveAudio(rate, _paced(_cut(decoded.pieces, rate * chunk_ms // 1000), rate, speed))
 
 
-def paced_file(path: Path, chunk_ms: int, speed: float) -> Chunks:
-    """Yield a file's chunks, mono, each when it would have been spoken.
+def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> LiveAudio:
+    """Return chunks of standard input, as they come.
 
     Args:
-        path: what libsndfile reads.
+        sample_rate: of raw 16-bit little-endian samples; a container has its own.
+        channels: of raw samples.
         chunk_ms: of a chunk.
-        speed: 1 is real time, 0 as fast as they are taken.
+        is_raw: whether not to look for a container.
+
+    Raises:
+        AudioError: it is no audio, or a container that cannot be read.
     """
-    started = time.monotonic()
-    with soundfile.SoundFile(path) as file:
-        block = file.samplerate * chunk_ms // 1000
-        while len(samples := file.read(block, dtype="float32", always_2d=True)):
-            if speed:
-                spoken_at = started + file.tell() / file.samplerate / speed
-                time.sleep(max(0.0, spoken_at - time.monotonic()))
-            yield samples.mean(axis=1)
-
-
-def raw_stdin(sample_rate: int, channels: int, chunk_ms: int) -> Chunks:
-    """Yield chunks of raw 16-bit little-endian samples from standard input, as they come."""
-    frame = 2 * channels
-    size = sample_rate * chunk_ms // 1000 * frame
-    held = b""
-    # read1 returns what is there: a pipe that is slow must not fill a whole chunk first.
     pipe = cast(io.BufferedReader, sys.stdin.buffer)
-    while data := pipe.read1(size):
-        held += data
+    first = b"" if is_raw else first_bytes(pipe)
+    if not (first or is_raw):
+        raise AudioError("stdin is empty: no audio came")
+    try:
+        container = container_of(first)
+    except AudioError as error:
+        raise AudioError(f"stdin is {error}; --raw takes it for samples all the same") from None
+    if container is None:
+        size = sample_rate * chunk_ms // 1000 * channels * 2
+        return LiveAudio(sample_rate, _raw(first, pipe, channels, size))
+    if pipe.seekable() and pipe.tell() == len(first):
+        pipe.seek(0)
+        decoded = decoded_file(pipe, "stdin")
+    else:
+        decoded = decoded_pipe(first, pipe, container, "stdin")
+    size = decoded.sample_rate * chunk_ms // 1000
+    return LiveAudio(decoded.sample_rate, _cut(decoded.pieces, size))
+
+
+def _paced(chunks: Iterable[Samples], sample_rate: int, speed: float) -> Iterator[Samples]:
+    started, num_samples = time.monotonic(), 0
+    for chunk in chunks:
+        num_samples += len(chunk)
+        if speed:
+            spoken_at = started + num_samples / sample_rate / speed
+            time.sleep(max(0.0, spoken_at - time.monotonic()))
+        yield chunk
+
+
+def _cut(pieces: Iterable[Samples], size: int) -> Iterator[Samples]:
+    """Yield pieces of any length as chunks of one length and a rest."""
+    held = np.zeros(0, np.float32)
+    for piece in pieces:
+        held = np.concatenate((held, piece))
+        while len(held) >= size:
+            yield held[:size]
+            held = held[size:]
+    if len(held):
+        yield held
+
+
+def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chunks:
+    """Yield chunks of raw samples, of so many bytes at most."""
+    frame = 2 * channels
+    held = first
+    while True:
         whole = len(held) // frame * frame
         if whole:
             samples = np.frombuffer(held[:whole], dtype="<i2").reshape(-1, channels)
             held = held[whole:]
             yield samples[:, 0] if channels == 1 else samples.mean(axis=1).astype(np.int16)
+        # read1 returns what is there: a pipe that is slow must not fill a whole chunk first.
+        if not (data := pipe.read1(size)):
+            return
+        held += data
 
 
-def microphone(sample_rate: int, chunk_ms: int) -> Chunks:
-    """Yield what the default microphone hears, until interrupted.
+def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
+    """Return what the default microphone hears, until interrupted.
 
     Raises:
-        AudioError: the package sounddevice is not installed, or there is no microphone.
+        AudioError: what it takes is not installed; while it is listened to, there is none.
     """
     try:
         import sounddevice
-    except (ImportError, OSError) as error:  # OSError: PortAudio is missing
-        raise AudioError(f"--mic needs: pip install 'conch[mic]' ({error})") from None
+    except ImportError:
+        raise AudioError(f"--mic needs sounddevice; {install('mic')}") from None
+    except OSError as error:
+        raise AudioError(
+            f"--mic needs the library PortAudio: apt install libportaudio2 ({error})"
+        ) from None
+    return LiveAudio(sample_rate, _heard(sounddevice, sample_rate, chunk_ms))
+
+
+def _heard(sounddevice: Any, sample_rate: int, chunk_ms: int) -> Chunks:
     heard: queue.SimpleQueue[NDArray[np.float32]] = queue.SimpleQueue()
     try:
         with sounddevice.InputStream(

@@ -1,14 +1,18 @@
 """A server for one command: the user's by URL, or one of its own that ends with the command."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
 
 @contextmanager
-def server_url(url: str | None) -> Iterator[str]:
-    """Yield `url`, or without one start a server, yield its gRPC URL, and stop it at the end.
+def server_url(url: str | None, models: Iterable[str]) -> Iterator[str]:
+    """Yield `url`, or without one start a server, yield its gRPC URL, and end it.
+
+    Args:
+        url: of the user's server.
+        models: that a server of its own loads.
 
     Raises:
         ServerError: no server can be started.
@@ -20,12 +24,12 @@ def server_url(url: str | None) -> Iterator[str]:
 
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
-    with TritonServer(ServerConfig()) as server:
+    with TritonServer(ServerConfig(models=models)) as server:
         print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
         # gRPC notices when this command is interrupted; HTTP does not.
         try:
             yield f"grpc://{server.grpc_url}"
-        except BaseException:
-            # Ctrl-C, say: nobody is left to wait for what the server still works on.
+        finally:
+            # What was asked is answered, or given up with Ctrl-C: to unload the models takes
+            # Triton 4 s.
             server.kill()
-            raise

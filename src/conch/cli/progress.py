@@ -1,106 +1,120 @@
 """Progress on stderr, for people only: nothing is shown where stderr is not a terminal.
 
-A file that is long enough to wait for is asked for as a stream, and its segments move a bar of
-audio done; the answer for any other file comes as a whole. Without a long file there is a count of
-files, or for one file a clock.
+A file that is long enough to wait for is asked for as a stream, whose segments tell how much audio
+is done; the answer for any other file comes as a whole.
 """
 
 import asyncio
+import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-import soundfile
-from tqdm import tqdm
+from conch.cli.containers import length_of
 
 TICK_S = 0.5
 
-LONG_S = 60.0
+LONG_S = 30.0
 """Audio longer than this is worth a stream: shorter audio is done in a few seconds."""
+
+STDIN = "-"
+DEFAULT_COLUMNS = 80
+MIN_NAME_CHARS = 12
+FIGURES_CHARS = 60
+"""Room for what stands behind a file's name."""
+CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """What the screen shows while files are done.
+    """What the screen shows while files are done."""
 
-    `can_stream` says whether the server can be asked for streams.
-    """
+    def __init__(
+        self, names: Sequence[str], stdin: bytes, *, can_stream: bool, is_text_shown: bool
+    ) -> None:
+        """Look at the files.
 
-    def __init__(self, names: Sequence[str], *, can_stream: bool) -> None:
-        is_shown = sys.stderr.isatty()
-        self._names = names
+        Args:
+            names: of the files; `-` is `stdin`.
+            stdin: what was read from there.
+            can_stream: whether the server can be asked for streams.
+            is_text_shown: whether the text goes to a terminal, each segment as soon as it is final.
+        """
+        self._line = _Line(sys.stderr)
+        # Not looked at where nobody looks: the length of an mp3 is found by reading it.
+        is_watched = self._line.is_shown or is_text_shown
+        self._lengths: Mapping[str, float | None] = {
+            name: _length(name, stdin) if is_watched else 0.0 for name in names
+        }
+        self._names, self._can_stream = names, can_stream
+        self._total = sum(self._lengths[name] or 0.0 for name in names)
+        self._done = 0.0
         self._num_done = 0
-        # Not looked at where nothing is shown: the length of an mp3 is found by reading it.
-        self._lengths = {name: _length(name) if is_shown else 0.0 for name in names}
-        self._is_of_audio = can_stream and max(self._lengths.values()) > LONG_S
-        if self._is_of_audio:
-            self._bar: Any = _AudioBar(
-                total=sum(self._lengths[name] for name in names), desc=self._title(), leave=False
-            )
-        else:
-            self._bar = tqdm(
-                total=len(names),
-                unit="file",
-                desc=None if len(names) > 1 else self._title(),
-                bar_format=None if len(names) > 1 else "{desc}: {elapsed}",
-                leave=False,
-                disable=not is_shown,
-            )
+        self._started = time.monotonic()
 
     def __enter__(self) -> "Progress":
+        self._started = time.monotonic()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._bar.close()
+        self._line.clear()
 
     async def tick(self) -> None:
         """Keep the clock moving, until cancelled."""
         while True:
-            self._bar.refresh()
+            self.show()
             await asyncio.sleep(TICK_S)
+
+    def show(self) -> None:
+        """Bring the line up to date."""
+        self._line.show(self.text(time.monotonic() - self._started, self._line.columns))
+
+    def text(self, elapsed_s: float, columns: int) -> str:
+        """Return what the line says after so many seconds, to fit into so many columns."""
+        if len(self._names) > 1:
+            title = f"{self._num_done} of {len(self._names)} files"
+        else:
+            title = "stdin" if self._names[0] == STDIN else Path(self._names[0]).name
+            room = max(MIN_NAME_CHARS, columns - FIGURES_CHARS)
+            title = title if len(title) <= room else f"{title[: room - 1]}…"
+        figures = figures_of(self._done, self._total, elapsed_s)
+        if not self._can_stream and not self._done:
+            figures = [
+                *([f"{_clock(self._total)} of audio"] if self._total else []),
+                f"{_clock(elapsed_s)} waited",
+                "over http:// the text comes as a whole",
+            ]
+        return "  ".join([title, *figures])
 
     def file(self, name: str) -> "FileProgress":
         """Return the share that one file has in the progress."""
         length = self._lengths[name]
-        return FileProgress(self, length, self._is_of_audio and length > LONG_S)
+        is_long = length is None or length > LONG_S
+        return FileProgress(self, length, self._can_stream and is_long)
 
     def add_audio(self, seconds: float) -> None:
         """Count audio that is done."""
-        if self._is_of_audio:
-            self._bar.update(seconds)
+        self._done += seconds
+        self.show()
 
     def add_file(self) -> None:
         """Count one file."""
         self._num_done += 1
-        if self._is_of_audio:
-            self._bar.set_description(self._title())
-        else:
-            self._bar.update()
+        self.show()
 
-    def print(self, text: str) -> None:
-        """Write to stdout."""
-        self.write(text, sys.stdout)
-
-    @staticmethod
-    def write(text: str, stream: TextIO) -> None:
-        """Write without garbling a bar that may be on the screen."""
-        tqdm.write(text, file=stream, end="")
+    def write(self, text: str, stream: TextIO) -> None:
+        """Write without garbling the line that may be on the screen."""
+        self._line.clear()
+        stream.write(text)
         stream.flush()
-
-    def _title(self) -> str:
-        if len(self._names) > 1:
-            return f"{self._num_done}/{len(self._names)} files"
-        (name,) = self._names
-        title = "stdin" if name == "-" else Path(name).name
-        length = self._lengths[name]
-        is_in_bar = self._is_of_audio or not length
-        return title if is_in_bar else f"{title} ({tqdm.format_interval(length)} of audio)"
+        self.show()
 
 
 class FileProgress:
     """How far one file is."""
 
-    def __init__(self, progress: Progress, length: float, is_streamed: bool) -> None:
+    def __init__(self, progress: Progress, length: float | None, is_streamed: bool) -> None:
         self._progress = progress
         self._length = length
         self._reached = 0.0
@@ -110,41 +124,77 @@ class FileProgress:
     def reached(self, seconds: float) -> None:
         """Say up to where on its own clock the audio is done."""
         # A segment may end a little after the length that the file's header tells.
-        seconds = min(seconds, self._length)
+        seconds = seconds if self._length is None else min(seconds, self._length)
         self._progress.add_audio(seconds - self._reached)
         self._reached = seconds
 
     def done(self) -> None:
         """Say that nothing more will come, be it that all is done or that it failed."""
-        self.reached(self._length)
+        self.reached(self._reached if self._length is None else self._length)
         self._progress.add_file()
 
 
-class _AudioBar(tqdm):  # type: ignore[misc]
-    """A bar in seconds of audio, shown as times."""
+class _Line:
+    """The last line of a terminal, written over and over; elsewhere nothing."""
 
-    def __init__(self, *, total: float, desc: str, leave: bool) -> None:
-        super().__init__(
-            total=total,
-            desc=desc,
-            leave=leave,
-            bar_format="{l_bar}{bar}| {audio_done}/{audio} [{elapsed}<{remaining}]",
-            # Segments are done in bursts: what is left is told from the speed so far.
-            smoothing=0,
-        )
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self.is_shown = terminal.isatty()
+        self._shown = ""
 
     @property
-    def format_dict(self) -> dict[str, Any]:
-        figures: dict[str, Any] = super().format_dict
-        done, total = (self.format_interval(figures[name]) for name in ("n", "total"))
-        return {**figures, "audio_done": done, "audio": total}
+    def columns(self) -> int:
+        """Of the terminal; some say 0, as those of `script` and `docker exec -t`."""
+        try:
+            return os.get_terminal_size(self._terminal.fileno()).columns or DEFAULT_COLUMNS
+        except OSError:
+            return DEFAULT_COLUMNS
+
+    def show(self, text: str) -> None:
+        text = text[: self.columns - 1]
+        if self.is_shown and text != self._shown:
+            self._terminal.write(f"{CLEAR}{text}")
+            self._terminal.flush()
+            self._shown = text
+
+    def clear(self) -> None:
+        if self._shown:
+            self._terminal.write(CLEAR)
+            self._terminal.flush()
+            self._shown = ""
 
 
-def _length(name: str) -> float:
-    """Return the seconds of audio in a file, 0 where they are not known."""
-    if not Path(name).is_file():  # stdin or a pipe, which must not be read here
-        return 0.0
-    try:
-        return float(soundfile.info(name).duration)
-    except (OSError, RuntimeError):  # not audio: the server will say so
-        return 0.0
+def figures_of(done_s: float, total_s: float, elapsed_s: float) -> list[str]:
+    """Return how much audio is done, how fast, and how long the rest takes at that speed.
+
+    Args:
+        done_s: of audio.
+        total_s: of audio, 0 where it is not known.
+        elapsed_s: since the beginning.
+    """
+    figures = (
+        [f"{done_s / total_s:.0%}", f"{_clock(done_s)} of {_clock(total_s)}"]
+        if total_s
+        else [f"{_clock(done_s)} done"]
+    )
+    if not done_s or not elapsed_s:
+        return [*figures, f"{_clock(elapsed_s)} waited"]
+    speed = done_s / elapsed_s
+    figures.append(f"{speed:.{0 if speed >= 10 else 1}f}x real time")
+    if total_s:
+        figures.append(f"{_clock(max(0.0, total_s - done_s) / speed)} left")
+    return figures
+
+
+def _clock(seconds: float) -> str:
+    minutes, whole = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{whole:02d}" if hours else f"{minutes}:{whole:02d}"
+
+
+def _length(name: str, stdin: bytes) -> float | None:
+    """Return the seconds of audio in a file, None where they are not known."""
+    if name == STDIN:
+        return length_of(stdin)
+    # A pipe must not be read here.
+    return length_of(Path(name)) if Path(name).is_file() else None

@@ -21,12 +21,22 @@ examples:
       the shipped models on 127.0.0.1, HTTP on 8000, gRPC on 8001, metrics on 8002
   conch serve --http-port 0 --grpc-port 0 --metrics-port 0
       any free ports; the ones taken are printed when the server is ready
+  conch serve --models attention,streaming,rescorer
+      the models of these paths and the rescorer: ready sooner, and in less memory
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
   conch serve --model-config gpu
       on a GPU, by the configs/gpu.pbtxt of every model that has one: see docs/scaling.md
   conch serve --host 0.0.0.0 -- --log-verbose 1 --http-thread-count 16
       reachable from other machines; what follows -- goes to tritonserver as it is
+
+--models takes names of models and these, for the components of a path:
+  attention   vad, attention_encoder, attention_decoder: recordings without options
+  ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
+  streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
+  two_pass    those of attention and streaming
+rescore needs rescorer. speech and speech_stream are always loaded. A request that needs a model
+left out is answered with an error that names it.
 
 Ctrl-C or SIGTERM stops the server after the requests in flight; a second one kills it at once.
 """
@@ -63,6 +73,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default="",
         metavar="NAME",
         help="take configs/NAME.pbtxt in place of config.pbtxt, of every model that has one",
+    )
+    parser.add_argument(
+        "--models",
+        default="",
+        metavar="NAME[,NAME…]",
+        help="load these alone, and speech and speech_stream (default: all; names: see below)",
     )
     parser.add_argument(
         "--tritonserver",
@@ -111,6 +127,8 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     options: dict[str, Any] = {}
     if args.model_repository:
         options["model_repositories"] = args.model_repository
+    if args.models:
+        options["models"] = models_named(args.models)
     return TritonServer(
         ServerConfig(
             model_config=args.model_config,
@@ -125,6 +143,16 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
             **options,
         )
     )
+
+
+def models_named(names: str) -> tuple[str, ...]:
+    """Return the models that `--models` asks for, the entry points among them."""
+    from conch.orchestrator.needs import ENTRY_POINTS, PATHS, components_of_path
+
+    models = list(ENTRY_POINTS)
+    for name in filter(None, map(str.strip, names.split(","))):
+        models += components_of_path(name) if name in PATHS else [name]
+    return tuple(models)
 
 
 def _serve(args: argparse.Namespace) -> int:

@@ -14,9 +14,11 @@ from typing import Any, TextIO, TypeAlias
 from conch.cli.arguments import number, positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
+from conch.cli.progress import STDIN
 from conch.client.address import Address
 from conch.errors import OptionError, ServerError
 from conch.options import RecognitionOptions
+from conch.orchestrator.needs import components_of
 from conch.result import Segment, Transcript
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -26,7 +28,11 @@ examples:
   conch stream talk.wav                              as if it were spoken now
   conch stream talk.wav --speed 0 --json             as fast as the server goes, every answer
   conch stream --mic --mode two_pass                 a microphone, utterances corrected when over
+  ffmpeg -i URL -f ogg - | conch stream -            what FFmpeg reads
   arecord -q -f S16_LE -r 16000 -c 1 | conch stream - --url grpc://gpu-box:8001
+
+A container (wav, mp3, flac, ogg, m4a, webm, ...) is recognised by its first bytes and heard at its
+own sample rate; out of a pipe PyAV decodes it (pip install av).
 
 On a terminal the last line shows what is being said; utterances that are final stand above it.
 Elsewhere only these are written. Ctrl-C ends the stream and writes what was still to come; a second
@@ -50,7 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "file",
         nargs="?",
         metavar="FILE",
-        help="an audio file; - reads raw 16-bit samples from stdin",
+        help="an audio file; - reads stdin: raw 16-bit samples, or a container (wav, mp3, …)",
     )
     parser.add_argument("--mic", action="store_true", help="listen to the default microphone")
     parser.add_argument(
@@ -71,10 +77,13 @@ def add_parser(subparsers: Subparsers) -> None:
         type=positive,
         default=16_000,
         metavar="HZ",
-        help="of stdin or --mic (default: 16000)",
+        help="of raw samples or --mic (default: 16000)",
     )
     parser.add_argument(
-        "--channels", type=positive, default=1, metavar="N", help="of stdin (default: 1)"
+        "--channels", type=positive, default=1, metavar="N", help="of raw samples (default: 1)"
+    )
+    parser.add_argument(
+        "--raw", action="store_true", help="take stdin for raw samples, however it begins"
     )
     parser.add_argument("--json", action="store_true", help="write every answer, an object a line")
     add_option_flags(parser)
@@ -93,26 +102,25 @@ def run(args: argparse.Namespace) -> int:
     from conch.client import Client
 
     if args.mic:
-        rate, chunks = args.rate, live_audio.microphone(args.rate, args.chunk_ms)
-    elif args.file == "-":
-        rate = args.rate
-        chunks = live_audio.raw_stdin(args.rate, args.channels, args.chunk_ms)
+        audio = live_audio.of_microphone(args.rate, args.chunk_ms)
+    elif args.file == STDIN:
+        audio = live_audio.of_stdin(args.rate, args.channels, args.chunk_ms, is_raw=args.raw)
     else:
-        rate = live_audio.file_rate(Path(args.file))
-        chunks = live_audio.paced_file(Path(args.file), args.chunk_ms, args.speed)
+        audio = live_audio.of_file(Path(args.file), args.chunk_ms, args.speed)
+    models = ["speech", *components_of(RecognitionOptions.parse(options, streams=True))]
     show = _Json(sys.stdout) if args.json else _Lines(sys.stdout, options.get("mode") == "two_pass")
     with (
         _interruptible() as is_interrupted,
-        server_url(args.url) as url,
+        server_url(args.url, models) as url,
         Client(url) as client,
-        client.live(sample_rate=rate, **options) as stream,
+        client.live(sample_rate=audio.sample_rate, **options) as stream,
     ):
-        for chunk in chunks:
+        for chunk in audio.chunks:
             show(stream.send(chunk))
             if is_interrupted():
                 break
         show(stream.finish())
-    return 130 if is_interrupted() and args.file not in (None, "-") else 0
+    return 130 if is_interrupted() and args.file not in (None, STDIN) else 0
 
 
 @contextmanager
@@ -151,21 +159,32 @@ class _Lines:
     def __init__(self, out: TextIO, has_second_pass: bool) -> None:
         self._out, self._has_second_pass = out, has_second_pass
         self._is_terminal = out.isatty()
+        self._shown = ""
+        """Of what is being said."""
         self._known: dict[int, Segment] = {}
         self._written: list[str] = []
 
     def __call__(self, transcript: Transcript) -> None:
         self._known |= {segment.index: segment for segment in transcript.segments}
         lines = list(self._final_lines())
-        if self._is_terminal:
+        shown = self._being_said(transcript) if self._is_terminal else ""
+        if not lines and shown == self._shown:
+            return
+        if self._shown:
             self._out.write("\r\x1b[K")
         for line in lines:
             self._out.write(f"{line}\n")
-        if self._is_terminal and not transcript.is_final:
-            said = len(" ".join(filter(None, self._written)))
-            width = shutil.get_terminal_size().columns - 1
-            self._out.write(transcript.text[said:].strip()[-width:])
+        self._out.write(shown)
         self._out.flush()
+        self._shown = shown
+
+    def _being_said(self, transcript: Transcript) -> str:
+        """Return the end of what is not final, as much as fits on a line."""
+        if transcript.is_final:
+            return ""
+        said = len(" ".join(filter(None, self._written)))
+        width = shutil.get_terminal_size().columns - 1
+        return transcript.text[said:].strip()[-width:]
 
     def _final_lines(self) -> Iterator[str]:
         """Yield the utterances that are final, in order, each once."""
@@ -183,6 +202,10 @@ def _options(args: argparse.Namespace) -> Mapping[str, Any]:
     options = given_options(args)
     if (args.file is None) != args.mic:
         usage_error("name a file, or - for stdin, or --mic")
+    if args.raw and args.file != STDIN:
+        usage_error("--raw goes with - (stdin)")
+    if args.file == STDIN and sys.stdin.isatty():
+        usage_error("- reads stdin, which is a terminal: send audio into it, as in the examples")
     try:
         RecognitionOptions.parse(options, streams=True)
         if args.url is not None:

@@ -12,18 +12,18 @@ from typing import Any, TypeAlias
 from conch.cli.arguments import positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
-from conch.cli.progress import FileProgress, Progress
+from conch.cli.progress import STDIN, FileProgress, Progress
 from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
 from conch.errors import ConchError, OptionError, ServerError
 from conch.formats import to_json, to_srt, to_text, to_webvtt
 from conch.options import RecognitionOptions
+from conch.orchestrator.needs import components_of
 from conch.result import Transcript
 
 # So named that argparse's own type is not spelled out in every signature.
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-STDIN = "-"
 PATIENCE_S = 24 * 3600.0
 """The user has Ctrl-C."""
 
@@ -39,8 +39,11 @@ examples:
   ffmpeg -i film.mkv -f wav - | conch transcribe -
 
 Any format, sample rate and number of channels that libsndfile reads will do (wav, flac, ogg, mp3,
-...). JSON of several files is one object a line. An output file that exists is overwritten, once
-its transcript is there.
+...). An output file that exists is overwritten, once its transcript is there.
+
+On a terminal a line shows how much of the audio is done. Text that goes there too is written
+segment by segment, of files longer than 30 s and not over http://. JSON is indented there,
+elsewhere it is one object a line. A server of its own loads only what the options need.
 
 exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usage, 130 Ctrl-C
 """
@@ -60,6 +63,12 @@ class Job:
     """A folder with a file for each input."""
     failed: list[str] = field(default_factory=list)
 
+    @property
+    def is_text_shown(self) -> bool:
+        """Whether text goes to a terminal: a line for each segment, as soon as it is final."""
+        is_elsewhere = self.output is not None or self.output_dir is not None
+        return self.format == "text" and not is_elsewhere and sys.stdout.isatty()
+
     def destination(self, name: str) -> Path | None:
         """Return the output file of an input, None for stdout."""
         if self.output_dir is None:
@@ -70,10 +79,16 @@ class Job:
     def render(self, name: str, transcript: Transcript) -> str:
         """Return a transcript in the format asked for, ready to be written."""
         if self.format == "json":
-            return to_json(transcript, file=name)
+            is_for_people = self.destination(name) is None and sys.stdout.isatty()
+            return to_json(transcript, indent=2 if is_for_people else None, file=name)
         text = {"text": to_text, "srt": to_srt, "vtt": to_webvtt}[self.format](transcript)
-        is_shared = self.num_inputs > 1 and self.destination(name) is None
-        return f"==> {name} <==\n{text}\n" if is_shared else text
+        if self.num_inputs > 1 and self.destination(name) is None:
+            return f"{self.heading(name)}{text}\n"
+        return text
+
+    def heading(self, name: str) -> str:
+        """Return what stands above a text that shares stdout with others."""
+        return f"==> {name} <==\n" if self.num_inputs > 1 else ""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -122,9 +137,19 @@ def run(args: argparse.Namespace) -> int:
     names = [name for name in args.files if not _is_refused(job, name)]
     if names:
         stdin = sys.stdin.buffer.read() if STDIN in names else b""
+        can_stream = args.url is None or Address.parse(args.url).is_grpc
+        progress = Progress(names, stdin, can_stream=can_stream, is_text_shown=job.is_text_shown)
+        entry_points = {
+            "speech_stream" if progress.file(name).is_streamed else "speech" for name in names
+        }
+        components = components_of(RecognitionOptions.parse(job.options))
         # The event loop first: a Ctrl-C as soon as the server is ready must not find it half made.
-        with asyncio.Runner() as runner, server_url(args.url) as url:
-            runner.run(_transcribe_all(job, names, stdin, url))
+        with (
+            asyncio.Runner() as runner,
+            server_url(args.url, [*entry_points, *components]) as url,
+            progress,
+        ):
+            runner.run(_transcribe_all(job, names, stdin, url, progress))
     return 1 if job.failed else 0
 
 
@@ -179,80 +204,91 @@ def _is_refused(job: Job, name: str) -> bool:
     if name == STDIN or path.is_file() or path.is_fifo():
         return False
     if path.is_dir():
-        _fail(job, name, f"a folder; name the files in it, as in {path}/*.wav")
+        reason = f"a folder; name the files in it, as in {path}/*.wav"
     else:
-        _fail(job, name, "no such file" if not path.exists() else "not a file")
+        reason = "not a file" if path.exists() else "no such file"
+    job.failed.append(name)
+    print(f"conch: {name}: {reason}", file=sys.stderr)
     return True
 
 
-async def _transcribe_all(job: Job, names: Sequence[str], stdin: bytes, url: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A file on its way."""
+
+    name: str
+    audio: bytes | str
+    progress: FileProgress
+    output: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
+    """What it brings for stdout; None is its end."""
+
+
+async def _transcribe_all(
+    job: Job, names: Sequence[str], stdin: bytes, url: str, progress: Progress
+) -> None:
+    inputs = [_Input(name, stdin if name == STDIN else name, progress.file(name)) for name in names]
     slots = asyncio.Semaphore(job.jobs)
-    with Progress(names, can_stream=Address.parse(url).is_grpc) as progress:
-        async with AsyncClient(url, timeout_s=PATIENCE_S) as client:
-            ticking = asyncio.create_task(progress.tick())
-            tasks = [
-                asyncio.create_task(
-                    _transcribe(job, name, stdin, client, slots, progress.file(name))
-                )
-                for name in names
-            ]
-            try:
-                for task in tasks:
-                    if text := await task:
-                        progress.print(text)
-            finally:
-                # After Ctrl-C and when stdout is closed, too: none may outlive the client.
-                for task in (ticking, *tasks):
-                    task.cancel()
-                await asyncio.gather(ticking, *tasks, return_exceptions=True)
+    async with AsyncClient(url, timeout_s=PATIENCE_S) as client:
+        ticking = asyncio.create_task(progress.tick())
+        tasks = [
+            asyncio.create_task(_transcribe(job, item, client, slots, progress)) for item in inputs
+        ]
+        try:
+            # One file after the other, whichever is done first.
+            for item in inputs:
+                while (text := await item.output.get()) is not None:
+                    progress.write(text, sys.stdout)
+            await asyncio.gather(*tasks)
+        finally:
+            # After Ctrl-C and when stdout is closed, too: none may outlive the client.
+            for task in (ticking, *tasks):
+                task.cancel()
+            await asyncio.gather(ticking, *tasks, return_exceptions=True)
 
 
 async def _transcribe(
-    job: Job,
-    name: str,
-    stdin: bytes,
-    client: AsyncClient,
-    slots: asyncio.Semaphore,
-    progress: FileProgress,
-) -> str | None:
-    """Do one file; return what is for stdout."""
+    job: Job, item: _Input, client: AsyncClient, slots: asyncio.Semaphore, progress: Progress
+) -> None:
+    """Do one file; put what is for stdout, and then None."""
+
+    def fail(reason: str) -> None:
+        job.failed.append(item.name)
+        progress.write(f"conch: {item.name}: {reason}\n", sys.stderr)
+
+    path = job.destination(item.name)
     try:
         async with slots:
-            audio = stdin if name == STDIN else name
-            transcript = await _transcript(job, audio, client, progress)
-        text = job.render(name, transcript)
-        path = job.destination(name)
-        if path is None:
-            return text
-        # Names of files, which JSON holds, need not be UTF-8.
-        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+            if item.progress.is_streamed:
+                transcript = await _streamed(job, item, client)
+            else:
+                transcript = await client.transcribe(item.audio, **job.options)
+        if path is not None:
+            # Names of files, which JSON holds, need not be UTF-8.
+            text = job.render(item.name, transcript)
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        elif not (job.is_text_shown and item.progress.is_streamed):
+            item.output.put_nowait(job.render(item.name, transcript))
     except ConchError as error:
-        _fail(job, name, str(error).removeprefix(f"{name}: "))
+        fail(str(error).removeprefix(f"{item.name}: "))
     except OSError as error:
-        _fail(job, name, f"cannot write {job.destination(name)}: {error.strerror}")
+        fail(f"cannot write {path}: {error.strerror}")
     finally:
-        progress.done()
-    return None
+        item.progress.done()
+        item.output.put_nowait(None)
 
 
-async def _transcript(
-    job: Job, audio: bytes | str, client: AsyncClient, progress: FileProgress
-) -> Transcript:
-    if not progress.is_streamed:
-        return await client.transcribe(audio, **job.options)
+async def _streamed(job: Job, item: _Input, client: AsyncClient) -> Transcript:
+    """Ask for one file as a stream; put its text, where people see it, segment by segment."""
     parts: list[Transcript] = []
-    async with aclosing(client.stream(audio, **job.options)) as stream:
+    heading = job.heading(item.name)
+    async with aclosing(client.stream(item.audio, **job.options)) as stream:
         async for part in stream:
             parts.append(part)
-            if part.segments:
-                progress.reached(part.segments[-1].end)
+            for segment in part.segments:
+                item.progress.reached(segment.end)
+                if job.is_text_shown:
+                    item.output.put_nowait(f"{heading}{segment.text}\n")
+                    heading = ""
+    if job.is_text_shown and job.num_inputs > 1:
+        item.output.put_nowait(f"{heading}\n")
     return joined_parts(parts, RecognitionOptions.parse(job.options).nbest)
-
-
-def _fail(job: Job, name: str, reason: str) -> None:
-    job.failed.append(name)
-    _report(f"{name}: {reason}")
-
-
-def _report(message: str) -> None:
-    Progress.write(f"conch: {message}\n", sys.stderr)

@@ -20,6 +20,7 @@ from conch.errors import (
     ConchError,
     DeadlineError,
     InvalidRequestError,
+    MissingModelError,
     OptionError,
     OverloadedError,
     RequestCancelledError,
@@ -156,6 +157,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")
     if name in {"503", "UNAVAILABLE"}:
+        if missing := re.match(r"model (\S+) is not loaded", message):
+            return MissingModelError(message, missing[1])
         kind = DeadlineError if message.startswith("deadline") else OverloadedError
         return kind(message)
     if name in {"499", "CANCELLED"}:

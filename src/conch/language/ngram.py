@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from conch.errors import ConfigError
-from conch.packaged import packaged
+from conch.packaged import install, packaged
 
 
 class LanguageModel(Protocol):
@@ -84,7 +84,7 @@ class KenlmModel:
         try:
             import kenlm
         except ImportError as error:
-            raise ConfigError("engine 'kenlm' needs: pip install 'conch[kenlm]'") from error
+            raise ConfigError(f"engine 'kenlm' needs kenlm; {install('kenlm')}") from error
         config = kenlm.Config()
         config.show_progress = False
         try:

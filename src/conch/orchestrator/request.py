@@ -7,7 +7,13 @@ from typing import Any
 
 from conch.audio import AudioBlocks, file_blocks, waveform_blocks
 from conch.component import Array
-from conch.errors import AudioError, DeadlineError, InvalidRequestError, TranscriptionError
+from conch.errors import (
+    AudioError,
+    DeadlineError,
+    InvalidRequestError,
+    MissingModelError,
+    TranscriptionError,
+)
 from conch.segmentation import SAMPLE_RATE
 
 
@@ -101,7 +107,8 @@ def naming_row(row: int, num_rows: int) -> Iterator[None]:
     try:
         yield
     except TranscriptionError as error:
-        if num_rows == 1 or isinstance(error, DeadlineError):  # which is about the whole request
+        is_of_all = isinstance(error, DeadlineError | MissingModelError)
+        if num_rows == 1 or is_of_all:
             raise
         raise type(error)(f"row {row} of {num_rows}: {error}") from None
 

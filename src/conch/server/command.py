@@ -53,6 +53,9 @@ def server_command(
     command += [f"--model-repository={path}" for path in config.model_repositories]
     if config.model_config:
         command.append(f"--model-config-name={config.model_config}")
+    if config.models:
+        command.append("--model-control-mode=explicit")
+        command += [f"--load-model={model}" for model in config.models]
     for service in ("http", "grpc", "metrics"):
         command.append(f"--{service}-address={endpoints.address}")
         command.append(f"--{service}-port={getattr(endpoints, f'{service}_port')}")

@@ -34,6 +34,9 @@ OWN_OPTIONS = frozenset(
     }
 )
 
+# Its own where the models to load are named.
+MODEL_OPTIONS = frozenset({"--load-model", "--model-control-mode"})
+
 
 @dataclass(frozen=True)
 class ServerConfig:
@@ -44,6 +47,9 @@ class ServerConfig:
 
     model_config: str = ""
     """Of each model that has one, the `configs/NAME.pbtxt` to load in place of config.pbtxt."""
+
+    models: Iterable[str] = ()
+    """Names of the models to load, none of the others; empty for all."""
 
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
@@ -74,6 +80,7 @@ class ServerConfig:
         repositories = tuple(Path(path) for path in self.model_repositories)
         object.__setattr__(self, "model_repositories", repositories)
         object.__setattr__(self, "extra_args", tuple(self.extra_args))
+        object.__setattr__(self, "models", tuple(dict.fromkeys(self.models)))
         if not repositories:
             raise ServerError("at least one model repository is needed")
         if self.log_level not in get_args(LogLevel):
@@ -84,7 +91,7 @@ class ServerConfig:
         self._check_ports()
         for argument in self.extra_args:
             option = argument.partition("=")[0]
-            if option in OWN_OPTIONS:
+            if option in OWN_OPTIONS or (self.models and option in MODEL_OPTIONS):
                 raise ServerError(f"{option} is set by Conch itself and cannot be passed through")
         callers_restrictions(self.extra_args)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.errors import ServerError
+from conch.packaged import install
 
 STUB = "triton_python_backend_stub"
 
@@ -80,7 +81,7 @@ def find_installation(
     where = f"no tritonserver in {wheel}" if wheel else "it is not installed"
     raise ServerError(
         "tritonserver was not found: no path was given, PATH has no tritonserver, and the wheel "
-        f"nvidia-pytriton was searched ({where}). Install it with: pip install 'conch[server]'"
+        f"nvidia-pytriton was searched ({where}). Install it {install('server')}"
     )
 
 

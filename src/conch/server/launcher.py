@@ -17,7 +17,7 @@ from conch.server.installation import Installation, find_installation, wheel_roo
 from conch.server.logs import LOGGER, LogLine, tail
 from conch.server.ports import pick_free, require_free, resolve_host
 from conch.server.process import ServerProcess, Workspace
-from conch.server.repositories import check_repository, models_with_config
+from conch.server.repositories import check_models, check_repository, models_with_config
 
 START_ATTEMPTS = 5
 POLL_S = 0.05
@@ -74,6 +74,7 @@ class TritonServer:
         repositories = [Path(path) for path in config.model_repositories]
         for repository in repositories:
             check_repository(repository)
+        check_models(repositories, config.models)
         if name := config.model_config:
             models = ", ".join(models_with_config(repositories, name))
             LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)

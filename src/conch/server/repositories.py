@@ -1,5 +1,6 @@
 """Where the shipped models lie, and whether a folder can be a model repository."""
 
+import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -58,6 +59,23 @@ def check_repository(path: Path) -> None:
             raise ServerError(
                 f"Triton takes every folder of a model repository for a model: remove {model}"
             )
+
+
+def model_names(repositories: Iterable[Path]) -> tuple[str, ...]:
+    """Names of the models in the repositories, sorted."""
+    return tuple(
+        sorted(entry.name for path in repositories for entry in path.iterdir() if entry.is_dir())
+    )
+
+
+def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
+    """Raises ServerError for a name that no repository has."""
+    there = model_names(repositories)
+    for name in names:
+        if name not in there:
+            close = difflib.get_close_matches(name, there, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(there)}"
+            raise ServerError(f"no model {name!r} in the model repositories; {hint}")
 
 
 def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ...]:

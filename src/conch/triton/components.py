@@ -10,9 +10,16 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
-from conch.errors import ComponentError, OptionError, RequestCancelledError
+from conch.errors import (
+    ComponentError,
+    MissingModelError,
+    OptionError,
+    RequestCancelledError,
+    TranscriptionError,
+)
 from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter, StreamPlace
+from conch.orchestrator.needs import needed_for
 
 
 class TritonComponents:
@@ -72,11 +79,24 @@ class TritonComponents:
         )
         response = request.exec()
         if response.has_error():
-            message = response.error().message()
-            # What only the model can judge, as the languages it knows, is still the client's word.
-            is_option = message.startswith("option '")
-            raise OptionError(message) if is_option else ComponentError(f"{model}: {message}")
+            raise _error(model, response.error().message())
         return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
+
+
+def _error(model: str, message: str) -> TranscriptionError:
+    """Return the error that a component's answer stands for."""
+    # What only the model can judge, as the languages it knows, is still the client's word.
+    if message.startswith("option '"):
+        return OptionError(message)
+    # Asked only now: a model whose process died counts as ready.
+    if not pb_utils.is_model_ready(model):
+        needed = " or ".join(needed_for(model))
+        return MissingModelError(
+            f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
+            "name it in conch serve --models",
+            model,
+        )
+    return ComponentError(f"{model}: {message}")
 
 
 def _sequence(place: StreamPlace) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import triton_python_backend_utils as pb_utils
 from conch.errors import (
     DeadlineError,
     InvalidRequestError,
+    MissingModelError,
     OverloadedError,
     RequestCancelledError,
     TranscriptionError,
@@ -34,6 +35,7 @@ def _status(error: Exception) -> tuple[str, str]:
         InvalidRequestError: "INVALID_ARG",
         OverloadedError: "UNAVAILABLE",
         DeadlineError: "UNAVAILABLE",
+        MissingModelError: "UNAVAILABLE",
         RequestCancelledError: "CANCELLED",
         TranscriptionError: "INTERNAL",
     }

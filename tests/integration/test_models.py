@@ -1,0 +1,74 @@
+"""Servers that load only some of the models."""
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc
+
+from conch.cli.own_server import server_url
+from conch.client import Client
+from conch.errors import MissingModelError
+from conch.server import ServerConfig, TritonServer
+from conch.server.repositories import model_names, shipped_repositories
+from conch.server.stubs import model_processes
+
+pytestmark = pytest.mark.server
+
+LOADED = ("attention_decoder", "attention_encoder", "speech", "speech_stream", "vad")
+
+
+@pytest.fixture(scope="module")
+def lean_server():
+    with TritonServer(ServerConfig(models=LOADED, stop_timeout_s=8)) as running:
+        yield running
+
+
+def test_only_the_named_models_are_loaded(lean_server):
+    assert lean_server.models() == LOADED
+    assert set(model_processes(lean_server.pid).values()) == set(LOADED)
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "needed"),
+    [
+        ({"decoder": "ctc"}, "ctc_encoder", "decoder=ctc or decoder=wfst needs it"),
+        ({"rescore": True}, "rescorer", "rescore=true needs it"),
+    ],
+)
+def test_a_request_that_needs_another_model_says_which(
+    lean_server, waveform, options, model, needed
+):
+    http, grpc_url = lean_server.http_url, f"grpc://{lean_server.grpc_url}"
+    expected = f"^model {model} is not loaded on this server, and {needed}: .*conch serve --models"
+    for url in (http, grpc_url):
+        with Client(url) as client:
+            with pytest.raises(MissingModelError, match=expected) as missing:
+                client.transcribe(waveform, **options)
+            assert missing.value.model == model
+    with Client(grpc_url) as client, pytest.raises(MissingModelError, match=expected):
+        list(client.stream(waveform, **options))
+    with Client(http) as client:
+        assert "fail better" in client.transcribe(waveform).text.lower()
+
+
+def test_so_does_a_batch_and_a_live_stream(lean_server, waveform):
+    with Client(lean_server.http_url) as client:
+        with pytest.raises(MissingModelError, match=r"^model ctc_encoder is not loaded"):
+            client.transcribe_batch([waveform, waveform], decoder="ctc")
+        expected = "^model ctc_streaming_encoder .* mode=streaming or mode=two_pass needs it"
+        with client.live() as stream, pytest.raises(MissingModelError, match=expected):
+            stream.send(waveform)
+
+
+def test_a_server_of_ones_own_has_what_it_was_asked_for():
+    models = ["speech", "vad"]
+    with server_url(None, models) as url:
+        with grpc.InferenceServerClient(url.removeprefix("grpc://")) as triton:
+            every = model_names(shipped_repositories())
+            assert [name for name in every if triton.is_model_ready(name)] == models
+        with Client(url) as client:
+            assert client.transcribe(np.zeros(16_000, np.float32)).text == ""
+    with (
+        grpc.InferenceServerClient(url.removeprefix("grpc://")) as triton,
+        pytest.raises(grpc.InferenceServerException, match="UNAVAILABLE"),
+    ):
+        triton.is_server_live()

@@ -1,0 +1,99 @@
+"""What a request is said to need is what its path calls."""
+
+import asyncio
+from itertools import product
+
+import numpy as np
+import pytest
+from plain_components import PlainComponents
+from plain_streams import Client, audio, run
+
+from conch.errors import OptionError
+from conch.options import RecognitionOptions
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.orchestrator.needs import PATHS, components_of, components_of_path, needed_for
+from conch.server.repositories import model_names, shipped_repositories
+
+
+def allowed(*, streams: bool) -> list[dict[str, object]]:
+    """Every combination of the options that choose components, without those that are refused."""
+    sets = []
+    modes = ("streaming", "two_pass") if streams else ("offline",)
+    flags = product((False, True), repeat=4)
+    for mode, decoder, (vad, rescore, attention_rescore, words) in product(
+        modes, ("attention", "ctc", "wfst"), list(flags)
+    ):
+        sent = {
+            "mode": mode,
+            "decoder": decoder,
+            "vad": vad,
+            "rescore": rescore,
+            "attention_rescore": attention_rescore,
+            "word_timestamps": words,
+        }
+        try:
+            RecognitionOptions.parse(sent, streams=streams)
+        except OptionError:
+            continue
+        sets.append(sent)
+    return sets
+
+
+def needed(sent, *, streams):
+    return set(components_of(RecognitionOptions.parse(sent, streams=streams)))
+
+
+def test_a_recording_calls_what_it_is_said_to_need():
+    sets = allowed(streams=False)
+    assert len(sets) == 40
+    for sent in sets:
+        components = PlainComponents()
+        wav = np.full((1, 16_000), 0.5, np.float32)
+        recognizer = Recognizer(OrchestratorConfig(), components)
+        asyncio.run(recognizer.recognize(SpeechRequest(wav=wav, parameters=sent), components))
+        assert set(components.calls) == needed(sent, streams=False), sent
+
+
+def test_a_stream_calls_what_it_is_said_to_need():
+    sets = allowed(streams=True)
+    assert {sent["mode"] for sent in sets} == {"streaming", "two_pass"}
+    for sent in sets:
+
+        async def path(recognizer, components, sent=sent):
+            client = Client(recognizer, components, **sent)
+            return await client.send(audio("11"), ends=True)
+
+        final, components = run(path)
+        assert [segment.error for segment in final.segments] == [""]
+        assert set(components.calls) == needed(sent, streams=True), sent
+
+
+def test_the_default_needs_three_components():
+    default = components_of(RecognitionOptions.parse({}))
+    assert tuple(default) == ("vad", "attention_encoder", "attention_decoder")
+    assert components_of_path("attention") == tuple(default)
+    assert set(components_of_path("two_pass")) == {*default, *components_of_path("streaming")}
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("vad", ("vad=true",)),
+        ("attention_encoder", ("decoder=attention", "attention_rescore=true")),
+        ("ctc_encoder", ("decoder=ctc", "decoder=wfst")),
+        ("ctc_streaming_decoder", ("mode=streaming", "mode=two_pass")),
+        ("rescorer", ("rescore=true",)),
+        ("speech", ()),
+    ],
+)
+def test_what_a_component_is_needed_for(model, options):
+    assert set(needed_for(model)) == set(options)
+
+
+def test_every_component_that_ships_is_needed_for_something():
+    components = model_names(shipped_repositories()[1:])
+    assert len(components) == 8
+    assert all(needed_for(model) for model in components)
+    assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
+        "rescorer"
+    }
