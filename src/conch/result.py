@@ -59,10 +59,23 @@ class Segment:
     """Of a stream's utterance: 2 where the text is the second pass'."""
     error: str = ""
     """Of a stream's utterance: why there is no second pass."""
+    channel: int = 0
+    """Of a recording: which channel it is of, from 1; 0 where they are mixed."""
 
     @property
     def text(self) -> str:
         return self.nbest[0].text if self.nbest else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What is said on one channel of a recording whose channels are not mixed."""
+
+    number: int
+    """From 1."""
+    text: str
+    """The best hypothesis."""
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,10 @@ class Transcript:
     """Of a stream: whether it has ended, and nothing changes any more."""
     stable: str = ""
     """Of a stream: the beginning of the text that will not change any more."""
+    channels: tuple[Channel, ...] = ()
+    """Of a recording: each channel that was recognised by itself; none where they are mixed."""
+    warnings: tuple[str, ...] = ()
+    """Of a recording: what was wrong with it, a sentence each."""
 
     @property
     def text(self) -> str:
@@ -118,6 +135,8 @@ class Transcript:
             stages={name: _known(Stage, item) for name, item in data["stages"].items()},
             is_final=data["is_final"],
             stable=data.get("stable", ""),
+            channels=tuple(_known(Channel, item) for item in data.get("channels", ())),
+            warnings=tuple(data.get("warnings", ())),
         )
 
 
@@ -126,13 +145,16 @@ def _fields(item: Any) -> dict[str, Any]:
     return {name: getattr(item, name) for name in item.__dataclass_fields__}
 
 
+_SEGMENT_EXTRAS = ("index", "endpoint", "passes", "error", "channel")
+
+
 def _segment(data: Mapping[str, Any]) -> Segment:
     return Segment(
         start=data["start"],
         end=data["end"],
         nbest=tuple(_known(Hypothesis, item) for item in data["nbest"]),
         words=tuple(_known(Word, item) for item in data["words"]),
-        **{name: data[name] for name in ("index", "endpoint", "passes", "error") if name in data},
+        **{name: data[name] for name in _SEGMENT_EXTRAS if name in data},
     )
 
 

@@ -74,10 +74,15 @@ def add_parser(subparsers: Subparsers) -> None:
         help="of stdin or --mic (default: 16000)",
     )
     parser.add_argument(
-        "--channels", type=positive, default=1, metavar="N", help="of stdin (default: 1)"
+        "--channels",
+        dest="stdin_channels",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="of stdin (default: 1)",
     )
     parser.add_argument("--json", action="store_true", help="write every answer, an object a line")
-    add_option_flags(parser)
+    add_option_flags(parser, without=("channels",))
     parser.set_defaults(run=run, usage_error=parser.error)
 
 
@@ -96,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         rate, chunks = args.rate, live_audio.microphone(args.rate, args.chunk_ms)
     elif args.file == "-":
         rate = args.rate
-        chunks = live_audio.raw_stdin(args.rate, args.channels, args.chunk_ms)
+        chunks = live_audio.raw_stdin(args.rate, args.stdin_channels, args.chunk_ms)
     else:
         rate = live_audio.file_rate(Path(args.file))
         chunks = live_audio.paced_file(Path(args.file), args.chunk_ms, args.speed)

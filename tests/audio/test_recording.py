@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.audio import BLOCK_SAMPLES, file_blocks, waveform_blocks
+from conch.audio import AudioBlocks, file_recording, waveform_recording
+from conch.audio.blocks import BLOCK_SAMPLES
 from conch.errors import AudioError
 
 HOUR = 3600.0
@@ -20,7 +21,18 @@ def encoded(waveform: np.ndarray, rate: int, kind: str = "WAV") -> bytes:
     return buffer.getvalue()
 
 
-def whole(blocks) -> np.ndarray:
+def file_blocks(data: bytes, max_audio_s: float = HOUR) -> AudioBlocks:
+    """The only channel of a file: the mix."""
+    (blocks,) = file_recording(data, max_audio_s).channels.values()
+    return blocks
+
+
+def waveform_blocks(waveform: np.ndarray, rate: int, max_audio_s: float = HOUR) -> AudioBlocks:
+    (blocks,) = waveform_recording(waveform, rate, max_audio_s).channels.values()
+    return blocks
+
+
+def whole(blocks: AudioBlocks) -> np.ndarray:
     return np.concatenate(list(blocks))
 
 
