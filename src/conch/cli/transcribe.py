@@ -36,11 +36,14 @@ examples:
   conch transcribe talk.mp3 -o talk.srt --format srt
   conch transcribe *.flac --output-dir out --format vtt --jobs 8
   conch transcribe --url grpc://gpu-box:8001 --rescore --nbest 5 --format json talk.wav
-  ffmpeg -i film.mkv -f wav - | conch transcribe -
+  conch transcribe film.mkv --format srt -o film.srt
+  conch transcribe call.wav --channels split        a line for each turn, with its channel
+  curl -s https://example.org/talk.m4a | conch transcribe -
 
-Any format, sample rate and number of channels that libsndfile reads will do (wav, flac, ogg, mp3,
-...). JSON of several files is one object a line. An output file that exists is overwritten, once
-its transcript is there.
+Any sound will do that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr, wma, the
+sound of a video, ... What is wrong with a file that is transcribed all the same (cut off, clipped,
+without speech) is told on stderr. JSON of several files is one object a line. An output file that
+exists is overwritten, once its transcript is there.
 
 exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usage, 130 Ctrl-C
 """
@@ -220,6 +223,8 @@ async def _transcribe(
         async with slots:
             audio = stdin if name == STDIN else name
             transcript = await _transcript(job, audio, client, progress)
+        for warning in transcript.warnings:
+            _report(f"{name}: warning: {warning}")
         text = job.render(name, transcript)
         path = job.destination(name)
         if path is None:
