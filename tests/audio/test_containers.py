@@ -2,7 +2,9 @@
 
 import io
 import os
+import resource
 import socket
+import struct
 from pathlib import Path
 
 import av
@@ -222,3 +224,19 @@ def test_a_file_that_names_another_opens_nothing(kind, speech, tmp_path, monkeyp
     with pytest.raises(AudioError, match=r"AUDIO cannot be decoded .* found text that begins with"):
         file_recording(text.encode(), 3600.0)
     assert (os.stat("secret.wav").st_atime_ns, os.listdir("/proc/self/fd")) == before
+
+
+def test_an_index_that_a_few_bytes_claim_takes_no_memory(speech):
+    data = bytearray(muxed(speech[: 2 * RATE], RATE, "mp4", "aac", movflags="faststart"))
+    claimed = 2**31 - 1
+    at = data.index(b"stsz") + 8
+    struct.pack_into(">II", data, at, 1, claimed)  # samples of one byte, so many
+    at = data.index(b"stsc") + 12
+    struct.pack_into(">III", data, at, 1, claimed, 1)  # all of them in the first chunk
+    at = data.index(b"stts") + 12
+    struct.pack_into(">II", data, at, claimed, 1024)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(AudioError):
+        file_recording(bytes(data), 3600.0)
+    taken_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert taken_kb < 200_000

@@ -245,7 +245,7 @@ def test_channels_that_are_the_same_are_recognised_once(speech):
     found, warnings = read(encoded(np.stack([speech] * 2, axis=1), 16_000), "split")
     assert list(found) == [1]
     np.testing.assert_allclose(found[1], speech, atol=1e-4)
-    assert warnings == ("all 2 channels hold the same sound: it is transcribed once, as channel 1",)
+    assert warnings == ("the 2 channels hold the same sound: it is transcribed once, as channel 1",)
 
 
 def test_channels_that_differ_at_their_end_are_not_the_same():

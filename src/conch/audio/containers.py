@@ -5,6 +5,7 @@ name other files or addresses (playlists, dash, sdp) are not on the list, nothin
 no decoder but those of audio runs.
 """
 
+import ctypes
 import io
 from collections.abc import Generator, Iterator
 from typing import Any, NoReturn
@@ -45,11 +46,22 @@ MIN_GAP_S = 0.5
 MAX_GAP_S = 600.0
 """More is a broken time."""
 
+MAX_ALLOCATION = 64 * 2**20
+"""Bytes that FFmpeg may take at once. The index of ten hours of speech takes less; one that a few
+bytes of a header make up would take all memory."""
+
+MAX_STREAMS = 40
+"""Of a file: each may have such an index."""
+
 MAX_FRAME_SAMPLES = 2**19
 """Samples that one step of a decoder may give, over all channels: no real one gives as many."""
 
 SCALES = {"u8": 2**7, "s16": 2**15, "s32": 2**31, "flt": 1, "dbl": 1}
 """Full scale of FFmpeg's sample formats."""
+
+
+# PyAV does not offer it; any of its modules brings libavutil along.
+ctypes.CDLL(av.logging.__file__).av_max_alloc(ctypes.c_size_t(MAX_ALLOCATION))
 
 
 class ContainerFile:
@@ -64,7 +76,7 @@ class ContainerFile:
         self.warnings: list[str] = []
         self._data = data
         self._container = _opened(data)
-        self._stream = self._sound(self._container)
+        self._stream = self._sound()
         start = self._container.start_time
         self._start_s = 0.0 if start is None else start / av.time_base
         self._reached_s = 0.0
@@ -177,8 +189,13 @@ class ContainerFile:
             return None
         return float(duration / av.time_base)
 
-    def _sound(self, container: Any) -> Any:
-        """Return the stream to decode."""
+    def _sound(self) -> Any:
+        """Return the stream to decode.
+
+        Raises:
+            AudioError: there is none, or its codec is not one of CODECS.
+        """
+        container = self._container
         if not container.streams.audio:
             raise AudioError(f"AUDIO has no sound: found {_described(container)}")
         stream = container.streams.best("audio") or container.streams.audio[0]
@@ -200,7 +217,12 @@ class ContainerFile:
 
 
 def _opened(data: bytes) -> Any:
-    options = {"format_whitelist": FORMATS, "codec_whitelist": CODECS, "protocol_whitelist": ""}
+    options = {
+        "format_whitelist": FORMATS,
+        "codec_whitelist": CODECS,
+        "protocol_whitelist": "",
+        "max_streams": str(MAX_STREAMS),
+    }
     try:
         return av.open(io.BytesIO(data), options=options, io_open=_refused)
     except (FFmpegError, UnicodeDecodeError):

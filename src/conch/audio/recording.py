@@ -99,7 +99,7 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
     warnings = []
     if len(numbers) > 1 and _are_the_same(open_file(data), max_audio_s):
         warnings.append(
-            f"all {len(numbers)} channels hold the same sound: it is transcribed once, as channel 1"
+            f"the {len(numbers)} channels hold the same sound: it is transcribed once, as channel 1"
         )
         numbers = (1,)
     blocks = {numbers[0]: _channel(file, numbers[0], max_audio_s)}
