@@ -151,6 +151,23 @@ def test_samples_of_every_kind_have_the_same_level(codec, speech):
     np.testing.assert_allclose(block[:, 0], speech, atol=0.01 if codec == "pcm_u8" else 1e-4)
 
 
+def test_eight_channels_keep_their_order():
+    buffer = io.BytesIO()
+    tones = [np.sin(2 * np.pi * 200 * (k + 1) * np.arange(48_000) / 48_000) for k in range(8)]
+    samples = 0.1 * np.stack(tones, axis=1).astype(np.float32)
+    with av.open(buffer, "w", format="matroska") as out:
+        stream = out.add_stream("wavpack", rate=48_000, layout="7.1")
+        frame = av.AudioFrame.from_ndarray(samples.reshape(1, -1), "flt", "7.1")
+        frame.rate = 48_000
+        resampler = av.AudioResampler(stream.format, "7.1", 48_000, 12_000)
+        for piece in [*resampler.resample(frame), *resampler.resample(None), None]:
+            out.mux(stream.encode(piece))
+    file = ContainerFile(buffer.getvalue())
+    assert file.num_channels == 8
+    found = np.concatenate(list(file.blocks(10_000)))
+    np.testing.assert_allclose(found, samples, atol=1e-4)
+
+
 def test_blocks_are_bounded_and_the_file_is_closed_with_them(speech):
     file = ContainerFile(muxed(np.stack([speech, speech], 1), RATE, "matroska", "aac"))
     blocks = file.blocks(4000)

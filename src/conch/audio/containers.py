@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import av
 import numpy as np
+from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
 from conch.audio.contents import breaks_off, found_in
@@ -53,12 +54,17 @@ bytes of a header make up would take all memory."""
 MAX_STREAMS = 40
 """Of a file: each may have such an index."""
 
-MAX_FRAME_SAMPLES = 2**19
+MAX_FRAME_SAMPLES = 2**21
 """Samples that one step of a decoder may give, over all channels: no real one gives as many."""
 
-SCALES = {"u8": 2**7, "s16": 2**15, "s32": 2**31, "flt": 1, "dbl": 1}
-"""Full scale of FFmpeg's sample formats."""
-
+SAMPLE_FORMATS = {
+    "u8": (np.uint8, 2**7),
+    "s16": (np.int16, 2**15),
+    "s32": (np.int32, 2**31),
+    "flt": (np.float32, 1),
+    "dbl": (np.float64, 1),
+}
+"""Type and full scale of FFmpeg's sample formats."""
 
 # PyAV does not offer it; any of its modules brings libavutil along.
 ctypes.CDLL(av.logging.__file__).av_max_alloc(ctypes.c_size_t(MAX_ALLOCATION))
@@ -149,6 +155,8 @@ class ContainerFile:
             except FFmpegError:
                 self._is_broken_off = True
                 return
+            except IndexError:  # PyAV at the end of a file that has brought further streams
+                return
             if packet is None:
                 return
             if packet.pts is not None:
@@ -212,7 +220,7 @@ class ContainerFile:
                 f"number {number} alone is transcribed"
             )
         context.thread_count = 1
-        context.options = {"max_samples": str(MAX_FRAME_SAMPLES // max(1, context.channels))}
+        context.options = {"max_samples": str(MAX_FRAME_SAMPLES)}
         return stream
 
 
@@ -246,12 +254,19 @@ def _described(container: Any) -> str:
 
 def _samples(frame: Any) -> Array:
     """Return a frame of any sample format as FP32 [samples, channels]."""
-    array = frame.to_ndarray()
-    array = array.T if frame.format.is_planar else array.reshape(frame.samples, -1)
-    kind = frame.format.name.removesuffix("p")
-    samples: Array = array.astype(np.float32)
-    if kind == "u8":
-        samples -= SCALES[kind]
-    if SCALES[kind] != 1:
-        samples /= SCALES[kind]
+    dtype, scale = SAMPLE_FORMATS[frame.format.name.removesuffix("p")]
+    num_channels = frame.layout.nb_channels
+    # Not `to_ndarray`, which reads a ninth plane of eight, from anywhere.
+    if frame.format.is_planar:
+        planes: list[Any] = [AudioPlane(frame, index) for index in range(num_channels)]
+        channels = [np.frombuffer(plane, dtype, frame.samples) for plane in planes]
+        samples: Array = np.stack(channels, axis=1, dtype=np.float32, casting="unsafe")
+    else:
+        plane: Any = AudioPlane(frame, 0)
+        packed = np.frombuffer(plane, dtype, frame.samples * num_channels)
+        samples = packed.reshape(-1, num_channels).astype(np.float32)
+    if dtype == np.uint8:
+        samples -= scale
+    if scale != 1:
+        samples /= scale
     return samples
