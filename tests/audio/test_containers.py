@@ -165,7 +165,7 @@ def test_eight_channels_keep_their_order():
     file = ContainerFile(buffer.getvalue())
     assert file.num_channels == 8
     found = np.concatenate(list(file.blocks(10_000)))
-    np.testing.assert_allclose(found, samples, atol=1e-4)
+    np.testing.assert_allclose(found, samples, atol=0.01)  # it is written in 8 bit
 
 
 def test_blocks_are_bounded_and_the_file_is_closed_with_them(speech):
