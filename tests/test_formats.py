@@ -1,6 +1,7 @@
 import json
 import random
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -17,7 +18,7 @@ from conch.formats import (
     to_text,
     to_webvtt,
 )
-from conch.result import Hypothesis, Segment, Stage, Transcript, Word
+from conch.result import Channel, Hypothesis, Segment, Stage, Transcript, Word
 
 
 def transcript(*segments: Segment) -> Transcript:
@@ -49,6 +50,50 @@ def silent(text: str, start: float, end: float) -> Segment:
 def test_text_is_the_best_hypothesis_on_a_line() -> None:
     assert to_text(transcript(spoken("Hello there."))) == "Hello there.\n"
     assert to_text(transcript()) == "\n"
+
+
+def call() -> Transcript:
+    """Two people on two channels, who speak at once where one answers."""
+    turns = [
+        (1, spoken("Hello, who is it?")),
+        (2, spoken("It is me.", start=1.0)),
+        (2, spoken("From Leeds.", start=4.0)),
+        (1, silent("Ah.", 6.0, 6.5)),
+    ]
+    segments = [replace(segment, channel=channel) for channel, segment in turns]
+    channels = (Channel(1, "Hello, who is it? Ah.", -2.0), Channel(2, "It is me. From Leeds.", -2))
+    return replace(transcript(*segments), channels=channels)
+
+
+def test_the_text_of_a_call_has_a_line_for_each_turn() -> None:
+    assert to_text(call()) == "[1] Hello, who is it?\n[2] It is me. From Leeds.\n[1] Ah.\n"
+
+
+def test_the_cues_of_a_call_name_the_channel_and_may_be_on_the_screen_together() -> None:
+    assert cues(call()) == [
+        Cue(0, 1200, ("[1] Hello, who is it?",)),
+        Cue(1000, 1900, ("[2] It is me.",)),
+        Cue(4000, 4600, ("[2] From Leeds.",)),
+        Cue(6000, 6500, ("[1] Ah.",)),
+    ]
+
+
+def test_the_lines_of_a_call_are_as_short_as_others() -> None:
+    long = replace(spoken("word " * 60), channel=1)
+    channels = (Channel(1, long.text, -1.0), Channel(2, "", 0.0))
+    found = cues(replace(transcript(long), channels=channels))
+    assert len(found) > 1
+    for cue in found:
+        assert cue.lines[0].startswith("[1] word")
+        assert len(cue.lines) <= MAX_LINES
+        assert all(len(line) <= MAX_LINE_CHARS for line in cue.lines)
+
+
+def test_one_channel_alone_has_no_number() -> None:
+    segment = replace(spoken("Hello."), channel=2)
+    alone = replace(transcript(segment), channels=(Channel(2, "Hello.", -1.0),))
+    assert to_text(alone) == "Hello.\n"
+    assert cues(alone)[0].lines == ("Hello.",)
 
 
 def test_json_is_one_line_that_reads_back() -> None:

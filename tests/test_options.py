@@ -40,6 +40,15 @@ def test_numbers_become_the_type_of_their_option():
         ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is attention"),
         ({"hotwords": "a"}, "option 'hotwords' goes with decoder ctc; decoder is attention"),
         (
+            {"channels": "both"},
+            "option 'channels' takes mix, split or an integer from 1 to 64; sent: 'both'",
+        ),
+        ({"channels": 0}, "option 'channels' takes mix, split or an integer from 1 to 64; sent: 0"),
+        ({"channels": 65}, "option 'channels' takes mix, split or an integer from 1 to 64; sent: "),
+        ({"channels": "9" * 5000}, "option 'channels' takes mix, split or an integer from 1 to "),
+        ({"channels": True}, "option 'channels' takes mix, split or an integer from 1 to 64; sent"),
+        ({"channels": 1.0}, "option 'channels' takes mix, split or an integer from 1 to 64; sent"),
+        (
             {"decoder": "ctc", "lm_fusion": True, "rescore": True},
             "option 'rescore' is for texts that the language model has not seen yet",
         ),
@@ -53,6 +62,13 @@ def test_a_wrong_option_is_named_with_what_it_takes_and_what_was_sent(parameters
     with pytest.raises(OptionError) as error:
         RecognitionOptions.parse(parameters)
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("sent", "channels"), [("mix", "mix"), ("split", "split"), (2, 2), ("2", 2), ("64", 64)]
+)
+def test_channels_are_words_or_a_number(sent, channels):
+    assert RecognitionOptions.parse({"channels": sent}).channels == channels
 
 
 def test_a_long_value_is_not_echoed_whole():
@@ -106,6 +122,8 @@ def test_a_streams_options():
         ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
         ({"rescore": True}, "option 'rescore' with decoder wfst goes with mode two_pass"),
+        ({"channels": 1}, "option 'channels' is for recordings, a stream is mono; sent: 1"),
+        ({"mode": "two_pass", "channels": "split"}, "option 'channels' is for recordings"),
     ],
 )
 def test_what_a_stream_cannot_do(parameters, message):

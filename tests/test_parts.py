@@ -1,8 +1,10 @@
 import asyncio
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import soundfile
 from plain_components import PlainComponents
 
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
@@ -19,8 +21,17 @@ def said(level: float) -> np.ndarray:
     return np.full(RATE, level, np.float32)
 
 
+def wav(channels: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, channels.T, RATE, format="WAV", subtype="FLOAT")
+    return buffer.getvalue()
+
+
 def whole_and_parts(waveform: np.ndarray, **parameters) -> tuple[Transcript, list[Transcript]]:
-    request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
+    if waveform.ndim == 1:
+        request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
+    else:
+        request = SpeechRequest(audio=np.array([[wav(waveform)]], object), parameters=parameters)
 
     async def both() -> tuple[Transcript, list[Transcript]]:
         recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
@@ -64,3 +75,14 @@ def test_a_part_holds_one_segment_and_the_last_one_none():
 def test_of_a_stream_that_broke_off_it_is_what_was_known():
     _, parts = whole_and_parts(np.concatenate([said(0.1), PAUSE, said(0.2)]))
     assert joined_parts(parts[:1]) == parts[0]
+
+
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_the_joined_parts_of_a_call_are_the_one_answer(nbest):
+    one = np.concatenate([PAUSE, said(0.1), PAUSE, PAUSE, said(0.3), LONG_PAUSE])
+    other = np.concatenate([said(0.4), PAUSE, PAUSE, said(0.2), LONG_PAUSE, PAUSE])
+    whole, parts = whole_and_parts(np.stack([one, other]), channels="split", nbest=nbest)
+    assert [len(part.segments) for part in parts] == [1, 1, 1, 1, 0]
+    assert [part.segments[0].channel for part in parts[:4]] == [2, 1, 2, 1]
+    assert timeless(joined_parts(parts, nbest)) == timeless(whole)
+    assert [channel.number for channel in whole.channels] == [1, 2]

@@ -1,6 +1,7 @@
 import json
+from dataclasses import replace
 
-from conch.result import Hypothesis, Segment, Stage, Transcript, Word
+from conch.result import Channel, Hypothesis, Segment, Stage, Transcript, Word
 
 WORDS = (Word("good", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8))
 BEST = Hypothesis("good day", -0.5, -1.0, -9.0, 2)
@@ -15,6 +16,23 @@ TRANSCRIPT = Transcript(
 
 def test_json_and_back_is_the_same():
     assert Transcript.from_json(TRANSCRIPT.to_json()) == TRANSCRIPT
+
+
+def test_channels_and_warnings_and_back():
+    segment = Segment(0.0, 1.0, (BEST,), WORDS, channel=2)
+    call = replace(
+        TRANSCRIPT,
+        segments=(segment,),
+        channels=(Channel(1, "", 0.0), Channel(2, "good day", -0.5)),
+        warnings=("no speech was found",),
+    )
+    assert Transcript.from_json(call.to_json()) == call
+
+
+def test_an_older_server_tells_neither_channels_nor_warnings():
+    data = json.loads(TRANSCRIPT.to_json())
+    del data["channels"], data["warnings"], data["segments"][0]["channel"]
+    assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
 
 
 def test_keys_of_a_newer_server_are_ignored():

@@ -5,6 +5,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import groupby
 from typing import Any
 
 from conch.result import Segment, Transcript, Word
@@ -31,8 +32,15 @@ class Cue:
 
 
 def to_text(transcript: Transcript) -> str:
-    """Return the best hypothesis, one line."""
-    return transcript.text + "\n"
+    """Return the best hypothesis, one line; of several channels a line for each turn."""
+    if not _is_split(transcript):
+        return transcript.text + "\n"
+    spoken = [segment for segment in transcript.segments if segment.text]
+    turns = groupby(spoken, lambda segment: segment.channel)
+    return "".join(
+        f"[{channel}] {' '.join(segment.text for segment in segments)}\n"
+        for channel, segments in turns
+    )
 
 
 def to_json(transcript: Transcript, *, indent: int | None = None, **extra: str) -> str:
@@ -89,38 +97,47 @@ def to_webvtt(transcript: Transcript) -> str:
 
 
 def cues(transcript: Transcript) -> list[Cue]:
-    """Return subtitle cues in order of time; none overlaps the next and none is empty.
+    """Return subtitle cues in order of time; none is empty, and of a channel none overlaps another.
 
     From a segment's word times: at most MAX_LINES lines of MAX_LINE_CHARS (a longer word has a
     line of its own), at most MAX_CUE_S long, ended at sentences and pauses. A segment without word
-    times is one cue with as many lines as it needs.
+    times is one cue with as many lines as it needs. Of several channels each cue begins with the
+    number of its own.
     """
     made: list[Cue] = []
+    ends_ms: dict[int, int] = {}
     for segment in transcript.segments:
-        for start, end, lines in _spans(segment):
+        label = f"[{segment.channel}] " if _is_split(transcript) else ""
+        for start, end, lines in _spans(segment, label):
             # Times are measured word by word and may overlap by a little.
-            start_ms = max(round(start * 1000), made[-1].end_ms if made else 0)
-            made.append(Cue(start_ms, max(round(end * 1000), start_ms + 1), tuple(lines)))
-    return made
+            start_ms = max(round(start * 1000), ends_ms.get(segment.channel, 0))
+            cue = Cue(start_ms, max(round(end * 1000), start_ms + 1), tuple(lines))
+            ends_ms[segment.channel] = cue.end_ms
+            made.append(cue)
+    return sorted(made, key=lambda cue: cue.start_ms)
 
 
-def _spans(segment: Segment) -> Iterator[tuple[float, float, list[str]]]:
+def _is_split(transcript: Transcript) -> bool:
+    return len(transcript.channels) > 1
+
+
+def _spans(segment: Segment, label: str) -> Iterator[tuple[float, float, list[str]]]:
     words = [word for word in segment.words if word.text.strip()]
-    for group in _groups(words):
+    for group in _groups(words, label):
         start = group[0].start
-        yield start, min(_end(group), start + MAX_CUE_S), _wrap(group)
+        yield start, min(_end(group), start + MAX_CUE_S), _wrap(group, label)
     if not words and segment.text.strip():
-        yield segment.start, segment.end, _lines(segment.text)
+        yield segment.start, segment.end, _lines(label + segment.text)
 
 
-def _groups(words: Sequence[Word]) -> Iterator[list[Word]]:
+def _groups(words: Sequence[Word], label: str) -> Iterator[list[Word]]:
     """Cut words into the groups that share a cue."""
     group: list[Word] = []
     for word in words:
         if group and _is_end(group, word):
             yield group
             group = []
-        while group and not _fits([*group, word]):
+        while group and not _fits([*group, word], label):
             cut = _best_cut(group)
             yield group[:cut]
             group = group[cut:]
@@ -137,8 +154,8 @@ def _is_end(group: Sequence[Word], following: Word) -> bool:
     return is_sentence and last.end - group[0].start >= MIN_SENTENCE_S
 
 
-def _fits(group: Sequence[Word]) -> bool:
-    return _end(group) - group[0].start <= MAX_CUE_S and len(_wrap(group)) <= MAX_LINES
+def _fits(group: Sequence[Word], label: str) -> bool:
+    return _end(group) - group[0].start <= MAX_CUE_S and len(_wrap(group, label)) <= MAX_LINES
 
 
 def _end(group: Sequence[Word]) -> float:
@@ -152,8 +169,8 @@ def _best_cut(group: Sequence[Word]) -> int:
     return clauses[-1] if clauses else len(group)
 
 
-def _wrap(group: Sequence[Word]) -> list[str]:
-    return _lines(" ".join(word.text.strip() for word in group))
+def _wrap(group: Sequence[Word], label: str) -> list[str]:
+    return _lines(label + " ".join(word.text.strip() for word in group))
 
 
 def _lines(text: str) -> list[str]:

@@ -51,6 +51,13 @@ class RecognitionOptions:
         "which decoder writes the text: Whisper's, a beam search over CTC, or CTC in a graph of "
         "known words; of a stream wfst, or ctc where hotwords or lm_fusion need it",
     )
+    channels: Literal["mix", "split"] | int = option(
+        "mix",
+        "of a recording: all mixed, each its own transcript (for telephone calls, at most 8), or "
+        "one by its number",
+        low=1,
+        high=64,
+    )
     language: str = option("auto", "language code of the speech (en, de, …), or auto")
     beam_size: int = option(
         5,
@@ -175,6 +182,8 @@ class RecognitionOptions:
 
     def _contradiction(self) -> str | None:
         """Return what is wrong with two options together."""
+        if self.channels != "mix" and self.mode != "offline":
+            return f"option 'channels' is for recordings, a stream is mono; sent: {self.channels}"
         if self.mode == "streaming" and self.decoder == "attention":
             return "option 'decoder' takes ctc or wfst with mode streaming; sent: attention"
         if self.mode == "streaming" and self.attention_rescore:
@@ -243,12 +252,25 @@ def _defaults_of(decoder: str) -> dict[str, Any]:
 
 def describe(item: "Field[Any]") -> str:
     """Return the type and range of an option in words, as error messages and `--help` show it."""
-    if get_origin(item.type) is Literal:
-        return "one of " + ", ".join(get_args(item.type))
     names = {bool: "a bool (true or false)", int: "an integer", float: "a number", str: "a string"}
-    text = names[item.type]  # type: ignore[index]
+    words, kind = words_of(item), kind_of(item)
+    if kind is None:
+        return "one of " + ", ".join(words)
     low, high = item.metadata["low"], item.metadata["high"]
-    return text if low is None else f"{text} from {low:.10g} to {high:.10g}"
+    text = names[kind] if low is None else f"{names[kind]} from {low:.10g} to {high:.10g}"
+    return ", ".join(words) + f" or {text}" if words else text
+
+
+def words_of(item: "Field[Any]") -> tuple[str, ...]:
+    """Return the words that an option takes, none where it takes any value of its type."""
+    kinds = (item.type, *get_args(item.type))
+    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+
+
+def kind_of(item: "Field[Any]") -> type | None:
+    """Return the type of an option's values beside its words, None where there is none."""
+    kinds = (item.type, *get_args(item.type))
+    return next((kind for kind in kinds if isinstance(kind, type)), None)
 
 
 def default_of(item: "Field[Any]") -> str:
@@ -267,20 +289,26 @@ def _unknown_name(name: str, known: list[str]) -> str:
 
 
 def _checked(item: "Field[Any]", value: Any) -> Any:
+    if words_of(item) and kind_of(item) is int and isinstance(value, str):
+        # As a command line and a header have it.
+        value = int(value) if value.isdecimal() and len(value) < 10 else value
     if not _fits(item, value):
         raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {value!r:.80}")
     return float(value) if item.type is float else value
 
 
 def _fits(item: "Field[Any]", value: Any) -> bool:
-    if get_origin(item.type) is Literal:
-        return value in get_args(item.type)
-    if item.type in (bool, str):
-        return isinstance(value, item.type)
+    kind = kind_of(item)
+    if isinstance(value, str) and value in words_of(item):
+        return True
+    if kind is None:
+        return False
+    if kind in (bool, str):
+        return isinstance(value, kind)
     # bool is an int to Python, but not to someone who sends nbest=true.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    if item.type is int and not isinstance(value, int):
+    if kind is int and not isinstance(value, int):
         return False
     low, high = item.metadata["low"], item.metadata["high"]
     return math.isfinite(value) and low <= value <= high

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from conch.decoding.nbest import joined
-from conch.result import Segment, Stage, Transcript
+from conch.result import Channel, Segment, Stage, Transcript
 
 
 def transcript_of(
@@ -13,13 +13,16 @@ def transcript_of(
     duration: float,
     road: tuple[str, ...],
     stages: Mapping[str, Stage],
+    channels: Sequence[int] = (),
+    warnings: tuple[str, ...] = (),
 ) -> Transcript:
     """Return the transcript of the segments that have a text, or miss one.
 
     Args:
         segments: in order of time.
         nbest: how many hypotheses it has at most.
-        duration, road, stages: fields of `Transcript`.
+        duration, road, stages, warnings: fields of `Transcript`.
+        channels: the numbers of those that are recognised by themselves.
     """
     spoken = tuple(segment for segment in segments if segment.text or segment.unrecognised)
     return Transcript(
@@ -28,7 +31,14 @@ def transcript_of(
         duration=duration,
         road=road,
         stages=stages,
+        channels=tuple(_channel(number, spoken) for number in channels),
+        warnings=warnings,
     )
+
+
+def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
+    (best,) = joined([segment.nbest for segment in spoken if segment.channel == number], 1)
+    return Channel(number, best.text, best.score)
 
 
 def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
@@ -50,4 +60,6 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
         duration=last.duration,
         road=last.road,
         stages=last.stages,
+        channels=[channel.number for channel in last.channels],
+        warnings=last.warnings,
     )

@@ -73,10 +73,23 @@ class Segment:
     """Of a stream's utterance: 2 where the text is the second pass'."""
     error: str = ""
     """Of a stream's utterance: why there is no second pass."""
+    channel: int = 0
+    """Of a recording: which channel it is of, from 1; 0 where they are mixed."""
 
     @property
     def text(self) -> str:
         return self.nbest[0].text if self.nbest else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What is said on one channel of a recording whose channels are not mixed."""
+
+    number: int
+    """From 1."""
+    text: str
+    """The best hypothesis."""
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +119,10 @@ class Transcript:
     """Of a stream: whether it has ended, and nothing changes any more."""
     stable: str = ""
     """Of a stream: the beginning of the text that will not change any more."""
+    channels: tuple[Channel, ...] = ()
+    """Of a recording: each channel that was recognised by itself; none where they are mixed."""
+    warnings: tuple[str, ...] = ()
+    """Of a recording: what was wrong with it, a sentence each."""
 
     @property
     def text(self) -> str:
@@ -134,6 +151,8 @@ class Transcript:
             "nbest": _nbest(data),
             "segments": tuple(_segment(item) for item in data["segments"]),
             "road": tuple(data["road"]),
+            "channels": tuple(_known(Channel, item) for item in data.get("channels", ())),
+            "warnings": tuple(data.get("warnings", ())),
             "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
         }
         return cast(Transcript, _known(cls, data | parts))

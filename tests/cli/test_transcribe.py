@@ -37,7 +37,7 @@ def test_flags_that_are_not_given_leave_the_defaults_to_the_server() -> None:
 def test_every_kind_of_flag() -> None:
     given = parse_flags(
         "--rescore", "--no-vad", "--nbest", "3", "--lm-weight", "1", "--mode", "offline",
-        "--language", "de",
+        "--language", "de", "--channels", "2",
     )  # fmt: skip
     assert given == {
         "rescore": True,
@@ -46,6 +46,7 @@ def test_every_kind_of_flag() -> None:
         "lm_weight": 1.0,
         "mode": "offline",
         "language": "de",
+        "channels": "2",
     }
     RecognitionOptions.parse(given)
 

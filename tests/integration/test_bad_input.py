@@ -1,5 +1,6 @@
 """Bad input gets a clear error, and the next request works."""
 
+import base64
 import io
 import json
 import urllib.request
@@ -46,8 +47,6 @@ def file(data: bytes) -> np.ndarray:
     return np.array([[data]], dtype=object)
 
 
-CUT_FLAC = flac(np.random.default_rng(0).uniform(-0.5, 0.5, 80_000).astype(np.float32))[:60_000]
-
 BAD = {
     "empty WAV": ({"WAV": np.zeros((1, 0), np.float32)}, {}, "WAV is empty"),
     "NaN": ({"WAV": spoilt(np.nan)}, {}, "WAV has samples that are NaN or infinite"),
@@ -63,7 +62,23 @@ BAD = {
     "rate absurd": ({"WAV": SECOND, "SAMPLE_RATE": ints(10**9)}, {}, "Hz; sent: 1000000000"),
     "text file": ({"AUDIO": file(b"Dear server,\n" * 50)}, {}, "AUDIO cannot be decoded"),
     "empty file": ({"AUDIO": file(b"")}, {}, "AUDIO cannot be decoded (0 bytes)"),
-    "truncated flac": ({"AUDIO": file(CUT_FLAC)}, {}, "AUDIO is "),
+    "base64": (
+        {"AUDIO": file(base64.b64encode(flac(SECOND[0])))},
+        {},
+        "found what looks like base64: send the bytes themselves",
+    ),
+    "playlist": (
+        {"AUDIO": file(b"#EXTM3U\n#EXTINF:9,\n/etc/passwd\n")},
+        {},
+        "found text that begins with '#EXTM3U",
+    ),
+    "channel of a file": (
+        {"AUDIO": file(flac(SECOND[0]))},
+        {"channels": 2},
+        "AUDIO has 1 channel; sent: 2",
+    ),
+    "channel of WAV": ({"WAV": SECOND}, {"channels": 2}, "WAV has 1 channel; sent: 2"),
+    "channels as a word": ({"WAV": SECOND}, {"channels": "all"}, "mix, split or an integer from 1"),
     "unknown option": ({"WAV": SECOND}, {"nbset": 2}, "did you mean 'nbest'?"),
     "nbest 0": ({"WAV": SECOND}, {"nbest": 0}, "integer from 1 to 128; sent: 0"),
     "nbest above beam": ({"WAV": SECOND}, {"nbest": 9}, "at most beam_size (5); sent: 9"),

@@ -1,18 +1,25 @@
 """Command-line flags for the options of a request, made from `RecognitionOptions` itself."""
 
 import argparse
+from collections.abc import Collection
 from dataclasses import Field, fields
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from conch.options import RecognitionOptions, default_of, describe
+from conch.options import RecognitionOptions, default_of, describe, kind_of, words_of
 
 
-def add_option_flags(parser: argparse.ArgumentParser) -> None:
-    """Add a flag for every option; a flag that is not given leaves no trace in the namespace."""
+def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
+    """Add a flag for every option; a flag that is not given leaves no trace in the namespace.
+
+    Args:
+        without: options that mean nothing to the command.
+    """
     group = parser.add_argument_group(
         "recognition options", "What is not given is left to the server's default."
     )
     for item in fields(RecognitionOptions):
+        if item.name in without:
+            continue
         group.add_argument(
             "--" + item.name.replace("_", "-"), default=argparse.SUPPRESS, **_kind(item)
         )
@@ -30,12 +37,15 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
         default = "on" if item.default else "off"
         help = f"{meaning} (default: {default})"
         return {"action": argparse.BooleanOptionalAction, "help": _escaped(help)}
-    if get_origin(item.type) is Literal:
+    words, kind = words_of(item), kind_of(item)
+    if kind is None:
         help = f"{meaning} (default: {item.default})"
-        return {"choices": get_args(item.type), "help": _escaped(help)}
+        return {"choices": words, "help": _escaped(help)}
     help = _escaped(f"{meaning} ({describe(item)}; default: {default_of(item)})")
+    if words:  # a number is made of it by `RecognitionOptions.parse`
+        return {"metavar": "|".join((*words, "N")), "help": help}
     metavar = {int: "N", float: "X", str: "TEXT"}
-    return {"type": item.type, "metavar": metavar[item.type], "help": help}  # type: ignore[index]
+    return {"type": kind, "metavar": metavar[kind], "help": help}
 
 
 def _escaped(help: str) -> str:

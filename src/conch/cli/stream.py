@@ -80,13 +80,18 @@ def add_parser(subparsers: Subparsers) -> None:
         help="of raw samples or --mic (default: 16000)",
     )
     parser.add_argument(
-        "--channels", type=positive, default=1, metavar="N", help="of raw samples (default: 1)"
+        "--channels",
+        dest="raw_channels",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="of raw samples (default: 1)",
     )
     parser.add_argument(
         "--raw", action="store_true", help="take stdin for raw samples, however it begins"
     )
     parser.add_argument("--json", action="store_true", help="write every answer, an object a line")
-    add_option_flags(parser)
+    add_option_flags(parser, without=("channels",))
     parser.set_defaults(run=run, usage_error=parser.error)
 
 
@@ -104,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if args.mic:
         audio = live_audio.of_microphone(args.rate, args.chunk_ms)
     elif args.file == STDIN:
-        audio = live_audio.of_stdin(args.rate, args.channels, args.chunk_ms, is_raw=args.raw)
+        audio = live_audio.of_stdin(args.rate, args.raw_channels, args.chunk_ms, is_raw=args.raw)
     else:
         audio = live_audio.of_file(Path(args.file), args.chunk_ms, args.speed)
     models = ["speech", *components_of(RecognitionOptions.parse(options, streams=True))]

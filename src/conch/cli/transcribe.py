@@ -36,10 +36,14 @@ examples:
   conch transcribe talk.mp3 -o talk.srt --format srt
   conch transcribe *.flac --output-dir out --format vtt --jobs 8
   conch transcribe --url grpc://gpu-box:8001 --rescore --nbest 5 --format json talk.wav
-  ffmpeg -i film.mkv -f wav - | conch transcribe -
+  conch transcribe film.mkv --format srt -o film.srt
+  conch transcribe call.wav --channels split        a line for each turn, with its channel
+  curl -s https://example.org/talk.m4a | conch transcribe -
 
-Any format, sample rate and number of channels that libsndfile reads will do (wav, flac, ogg, mp3,
-...). An output file that exists is overwritten, once its transcript is there.
+Any sound will do that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr, wma, the
+sound of a video, ... What is wrong with a file that is transcribed all the same (cut off, clipped,
+without speech) is told on stderr. An output file that exists is overwritten, once its transcript is
+there.
 
 On a terminal a line shows how much of the audio is done. Text that goes there too is written
 segment by segment, of files longer than 30 s and not over http://. JSON is indented there,
@@ -262,6 +266,8 @@ async def _transcribe(
                 transcript = await _streamed(job, item, client)
             else:
                 transcript = await client.transcribe(item.audio, **job.options)
+        for warning in transcript.warnings:
+            progress.write(f"conch: {item.name}: warning: {warning}\n", sys.stderr)
         if path is not None:
             # Names of files, which JSON holds, need not be UTF-8.
             text = job.render(item.name, transcript)
@@ -284,11 +290,12 @@ async def _streamed(job: Job, item: _Input, client: AsyncClient) -> Transcript:
     async with aclosing(client.stream(item.audio, **job.options)) as stream:
         async for part in stream:
             parts.append(part)
-            for segment in part.segments:
-                item.progress.reached(segment.end)
-                if job.is_text_shown:
-                    item.output.put_nowait(f"{heading}{segment.text}\n")
-                    heading = ""
+            if not part.segments:
+                continue
+            item.progress.reached(part.segments[-1].end)
+            if job.is_text_shown and part.text:
+                item.output.put_nowait(heading + to_text(part))
+                heading = ""
     if job.is_text_shown and job.num_inputs > 1:
         item.output.put_nowait(f"{heading}\n")
     return joined_parts(parts, RecognitionOptions.parse(job.options).nbest)

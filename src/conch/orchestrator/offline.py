@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 
 import numpy as np
 
-from conch.audio import AudioBlocks
+from conch.audio import AudioBlocks, Recording
 from conch.component import Array
 from conch.options import RecognitionOptions
 from conch.orchestrator import roles
@@ -27,13 +27,55 @@ from conch.segmentation import (
 )
 
 
+async def recognize_channels(
+    recording: Recording,
+    options: RecognitionOptions,
+    calls: Calls,
+    max_segments_in_flight: int,
+) -> AsyncGenerator[Segment, None]:
+    """Yield the segments of all channels of a recording in order of their starts.
+
+    The channels are recognised side by side. A segment comes as soon as it is known that no other
+    channel has an earlier one.
+    """
+    share = max(1, max_segments_in_flight // len(recording.channels))
+    async with AsyncExitStack() as stack:
+        roads = {}
+        for number, blocks in recording.channels.items():
+            road = recognize(blocks, options, calls, share)
+            roads[number] = await stack.enter_async_context(aclosing(road))
+        async with aclosing(_in_order_of_time(roads)) as segments:
+            async for segment in segments:
+                yield segment
+
+
+async def _in_order_of_time(
+    roads: Mapping[int, AsyncGenerator[Segment, None]],
+) -> AsyncGenerator[Segment, None]:
+    """Merge roads, each of which is in order, and say of each segment which channel it is of."""
+    nexts = {number: asyncio.create_task(anext(road, None)) for number, road in roads.items()}
+    try:
+        while True:
+            known = zip(nexts, await asyncio.gather(*nexts.values()), strict=True)
+            heads = [replace(item, channel=number) for number, item in known if item]
+            if not heads:
+                return
+            first = min(heads, key=lambda segment: (segment.start, segment.channel))
+            yield first
+            nexts[first.channel] = asyncio.create_task(anext(roads[first.channel], None))
+    finally:
+        for task in nexts.values():
+            task.cancel()
+        await asyncio.gather(*nexts.values(), return_exceptions=True)
+
+
 async def recognize(
     blocks: AudioBlocks,
     options: RecognitionOptions,
     calls: Calls,
     max_segments_in_flight: int,
 ) -> AsyncGenerator[Segment, None]:
-    """Yield the segments of one row in order of time, each as soon as it is known.
+    """Yield the segments of one channel in order of time, each as soon as it is known.
 
     Later segments are being encoded and decoded while earlier ones are waited for; only when
     `max_segments_in_flight` are under way does reading the audio pause.

@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
-from conch.audio import AudioBlocks
+from conch.audio import Recording
 from conch.errors import InvalidRequestError, OverloadedError
 from conch.metrics import AUDIO_SECONDS, REQUESTS, Metrics
 from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
-from conch.orchestrator.offline import recognize
+from conch.orchestrator.offline import recognize_channels
 from conch.orchestrator.open_streams import OpenStreams
 from conch.orchestrator.request import SpeechRequest, naming_row
 from conch.parts import transcript_of
 from conch.result import Segment, Transcript
-from conch.segmentation import SAMPLE_RATE
 
 OFFLINE = "offline"
 
@@ -46,16 +45,17 @@ class Recognizer:
         with self._admitted():
             options = _options(request)
             calls = [self._calls(components, options) for _ in range(request.num_rows)]
-            rows = request.rows(self._config.max_audio_s)
 
             async def transcribe(row: int) -> Transcript:
                 with naming_row(row, len(rows)):
                     async with aclosing(self._segments(rows[row], calls[row], options)) as segments:
                         found = [item async for item in segments]
                 self._count_audio(rows[row])
-                return _transcript(found, rows[row], calls[row], options)
+                warnings = _warnings(rows[row], found)
+                return _transcript(found, rows[row], calls[row], options, warnings)
 
             async with within_deadline(options.deadline_ms, calls[0]):
+                rows = await self._opened(request, options)
                 return await _all_of([transcribe(row) for row in range(len(rows))])
 
     async def stream(
@@ -72,16 +72,16 @@ class Recognizer:
         with self._admitted():
             options = _options(request)
             calls = self._calls(components, options)
-            (blocks,) = request.rows(self._config.max_audio_s)
-            async with (
-                within_deadline(options.deadline_ms, calls),
-                aclosing(self._segments(blocks, calls, options)) as segments,
-            ):
-                async for segment in segments:
-                    if segment.text or segment.unrecognised:
-                        yield _transcript([segment], blocks, calls, options)
-                self._count_audio(blocks)
-                yield _transcript([], blocks, calls, options)
+            async with within_deadline(options.deadline_ms, calls):
+                (row,) = await self._opened(request, options)
+                found = []
+                async with aclosing(self._segments(row, calls, options)) as segments:
+                    async for segment in segments:
+                        if segment.text or segment.unrecognised:
+                            found.append(segment)
+                            yield _transcript([segment], row, calls, options)
+                self._count_audio(row)
+                yield _transcript([], row, calls, options, _warnings(row, found))
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -100,13 +100,19 @@ class Recognizer:
     def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
         return Calls(components, options.deadline_ms, self.metrics, OFFLINE)
 
-    def _segments(
-        self, blocks: AudioBlocks, calls: Calls, options: RecognitionOptions
-    ) -> AsyncGenerator[Segment, None]:
-        return recognize(blocks, options, calls, self._config.max_segments_in_flight)
+    async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
+        if request.audio is None:
+            return request.rows(options, self._config.max_audio_s)
+        # Some files are searched for their first samples, or compared channel with channel.
+        return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
-    def _count_audio(self, blocks: AudioBlocks) -> None:
-        self.metrics.add(AUDIO_SECONDS, blocks.num_samples / SAMPLE_RATE, mode=OFFLINE)
+    def _segments(
+        self, recording: Recording, calls: Calls, options: RecognitionOptions
+    ) -> AsyncGenerator[Segment, None]:
+        return recognize_channels(recording, options, calls, self._config.max_segments_in_flight)
+
+    def _count_audio(self, recording: Recording) -> None:
+        self.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)
 
 
 def _options(request: SpeechRequest) -> RecognitionOptions:
@@ -115,6 +121,7 @@ def _options(request: SpeechRequest) -> RecognitionOptions:
             "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
             "a recording has neither id nor flags"
         )
+    request.check()
     return RecognitionOptions.parse(request.parameters)
 
 
@@ -128,13 +135,30 @@ async def _all_of(roads: Sequence[Coroutine[None, None, Transcript]]) -> list[Tr
     return [task.result() for task in tasks]
 
 
+def _warnings(recording: Recording, found: Sequence[Segment]) -> tuple[str, ...]:
+    """Return what was wrong with a recording, and what of it has no text."""
+    left = [span for segment in found for span in segment.unrecognised]
+    silent = () if left or any(segment.text for segment in found) else ("no speech was found",)
+    return (
+        *recording.warnings,
+        *silent,
+        *(f"speech from {span.start:.1f} to {span.end:.1f} s was not recognised" for span in left),
+    )
+
+
 def _transcript(
-    found: Sequence[Segment], blocks: AudioBlocks, calls: Calls, options: RecognitionOptions
+    found: Sequence[Segment],
+    recording: Recording,
+    calls: Calls,
+    options: RecognitionOptions,
+    warnings: tuple[str, ...] = (),
 ) -> Transcript:
     return transcript_of(
         found,
         options.nbest,
-        duration=round(blocks.num_samples / SAMPLE_RATE, 3),
+        duration=round(recording.duration, 3),
         road=calls.road,
         stages=calls.stages,
+        channels=tuple(filter(None, recording.channels)),
+        warnings=warnings,
     )

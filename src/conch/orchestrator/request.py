@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from conch.audio import AudioBlocks, file_blocks, waveform_blocks
+from conch.audio import Recording, file_recording, waveform_recording
 from conch.component import Array
 from conch.errors import (
     AudioError,
@@ -14,6 +14,7 @@ from conch.errors import (
     MissingModelError,
     TranscriptionError,
 )
+from conch.options import RecognitionOptions
 from conch.segmentation import SAMPLE_RATE
 
 
@@ -38,22 +39,30 @@ class SpeechRequest:
     ends: bool = False
     """Whether it is the last."""
 
-    def rows(self, max_audio_s: float) -> list[AudioBlocks]:
-        """Return each row's audio as blocks of 16 kHz mono (see `waveform_blocks`).
+    def check(self) -> None:
+        """Refuse tensors that do not go together.
 
         Raises:
-            AudioError: not exactly one of WAV and AUDIO, or what a row holds is no audio.
+            AudioError: not exactly one of WAV and AUDIO, or WAV's companions with AUDIO.
         """
         if (self.wav is None) == (self.audio is None):
             sent = "neither" if self.wav is None else "both"
             raise AudioError(f"send WAV (samples) or AUDIO (an encoded file); sent: {sent}")
         if self.wav is None and (self.wav_lens is not None or self.sample_rate is not None):
             raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV; AUDIO carries its own")
-        blocks = []
+
+    def rows(self, options: RecognitionOptions, max_audio_s: float) -> list[Recording]:
+        """Open each row's audio; of files that takes a while (see `file_recording`).
+
+        Raises:
+            AudioError: what a row holds is no audio.
+            OptionError: `channels` asks for one that a row does not have.
+        """
+        recordings = []
         for row in range(self.num_rows):
             with naming_row(row, self.num_rows):
-                blocks.append(self._row(row, max_audio_s))
-        return blocks
+                recordings.append(self._row(row, options, max_audio_s))
+        return recordings
 
     def chunk(self) -> Array:
         """Return the samples of a stream's chunk, FP32 [samples], possibly none.
@@ -81,11 +90,13 @@ class SpeechRequest:
         rows = self.audio if self.wav is None else self.wav
         return 0 if rows is None else len(rows)
 
-    def _row(self, row: int, max_audio_s: float) -> AudioBlocks:
+    def _row(self, row: int, options: RecognitionOptions, max_audio_s: float) -> Recording:
         if self.wav is None:
             assert self.audio is not None
-            return file_blocks(_bytes(self.audio[row].item()), max_audio_s)
-        return waveform_blocks(self._valid(self.wav[row], row), self._rate(row), max_audio_s)
+            data = _bytes(self.audio[row].item())
+            return file_recording(data, max_audio_s, options.channels)
+        waveform = self._valid(self.wav[row], row)
+        return waveform_recording(waveform, self._rate(row), max_audio_s, options.channels)
 
     def _valid(self, waveform: Array, row: int) -> Array:
         if self.wav_lens is None:

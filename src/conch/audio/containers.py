@@ -1,0 +1,272 @@
+"""Audio files that libsndfile does not read (m4a, mp4, webm, amr, wma, …), by PyAV: FFmpeg.
+
+What is read comes from anybody. FFmpeg gets the bytes in memory and nothing else: formats that
+name other files or addresses (playlists, dash, sdp) are not on the list, nothing can be opened, and
+no decoder but those of audio runs.
+"""
+
+import ctypes
+import io
+from collections.abc import Generator, Iterator
+from typing import Any, NoReturn
+
+import av
+import numpy as np
+from av.audio.plane import AudioPlane
+from av.error import FFmpegError
+
+from conch.audio.contents import breaks_off, found_in
+from conch.component import Array
+from conch.errors import AudioError
+
+FORMATS = (
+    "aac,ac3,aiff,amr,ape,asf,au,avi,caf,dss,dts,eac3,flac,flv,gsm,loas,matroska,mov,mp3,mpeg,"
+    "mpegts,ogg,qcp,tta,voc,w64,wav,wv"
+)
+"""Demuxers: none that opens anything else."""
+
+CODECS = (
+    "aac,aac_latm,ac3,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,adpcm_swf,alac,amrnb,amrwb,ape,dca,"
+    "dss_sp,eac3,flac,g722,g723_1,g726,g726le,g729,gsm,gsm_ms,ilbc,libopencore_amrnb,"
+    "libopencore_amrwb,libopus,mp1float,mp2float,mp3,mp3float,opus,pcm_alaw,pcm_bluray,pcm_dvd,"
+    "pcm_f32be,pcm_f32le,pcm_f64be,pcm_f64le,pcm_mulaw,pcm_s16be,pcm_s16le,pcm_s24be,pcm_s24le,"
+    "pcm_s32be,pcm_s32le,pcm_s8,pcm_u8,qcelp,speex,truehd,truespeech,tta,vorbis,wavpack,"
+    "wmalossless,wmapro,wmav1,wmav2,wmavoice"
+)
+"""Decoders: all of audio."""
+
+TELL_THEIR_LENGTH = ("asf", "avi", "flac", "flv", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
+"""Formats whose header has the length; of others FFmpeg guesses it from the bit rate."""
+
+CUT_OFF_S = 1.0
+"""A file that ends earlier than this before its length is cut off."""
+
+MIN_GAP_S = 0.5
+"""Less between two times in a file is rounding."""
+
+MAX_GAP_S = 600.0
+"""More is a broken time."""
+
+MAX_ALLOCATION = 64 * 2**20
+"""Bytes that FFmpeg may take at once. The index of ten hours of speech takes less; one that a few
+bytes of a header make up would take all memory."""
+
+MAX_STREAMS = 40
+"""Of a file: each may have such an index."""
+
+MAX_FRAME_SAMPLES = 2**21
+"""Samples that one step of a decoder may give, over all channels: no real one gives as many."""
+
+SAMPLE_FORMATS = {
+    "u8": (np.uint8, 2**7),
+    "s16": (np.int16, 2**15),
+    "s32": (np.int32, 2**31),
+    "flt": (np.float32, 1),
+    "dbl": (np.float64, 1),
+}
+"""Type and full scale of FFmpeg's sample formats."""
+
+# PyAV does not offer it; any of its modules brings libavutil along.
+ctypes.CDLL(av.logging.__file__).av_max_alloc(ctypes.c_size_t(MAX_ALLOCATION))
+
+
+class ContainerFile:
+    """The sound of a file that FFmpeg reads; see `conch.audio.files.AudioFile`."""
+
+    def __init__(self, data: bytes) -> None:
+        """Read up to the first samples.
+
+        Raises:
+            AudioError: there are none; the message says what was found.
+        """
+        self.warnings: list[str] = []
+        self._data = data
+        self._container = _opened(data)
+        self._stream = self._sound()
+        start = self._container.start_time
+        self._start_s = 0.0 if start is None else start / av.time_base
+        self._reached_s = 0.0
+        """Up to where packets of any stream go."""
+        self._lost: list[float] = []
+        """Where packets could not be decoded, in seconds."""
+        self._is_broken_off = False
+        self._frames = self._decoded()
+        first = next(self._frames, None)
+        if first is None:
+            raise AudioError(
+                f"AUDIO holds no samples that can be decoded: found {_described(self._container)}"
+            )
+        self._first = first
+        self.sample_rate: int = first.sample_rate
+        self.num_channels: int = first.layout.nb_channels
+        self.length_s = self._told_s()
+
+    def blocks(self, block_frames: int) -> Iterator[Array]:
+        """Yield the samples; FFmpeg's memory is free when this ends or is closed."""
+        held: list[Array] = []
+        size = 0
+        try:
+            for piece in self._pieces(block_frames):
+                held.append(piece)
+                size += len(piece)
+                if size >= block_frames:
+                    yield np.concatenate(held)
+                    held, size = [], 0
+            if held:
+                yield np.concatenate(held)
+        finally:
+            self._frames.close()
+            self._container.close()
+
+    def _pieces(self, block_frames: int) -> Iterator[Array]:
+        """Yield FP32 [samples, channels] of any length, with silence where the file has a gap."""
+        position = 0
+        frame: Any = self._first
+        while frame is not None:
+            if frame.sample_rate != self.sample_rate:
+                self.warnings.append(
+                    f"the sample rate changes after {position / self.sample_rate:.1f} s: "
+                    "what follows is left out"
+                )
+                return
+            if frame.time is not None:
+                gap_s = frame.time - self._start_s - position / self.sample_rate
+                missing = round(gap_s * self.sample_rate) if MIN_GAP_S < gap_s < MAX_GAP_S else 0
+                position += missing
+                while missing > 0:
+                    silent = min(missing, block_frames)
+                    yield np.zeros((silent, self.num_channels), np.float32)
+                    missing -= silent
+            samples = _samples(frame)
+            if samples.shape[1] != self.num_channels:
+                mono = samples.mean(axis=1, keepdims=True)
+                samples = np.repeat(mono, self.num_channels, axis=1)
+            position += len(samples)
+            yield samples
+            frame = next(self._frames, None)
+        self._note_what_is_missing(position / self.sample_rate)
+
+    def _decoded(self) -> Generator[Any, None, None]:
+        """Yield frames, going on behind what cannot be decoded."""
+        packets = self._container.demux()
+        while True:
+            try:
+                packet = next(packets, None)
+            except FFmpegError:
+                self._is_broken_off = True
+                return
+            except IndexError:  # PyAV at the end of a file that has brought further streams
+                return
+            if packet is None:
+                return
+            if packet.pts is not None:
+                end = (packet.pts + (packet.duration or 0)) * packet.time_base
+                self._reached_s = max(self._reached_s, float(end) - self._start_s)
+            if packet.stream_index != self._stream.index:
+                continue
+            try:
+                frames = packet.decode()
+            except FFmpegError:
+                self._lost.append(self._reached_s)
+                continue
+            for frame in frames:
+                if frame.samples:
+                    yield frame
+
+    def _note_what_is_missing(self, decoded_s: float) -> None:
+        told = self.length_s
+        reached = max(self._reached_s, decoded_s)
+        is_cut_off = told is not None and reached < told - CUT_OFF_S
+        inside = [at for at in self._lost if at < reached - 1e-3]
+        ends_damaged = self._is_broken_off or len(inside) < len(self._lost)
+        if inside:
+            self.warnings.append(
+                f"the file is damaged: {len(inside)} of its pieces, the first at "
+                f"{inside[0]:.1f} s, cannot be decoded and are left out"
+            )
+        if is_cut_off:
+            self.warnings.append(
+                f"the file is cut off: {decoded_s:.1f} of the {told:.1f} s that it tells are there"
+            )
+        elif ends_damaged or breaks_off(self._data):
+            self.warnings.append(f"the file breaks off after {decoded_s:.1f} s: it may be cut off")
+
+    def _told_s(self) -> float | None:
+        duration = self._container.duration
+        if duration is None or self._container.format.name not in TELL_THEIR_LENGTH:
+            return None
+        return float(duration / av.time_base)
+
+    def _sound(self) -> Any:
+        """Return the stream to decode.
+
+        Raises:
+            AudioError: there is none, or its codec is not one of CODECS.
+        """
+        container = self._container
+        if not container.streams.audio:
+            raise AudioError(f"AUDIO has no sound: found {_described(container)}")
+        stream = container.streams.best("audio") or container.streams.audio[0]
+        context = stream.codec_context
+        if context is None or context.codec.name not in CODECS.split(","):
+            raise AudioError(
+                f"the sound of AUDIO is of a codec that is not decoded here: "
+                f"found {_described(container)}"
+            )
+        if len(container.streams.audio) > 1:
+            number = container.streams.audio.index(stream) + 1
+            self.warnings.append(
+                f"the file has {len(container.streams.audio)} sound tracks: "
+                f"number {number} alone is transcribed"
+            )
+        context.thread_count = 1
+        context.options = {"max_samples": str(MAX_FRAME_SAMPLES)}
+        return stream
+
+
+def _opened(data: bytes) -> Any:
+    options = {
+        "format_whitelist": FORMATS,
+        "codec_whitelist": CODECS,
+        "protocol_whitelist": "",
+        "max_streams": str(MAX_STREAMS),
+    }
+    try:
+        return av.open(io.BytesIO(data), options=options, io_open=_refused)
+    except (FFmpegError, UnicodeDecodeError):
+        raise AudioError(
+            f"AUDIO cannot be decoded ({len(data)} bytes): found {found_in(data)}"
+        ) from None
+
+
+def _refused(url: str, flags: int, options: dict[str, str]) -> NoReturn:
+    raise PermissionError("a file with audio names another")
+
+
+def _described(container: Any) -> str:
+    """Return the container's format and the kinds and codecs of its streams."""
+    streams = [
+        f"{stream.type} {stream.codec_context.name if stream.codec_context else 'of unknown codec'}"
+        for stream in container.streams
+    ]
+    return f"container {container.format.name} with streams {', '.join(streams) or 'none'}"
+
+
+def _samples(frame: Any) -> Array:
+    """Return a frame of any sample format as FP32 [samples, channels]."""
+    dtype, scale = SAMPLE_FORMATS[frame.format.name.removesuffix("p")]
+    num_channels = frame.layout.nb_channels
+    # Not `to_ndarray`, which reads a ninth plane of eight, from anywhere.
+    if frame.format.is_planar:
+        planes: list[Any] = [AudioPlane(frame, index) for index in range(num_channels)]
+        channels = [np.frombuffer(plane, dtype, frame.samples) for plane in planes]
+        samples: Array = np.stack(channels, axis=1, dtype=np.float32, casting="unsafe")
+    else:
+        plane: Any = AudioPlane(frame, 0)
+        packed = np.frombuffer(plane, dtype, frame.samples * num_channels)
+        samples = packed.reshape(-1, num_channels).astype(np.float32)
+    if dtype == np.uint8:
+        samples -= scale
+    if scale != 1:
+        samples /= scale
+    return samples

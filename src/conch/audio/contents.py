@@ -1,0 +1,91 @@
+"""What the bytes of a file tell without being decoded."""
+
+import base64
+import binascii
+import re
+
+SIGNATURES = {
+    b"%PDF": "a PDF",
+    b"PK\x03\x04": "a zip archive (or an office document)",
+    b"\x1f\x8b": "a gzip archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a RAR archive",
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"MThd": "MIDI notes, which are no sound",
+    b"\x7fELF": "a program",
+}
+
+UNKNOWN_LENGTH = 0x7FF00000
+"""Bytes from which on a header's length means: until the end, whenever that is."""
+
+SHOWN_CHARS = 32
+SHOWN_BYTES = 8
+
+MIN_BASE64_CHARS = 64
+"""Fewer could be a word."""
+
+
+def found_in(data: bytes) -> str:
+    """Return in words what bytes look like, from their beginning."""
+    if not data:
+        return "nothing"
+    if not any(data):
+        return "zeros only"
+    for signature, name in SIGNATURES.items():
+        if data.startswith(signature):
+            return name
+    if data[4:8] == b"ftyp" and b"moov" not in data:
+        return (
+            "an MP4 without its index, which stands at the end of most: "
+            "the file is cut off, or its recording was not closed"
+        )
+    start = data[:256].lstrip(b"\xef\xbb\xbf")
+    if _is_base64(start):
+        return "what looks like base64: send the bytes themselves"
+    if _is_text(start):
+        shown = " ".join(start.decode(errors="replace").split())[:SHOWN_CHARS]
+        return f"text that begins with {shown!r}"
+    return f"bytes that begin with {data[:SHOWN_BYTES].hex(' ')}"
+
+
+def breaks_off(data: bytes) -> bool:
+    """Return whether an Ogg or RIFF file lacks its end; of other kinds False."""
+    if data.startswith(b"OggS"):
+        return not _is_ended_ogg(data)
+    if data.startswith(b"RIFF"):
+        told = int.from_bytes(data[4:8], "little")
+        return len(data) - 8 < told < UNKNOWN_LENGTH
+    return False
+
+
+def _is_ended_ogg(data: bytes) -> bool:
+    """Return whether the last page is whole and says that it is the last."""
+    page = data.rfind(b"OggS")
+    header = data[page : page + 27]
+    if len(header) < 27:
+        return False
+    sizes = data[page + 27 : page + 27 + header[26]]
+    is_whole = len(data) >= page + 27 + header[26] + sum(sizes)
+    return is_whole and bool(header[5] & 4)
+
+
+def _is_base64(start: bytes) -> bool:
+    if re.match(rb"data:[\w/+.;=-]*;base64,", start):
+        return True
+    joined = b"".join(start.split())
+    whole = joined[: len(joined) // 4 * 4]
+    if len(whole) < MIN_BASE64_CHARS:
+        return False
+    try:
+        return not _is_text(base64.b64decode(whole, validate=True))
+    except binascii.Error:
+        return False
+
+
+def _is_text(start: bytes) -> bool:
+    # The last character may be cut.
+    text = start.decode(errors="ignore")
+    is_whole = len(text.encode()) > len(start) - 4
+    return is_whole and all(char.isprintable() or char.isspace() for char in text)

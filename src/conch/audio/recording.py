@@ -1,0 +1,179 @@
+"""A recording: its channels as blocks of 16 kHz mono, and what is wrong with it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from conch.audio.blocks import (
+    BLOCK_SAMPLES,
+    AudioBlocks,
+    check_duration,
+    check_rate,
+    cut_to_blocks,
+    resampled,
+)
+from conch.audio.files import AudioFile, open_file
+from conch.audio.signal_faults import SignalFaults
+from conch.component import Array
+from conch.errors import AudioError, OptionError
+from conch.segmentation import SAMPLE_RATE
+
+Channels = Literal["mix", "split"] | int
+"""All mixed, each on its own, or one by its number, from 1."""
+
+MIX = 0
+"""The number of what is mixed from all channels."""
+
+MAX_CHANNELS = 64
+MAX_SPLIT_CHANNELS = 8
+"""Each is decoded and recognised as a recording of its own."""
+
+SAME = 1e-4
+"""Channels that differ by less, 80 dB below full scale, are one signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One row of a request, opened."""
+
+    channels: Mapping[int, AudioBlocks]
+    """Those to recognise, by number from 1; or MIX alone."""
+    warnings_at_opening: tuple[str, ...] = ()
+
+    @property
+    def duration(self) -> float:
+        """Seconds read so far."""
+        return max(blocks.num_samples for blocks in self.channels.values()) / SAMPLE_RATE
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with it, a sentence each; complete when all blocks are read."""
+        found = [sentence for blocks in self.channels.values() for sentence in blocks.warnings]
+        return tuple(dict.fromkeys((*self.warnings_at_opening, *found)))
+
+
+def waveform_recording(
+    waveform: Array, sample_rate: int, max_audio_s: float, channels: Channels = "mix"
+) -> Recording:
+    """Return a waveform as a recording.
+
+    Args:
+        waveform: FP32 [samples] in [-1, 1], mono.
+        sample_rate: Hz.
+        max_audio_s: The longest audio taken, in seconds.
+        channels: The option of the request.
+
+    Raises:
+        AudioError: empty, too long, or a sample rate that no recording has; while the blocks
+            are read, also samples that are not finite or not in [-1, 1].
+        OptionError: a channel that is not there.
+    """
+    check_rate(sample_rate, "SAMPLE_RATE")
+    if len(waveform) == 0:
+        raise AudioError("WAV is empty: send at least one sample")
+    check_duration(len(waveform) / sample_rate, max_audio_s)
+    (number,) = _chosen(channels, 1, "WAV")
+    step = BLOCK_SAMPLES
+    column = waveform[:, np.newaxis]
+    blocks = (column[start : start + step] for start in range(0, len(column), step))
+    faults = SignalFaults("WAV", "the audio", sample_rate)
+    are_at_hand = sample_rate == SAMPLE_RATE
+    return Recording({number: _mono(blocks, faults, sample_rate, [], are_at_hand=are_at_hand)})
+
+
+def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") -> Recording:
+    """Return an encoded audio file as a recording.
+
+    With `channels` split each channel decodes the file anew, so that none has to wait for another.
+
+    Raises:
+        AudioError: not decodable, no samples, too long, or more channels or another sample rate
+            than recordings have; while the blocks are read, what `waveform_recording` raises there.
+            A file that is damaged or cut off is read as far as it goes, with a warning.
+        OptionError: a channel that is not there, or too many to be split.
+    """
+    file = _checked_file(data, max_audio_s)
+    numbers = _chosen(channels, file.num_channels, "AUDIO")
+    warnings = []
+    if len(numbers) > 1 and _are_the_same(open_file(data), max_audio_s):
+        warnings.append(
+            f"the {len(numbers)} channels hold the same sound: it is transcribed once, as channel 1"
+        )
+        numbers = (1,)
+    blocks = {numbers[0]: _channel(file, numbers[0], max_audio_s)}
+    blocks |= {number: _channel(open_file(data), number, max_audio_s) for number in numbers[1:]}
+    return Recording(blocks, tuple(warnings))
+
+
+def _checked_file(data: bytes, max_audio_s: float) -> AudioFile:
+    file = open_file(data)
+    check_rate(file.sample_rate, "the sample rate of AUDIO")
+    if file.num_channels > MAX_CHANNELS:
+        raise AudioError(f"AUDIO takes 1 to {MAX_CHANNELS} channels; sent: {file.num_channels}")
+    if file.length_s is not None:
+        check_duration(file.length_s, max_audio_s)
+    return file
+
+
+def _chosen(channels: Channels, num_channels: int, name: str) -> tuple[int, ...]:
+    """Return the numbers of the channels to recognise."""
+    if channels == "mix":
+        return (MIX,)
+    if channels == "split":
+        if num_channels > MAX_SPLIT_CHANNELS:
+            raise OptionError(
+                f"option 'channels' splits at most {MAX_SPLIT_CHANNELS} channels; {name} has "
+                f"{num_channels}: choose one by its number, or mix"
+            )
+        return tuple(range(1, num_channels + 1))
+    if channels > num_channels:
+        what = "1 channel" if num_channels == 1 else f"{num_channels} channels"
+        raise OptionError(
+            f"option 'channels' takes a channel that is there; {name} has {what}; sent: {channels}"
+        )
+    return (channels,)
+
+
+def _channel(file: AudioFile, number: int, max_audio_s: float) -> AudioBlocks:
+    subject = f"channel {number}" if number and file.num_channels > 1 else "the audio"
+    faults = SignalFaults("AUDIO", subject, file.sample_rate)
+    blocks = _limited(file, max_audio_s)
+    if number:
+        blocks = (block[:, number - 1 : number] for block in blocks)
+    return _mono(blocks, faults, file.sample_rate, file.warnings)
+
+
+def _mono(
+    blocks: Iterable[Array],
+    faults: SignalFaults,
+    sample_rate: int,
+    warnings: list[str],
+    *,
+    are_at_hand: bool = False,
+) -> AudioBlocks:
+    """Return blocks, FP32 [frames, channels], mixed and at 16 kHz."""
+
+    def mixed() -> Iterator[Array]:
+        for block in blocks:
+            yield faults.mixed(block)
+        warnings.extend(faults.found())
+
+    pieces = resampled(mixed(), sample_rate)
+    return AudioBlocks(cut_to_blocks(pieces), are_at_hand=are_at_hand, warnings=warnings)
+
+
+def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
+    """Yield a file's blocks, smaller ones of many channels, until it turns out to be too long."""
+    frames = 0
+    for block in file.blocks(BLOCK_SAMPLES // file.num_channels):
+        frames += len(block)
+        check_duration(frames / file.sample_rate, max_audio_s)
+        yield block
+
+
+def _are_the_same(file: AudioFile, max_audio_s: float) -> bool:
+    """Return whether all channels of a file hold one signal; stops where they first differ."""
+    blocks = _limited(file, max_audio_s)
+    return all(np.abs(block - block[:, :1]).max() < SAME for block in blocks)

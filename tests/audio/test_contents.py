@@ -1,0 +1,38 @@
+import base64
+
+import numpy as np
+import pytest
+
+from conch.audio.contents import found_in
+
+NOISE = np.random.default_rng(0).bytes(3000)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "nothing"),
+        (bytes(5000), "zeros only"),
+        (b"<!DOCTYPE html>\n<html>\n", "text that begins with '<!DOCTYPE html> <html>'"),
+        (b"\xef\xbb\xbfhello", "text that begins with 'hello'"),
+        ("Grüße ".encode() * 100, "text that begins with 'Grüße Grüße Grüße Grüße Grüße Gr'"),
+        (b"a" * 50, "text that begins with 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"),
+        (base64.b64encode(NOISE), "what looks like base64: send the bytes themselves"),
+        (base64.encodebytes(NOISE), "what looks like base64: send the bytes themselves"),
+        (
+            b"data:audio/wav;base64," + base64.b64encode(NOISE),
+            "what looks like base64: send the bytes themselves",
+        ),
+        (b"%PDF-1.7\n", "a PDF"),
+        (b"PK\x03\x04" + NOISE, "a zip archive (or an office document)"),
+        (b"\x80\x01\x02\x03\x04\x05\x06\x07\x08", "bytes that begin with 80 01 02 03 04 05 06 07"),
+    ],
+)
+def test_what_is_no_audio_is_named(data, words):
+    assert found_in(data) == words
+
+
+def test_half_an_mp4():
+    data = b"\0\0\0\x20ftypM4A " + NOISE
+    assert found_in(data).startswith("an MP4 without its index, which stands at the end of most")
+    assert not found_in(data + b"moov").startswith("an MP4 without its index")

@@ -1,0 +1,294 @@
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+
+from conch.audio import AudioBlocks, file_recording, waveform_recording
+from conch.audio.blocks import BLOCK_SAMPLES
+from conch.audio.recording import Channels
+from conch.errors import AudioError, OptionError
+
+HOUR = 3600.0
+
+
+def tone(seconds: float, rate: int, hz: float = 440.0) -> np.ndarray:
+    return (0.5 * np.sin(2 * np.pi * hz * np.arange(int(seconds * rate)) / rate)).astype(np.float32)
+
+
+def encoded(
+    waveform: np.ndarray, rate: int, kind: str = "WAV", subtype: str | None = None
+) -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, waveform, rate, format=kind, subtype=subtype)
+    return buffer.getvalue()
+
+
+def file_blocks(data: bytes, max_audio_s: float = HOUR) -> AudioBlocks:
+    """The only channel of a file: the mix."""
+    (blocks,) = file_recording(data, max_audio_s).channels.values()
+    return blocks
+
+
+def waveform_blocks(waveform: np.ndarray, rate: int, max_audio_s: float = HOUR) -> AudioBlocks:
+    (blocks,) = waveform_recording(waveform, rate, max_audio_s).channels.values()
+    return blocks
+
+
+def whole(blocks: AudioBlocks) -> np.ndarray:
+    return np.concatenate(list(blocks))
+
+
+def test_a_waveform_comes_back_in_blocks_unchanged():
+    waveform = tone(80, 16_000)
+    blocks = waveform_blocks(waveform, 16_000, HOUR)
+    assert blocks.are_at_hand
+    pieces = list(blocks)
+    assert [len(piece) for piece in pieces[:-1]] == [BLOCK_SAMPLES] * (len(pieces) - 1)
+    assert blocks.num_samples == len(waveform)
+    np.testing.assert_array_equal(np.concatenate(pieces), waveform)
+
+
+@pytest.mark.parametrize("rate", [8_000, 22_050, 44_100, 48_000])
+def test_other_rates_are_resampled(rate):
+    blocks = waveform_blocks(tone(40, rate), rate, HOUR)
+    assert not blocks.are_at_hand
+    resampled = whole(blocks)
+    assert abs(len(resampled) - 40 * 16_000) <= 2
+    middle = slice(1000, -1000)
+    np.testing.assert_allclose(
+        resampled[middle], tone(41, 16_000)[: len(resampled)][middle], atol=2e-3
+    )
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("WAV", 1e-4), ("FLAC", 1e-4), ("OGG", 0.05)])
+def test_files_of_several_kinds_and_channels_become_mono(kind, tolerance):
+    waveform = tone(2, 16_000)
+    stereo = np.stack([waveform, np.zeros_like(waveform)], axis=1)
+    decoded = whole(file_blocks(encoded(stereo, 16_000, kind), HOUR))
+    np.testing.assert_allclose(decoded, waveform / 2, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("waveform", "rate", "message"),
+    [
+        (np.zeros(0, np.float32), 16_000, "WAV is empty"),
+        (np.array([0, np.nan], np.float32), 16_000, "WAV has samples that are NaN or infinite"),
+        (np.array([0, -np.inf], np.float32), 16_000, "WAV has samples that are NaN or infinite"),
+        (np.array([0, 20000], np.float32), 16_000, "WAV reaches 20000; samples are in [-1, 1]"),
+        (tone(1, 16_000), 0, "SAMPLE_RATE takes 4000 to 192000 Hz; sent: 0"),
+        (tone(1, 16_000), -16_000, "SAMPLE_RATE takes 4000 to 192000 Hz; sent: -16000"),
+        (tone(1, 16_000), 10**9, "SAMPLE_RATE takes 4000 to 192000 Hz; sent: 1000000000"),
+        (tone(11, 16_000), 16_000, "the audio is 11.0 s long; this server takes at most 10 s"),
+    ],
+)
+def test_a_bad_waveform_says_what_is_wrong(waveform, rate, message):
+    with pytest.raises(AudioError) as error:
+        list(waveform_blocks(waveform, rate, 10.0))
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "AUDIO cannot be decoded (0 bytes)"),
+        (b"just a text file\n" * 100, "AUDIO cannot be decoded (1700 bytes)"),
+        (encoded(np.zeros(0, np.float32), 16_000), "AUDIO holds no samples"),
+        (encoded(tone(11, 8_000), 8_000), "the audio is 11.0 s long"),
+        (encoded(np.full((800, 65), 0.1, np.float32), 16_000), "AUDIO takes 1 to 64 channels; se"),
+    ],
+    ids=["empty", "text", "no samples", "too long", "too many channels"],
+)
+def test_a_bad_file_says_what_is_wrong(data, message):
+    with pytest.raises(AudioError) as error:
+        list(file_blocks(data, 10.0))
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("rate", [1, 100, 400_000, 2**31 - 1])
+def test_a_file_of_an_absurd_rate_is_refused(rate):
+    message = f"the sample rate of AUDIO takes 4000 to 192000 Hz; sent: {rate}"
+    with pytest.raises(AudioError, match=message):
+        file_blocks(encoded(tone(1, 16_000), rate), HOUR)
+
+
+@pytest.fixture(scope="module")
+def mp3_without_header() -> bytes:
+    """Twelve seconds that do not tell their length; guessed by the silent start it is longer."""
+    noise = np.random.default_rng(1).normal(0, 0.2, 10 * 44_100).astype(np.float32)
+    waveform = np.concatenate([np.zeros(2 * 44_100, np.float32), noise])
+    buffer = io.BytesIO()
+    options = {"bitrate_mode": "VARIABLE", "compression_level": 0.1}
+    soundfile.write(buffer, waveform, 44_100, format="MP3", **options)
+    data = buffer.getvalue()
+    assert b"Xing" in data[:200]
+    data = data[data.index(b"\xff\xfb", 4) :]
+    guess = soundfile.info(io.BytesIO(data)).duration
+    assert guess > 20
+    return data
+
+
+def test_an_mp3_whose_length_is_a_guess_is_read_to_its_end(mp3_without_header):
+    blocks = file_blocks(mp3_without_header, 15)
+    assert abs(len(whole(blocks)) / 16_000 - 12) < 0.2
+
+
+def test_an_mp3_whose_length_is_a_guess_is_refused_where_it_is_too_long(mp3_without_header):
+    with pytest.raises(AudioError, match="this server takes at most 5 s"):
+        whole(file_blocks(mp3_without_header, 5))
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    path = Path(__file__).parents[1] / "data" / "kokoro_1_01119.ogg"
+    return soundfile.read(path, dtype="float32")[0]
+
+
+def read(data: bytes, channels: Channels = "mix") -> tuple[dict[int, np.ndarray], tuple[str, ...]]:
+    recording = file_recording(data, HOUR, channels)
+    found = {number: whole(blocks) for number, blocks in recording.channels.items()}
+    return found, recording.warnings
+
+
+@pytest.mark.parametrize(
+    ("kind", "subtype", "rate", "tolerance"),
+    [
+        ("WAV", "PCM_24", 16_000, 1e-4),
+        ("WAV", "PCM_32", 16_000, 1e-4),
+        ("WAV", "FLOAT", 16_000, 1e-6),
+        ("WAV", "DOUBLE", 16_000, 1e-6),
+        ("WAV", "ULAW", 16_000, 0.03),
+        ("WAV", "ALAW", 16_000, 0.03),
+        ("FLAC", "PCM_24", 44_100, 0.03),
+        ("AIFF", "PCM_16", 192_000, 0.03),
+        ("RF64", "PCM_16", 48_000, 0.03),
+    ],
+)
+def test_samples_of_every_width_and_rate(speech, kind, subtype, rate, tolerance):
+    waveform = soxr.resample(speech, 16_000, rate) if rate != 16_000 else speech
+    found, warnings = read(encoded(waveform, rate, kind, subtype))
+    assert warnings == ()
+    assert abs(len(found[0]) - len(speech)) <= 2
+    middle = slice(1000, len(speech) - 1000)
+    np.testing.assert_allclose(found[0][middle], speech[middle], atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["WAV", "AIFF", "AU", "W64", "RF64", "FLAC", "OGG", "MP3"])
+def test_half_a_file_is_read_as_far_as_it_goes(speech, kind):
+    data = encoded(speech, 16_000, kind)
+    assert read(data)[1] == ()
+    found, warnings = read(data[: len(data) // 2])
+    assert 0.4 < len(found[0]) / len(speech) < 0.6
+    (warning,) = warnings
+    seconds = f"{len(found[0]) / 16_000:.1f}"
+    if kind == "OGG":
+        assert warning == f"the file breaks off after {seconds} s: it may be cut off"
+    else:
+        assert warning.startswith(f"the file is cut off: {seconds} of the 10.9 s that it tells")
+
+
+def test_behind_damage_a_flac_is_read_on(speech):
+    data = bytearray(encoded(speech, 16_000, "FLAC"))
+    middle = len(data) // 2
+    data[middle : middle + 200] = np.random.default_rng(0).bytes(200)
+    found, warnings = read(bytes(data))
+    assert len(found[0]) > 0.95 * len(speech)
+    np.testing.assert_allclose(found[0][:48_000], speech[:48_000], atol=1e-4)
+    np.testing.assert_allclose(found[0][-16_000:], speech[-16_000:], atol=1e-4)
+    assert len(warnings) == 1
+    assert warnings[0].startswith("the file is damaged: ")
+
+
+def test_a_recording_that_was_not_closed_is_read_to_its_end(speech):
+    data = encoded(speech, 16_000)
+    at = data.index(b"data") + 4
+    found, warnings = read(data[:at] + bytes(4) + data[at + 4 :])
+    np.testing.assert_allclose(found[0], speech, atol=1e-4)
+    assert len(warnings) == 1
+    assert warnings[0].startswith("the file's header tells no length, as of a recording that was")
+
+
+@pytest.mark.parametrize("size", [0x7FFFFFFF, 0xFFFFFFFF])
+def test_a_length_that_is_left_open_is_no_fault(speech, size):
+    data = encoded(speech, 16_000)
+    at = data.index(b"data") + 4
+    told = size.to_bytes(4, "little")
+    found, warnings = read(data[:4] + told + data[8:at] + told + data[at + 4 :])
+    np.testing.assert_allclose(found[0], speech, atol=1e-4)
+    assert warnings == ()
+
+
+def test_a_header_that_libsndfile_does_not_make_out(speech):
+    data = encoded(speech, 16_000, "CAF")
+    found, warnings = read(data[: len(data) // 2])
+    assert 0.4 < len(found[0]) / len(speech) < 0.6
+    assert warnings[0].startswith("the file's header is broken: ")
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC"])
+def test_a_call_is_split_into_its_channels(speech, kind):
+    other = np.roll(speech, 40_000) / 2
+    call = encoded(np.stack([speech, other], axis=1), 16_000, kind)
+    found, warnings = read(call, "split")
+    assert warnings == ()
+    assert list(found) == [1, 2]
+    np.testing.assert_allclose(found[1], speech, atol=1e-4)
+    np.testing.assert_allclose(found[2], other, atol=1e-4)
+    (second,) = read(call, 2)[0].items()
+    assert second[0] == 2
+    np.testing.assert_array_equal(second[1], found[2])
+
+
+def test_channels_that_are_the_same_are_recognised_once(speech):
+    found, warnings = read(encoded(np.stack([speech] * 2, axis=1), 16_000), "split")
+    assert list(found) == [1]
+    np.testing.assert_allclose(found[1], speech, atol=1e-4)
+    assert warnings == ("the 2 channels hold the same sound: it is transcribed once, as channel 1",)
+
+
+def test_channels_that_differ_at_their_end_are_not_the_same():
+    one = tone(60, 8_000)
+    other = one.copy()
+    other[-8_000:] = 0
+    found, _ = read(encoded(np.stack([one, other], axis=1), 8_000), "split")
+    assert list(found) == [1, 2]
+
+
+def test_faults_name_their_channel(speech):
+    stereo = np.stack([speech, np.zeros_like(speech)], axis=1)
+    assert read(encoded(stereo, 16_000), "split")[1] == ("channel 2 is silent: every sample is 0",)
+    assert read(encoded(stereo, 16_000))[1] == ()
+
+
+def test_a_fault_of_the_file_is_told_once(speech):
+    data = encoded(np.stack([speech, -speech / 2], axis=1), 16_000)
+    _, warnings = read(data[: len(data) // 2], "split")
+    assert len(warnings) == 1
+    assert warnings[0].startswith("the file is cut off: ")
+
+
+def test_one_channel_can_be_split():
+    assert list(read(encoded(tone(1, 16_000), 16_000), "split")[0]) == [1]
+    assert list(waveform_recording(tone(1, 16_000), 16_000, HOUR, "split").channels) == [1]
+
+
+@pytest.mark.parametrize(
+    ("num_channels", "channels", "message"),
+    [
+        (2, 3, "option 'channels' takes a channel that is there; AUDIO has 2 channels; sent: 3"),
+        (1, 2, "option 'channels' takes a channel that is there; AUDIO has 1 channel; sent: 2"),
+        (9, "split", "option 'channels' splits at most 8 channels; AUDIO has 9: choose one"),
+    ],
+)
+def test_channels_that_are_not_there(num_channels, channels, message):
+    data = encoded(np.full((1000, num_channels), 0.1, np.float32), 16_000)
+    with pytest.raises(OptionError) as error:
+        file_recording(data, HOUR, channels)
+    assert str(error.value).startswith(message)
+
+
+def test_a_waveform_has_one_channel():
+    with pytest.raises(OptionError, match="WAV has 1 channel; sent: 2"):
+        waveform_recording(tone(1, 16_000), 16_000, HOUR, 2)
