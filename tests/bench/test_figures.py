@@ -67,15 +67,17 @@ def test_a_baseline_gives_the_same_figures_and_a_ratio() -> None:
     run = BaselineRun(
         ("the cat sat", "x", "and it", "good night cat"), (1.0,) * 4, 4.0, 10.0, 6.0, 300
     )
-    figures = baseline_figures(UTTERANCES, run)
+    figures = baseline_figures(UTTERANCES, [1.0] * 4, run)
     assert figures["rtfx"] == 2.5
     assert figures["wer"] == 0.2
     assert figures["cpu_s_per_audio_s"] == 0.6
-    assert versus({"rtfx": 2.0, "wer": 0.21}, figures) == {
+    assert versus({"rtfx": 2.0, "wer": 0.21, "deleted_runs": []}, figures) == {
         "rtfx_ratio": 0.8,
         "wer_difference": 0.01,
+        "deleted_runs_alone": [],
     }
-    assert versus({"rtfx": None, "wer": None}, figures) == {
+    assert versus({"rtfx": None, "wer": None, "deleted_runs": []}, figures) == {
         "rtfx_ratio": None,
         "wer_difference": None,
+        "deleted_runs_alone": [],
     }
