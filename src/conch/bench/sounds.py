@@ -109,7 +109,8 @@ def _band_taps() -> NDArray[np.float32]:
     times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
     low, high = (2 * hertz / 8_000 for hertz in TELEPHONE_BAND_HZ)
     taps = high * np.sinc(high * times) - low * np.sinc(low * times)
-    return (taps * np.hamming(TELEPHONE_TAPS)).astype(np.float32)
+    windowed: NDArray[np.float32] = (taps * np.hamming(TELEPHONE_TAPS)).astype(np.float32)
+    return windowed
 
 
 @cache
