@@ -10,7 +10,7 @@ import soundfile
 from conch.bench.joined import SAMPLE_RATE, JoinedRecording, Joining, groups, join
 from conch.bench.manifest import Utterance, spread, write_manifest, write_table
 from conch.bench.progress import progress
-from conch.bench.recordings import decode
+from conch.bench.recordings import decode, duration_s
 from conch.errors import BenchError
 
 
@@ -52,7 +52,7 @@ def write_recordings(
     Raises:
         BenchError: a file is missing or not audio, or there is not enough for one recording.
     """
-    durations_s = [_duration_s(utterance.path) for utterance in utterances]
+    durations_s = [duration_s(utterance.path) for utterance in utterances]
     chosen = spread(groups(durations_s, joining), limit)
     made = []
     with progress("joining", len(chosen)) as bar:
@@ -75,13 +75,6 @@ def write_recordings(
         ],
     )
     return made
-
-
-def _duration_s(path: Path) -> float:
-    try:
-        return float(soundfile.info(path).duration)
-    except (OSError, soundfile.LibsndfileError) as error:
-        raise BenchError(f"{path} cannot be decoded: {error}") from None
 
 
 def _name(number: int, joining: Joining) -> str:

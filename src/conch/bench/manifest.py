@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from conch.bench.recordings import duration_s
 from conch.errors import BenchError
 
 REQUIRED = ("path", "text")
@@ -100,13 +101,19 @@ def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
 def write_manifest(file: Path, utterances: Iterable[Utterance]) -> None:
     """Write a manifest that `read_manifest` reads, with paths relative to it.
 
+    Durations are for people, and empty where a file would have to be decoded.
+
     Raises:
-        BenchError: a tab or a line break is in a field, or the file cannot be written.
+        BenchError: a tab or a line break is in a field, a file is no audio, or the manifest cannot
+            be written.
     """
     write_table(
         file,
-        ("path", "split", "source", "text"),
-        [(_relative(item.path, file), item.split, item.source, item.text) for item in utterances],
+        ("path", "duration", "split", "source", "text"),
+        [
+            (_relative(item.path, file), _seconds(item.path), item.split, item.source, item.text)
+            for item in utterances
+        ],
     )
 
 
@@ -125,6 +132,11 @@ def write_table(file: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
         raise BenchError(f"{file} cannot be written: {error}") from None
+
+
+def _seconds(path: Path) -> str:
+    """Return how long a file lasts where that costs no decoding, else nothing."""
+    return f"{duration_s(path):.2f}" if path.suffix in (".flac", ".wav") else ""
 
 
 def _relative(path: Path, file: Path) -> str:

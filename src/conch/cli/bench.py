@@ -21,6 +21,7 @@ from conch.cli.bench_arguments import (
     write_report,
 )
 from conch.cli.bench_growth import add_growth
+from conch.cli.bench_manifest import add_manifest
 from conch.cli.bench_orchestration import add_orchestration, add_suite
 from conch.cli.bench_streaming import add_streaming
 from conch.errors import BenchError, OptionError
@@ -65,6 +66,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_orchestration(benchmarks)
     add_suite(benchmarks)
     add_growth(benchmarks)
+    add_manifest(benchmarks)
     for benchmark in benchmarks.choices.values():
         benchmark.set_defaults(run=partial(_in_order, benchmark.get_default("run")))
 
