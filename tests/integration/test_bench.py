@@ -114,6 +114,47 @@ def test_joined_recordings_next_to_a_baseline(server: Any, tmp_path: Path) -> No
     assert "| word errors |" in done.stdout
 
 
+def test_cases_of_recordings(server: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = bench(
+        *("--manifest", MANIFEST, "--url", server.http_url, "--warmup", 0, "--json", file),
+        *("--cases", "1min,60min"),
+        kind="recordings",
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    (case,) = report["cases"]
+    assert case["name"] == "1min"
+    # All that there is: more than half a minute.
+    assert 30 < 60 * case["minutes"] == pytest.approx(case["conch"]["audio_s"], abs=0.5)
+    assert case["conch"]["errors"] == 0
+    assert 0 <= case["conch"]["wer"] < 0.5
+    lost = sum(run["end_word"] - run["first_word"] for run in case["conch"]["deleted_runs"])
+    assert lost <= case["conch"]["deletions"] < case["conch"]["reference_words"]
+    assert case["conch"]["reference_words"] > 100
+    assert [item["name"] for item in report["left_out"]] == ["60min"]
+    assert "| 1 minute | 1 |" in done.stdout
+    assert "60min is left out: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--cases", "5min,10min"), "some of 1min, 5min"),
+        (("--baseline-cache", "c.json"), "--baseline-cache is for --baseline"),
+        (("--minutes", "0"), "a number of minutes above 0"),
+        (("--option", "nbest=0"), "'nbest' takes an integer"),
+    ],
+)
+def test_cases_of_recordings_that_cannot_be_measured(
+    arguments: tuple[object, ...], message: str
+) -> None:
+    done = bench("--manifest", MANIFEST, *arguments, kind="recordings")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_one_refused_request_does_not_stop_the_others(
     server: Any, tmp_path: Path, speech_wav: Path
 ) -> None:

@@ -26,6 +26,11 @@ SAMPLE_RATE = 16_000
 """Hz, of utterances and of recordings other than telephone calls."""
 TELEPHONE_SAMPLE_RATE = 8_000
 
+
+class TooLittleSpeechError(BenchError):
+    """The utterances do not make half of one recording."""
+
+
 Between = Literal["silence", "noise", "music"]
 BETWEEN: tuple[Between, ...] = get_args(Between)
 BETWEEN_DB = -10.0
@@ -91,7 +96,7 @@ def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
     """Return which utterances make up each recording, and the pauses between them.
 
     Raises:
-        BenchError: all of them together are shorter than half a recording.
+        TooLittleSpeechError: all of them together are shorter than half a recording.
     """
     random = np.random.default_rng(joining.seed)
     found: list[Group] = []
@@ -112,7 +117,7 @@ def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
     if indices and length_s >= joining.seconds / 2:
         found.append(Group(len(found), tuple(indices), tuple(pauses_s)))
     if not found:
-        raise BenchError(
+        raise TooLittleSpeechError(
             f"the chosen utterances make {length_s:.0f} s of recordings, less than half of one of "
             f"{joining.seconds:g} s; join fewer seconds, or choose more utterances"
         )

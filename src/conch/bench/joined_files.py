@@ -50,7 +50,8 @@ def write_recordings(
         limit: at most so many recordings, spread evenly over all that there are.
 
     Raises:
-        BenchError: a file is missing or not audio, or there is not enough for one recording.
+        BenchError: a file is missing or not audio.
+        TooLittleSpeechError: there is not enough for one recording.
     """
     durations_s = [duration_s(utterance.path) for utterance in utterances]
     chosen = spread(groups(durations_s, joining), limit)

@@ -134,7 +134,7 @@ def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
             report["versions"]["triton"] = triton_version(url)
             served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
             runs = [
-                _run(url, benchmark, samples, first, offered, memory)
+                measure(url, samples, first, offered, benchmark.options, memory)
                 for offered in _offers(benchmark)
             ]
         baselines = {}
@@ -288,23 +288,16 @@ def own_server(*model_repositories: Path) -> Iterator[tuple[str, MemorySampler]]
         yield server.http_url, memory
 
 
-def _run(
+def measure(
     url: str,
-    benchmark: OfflineBenchmark,
     samples: Sequence[Sample],
     warmup: Sequence[Sample],
     offered: Offer,
+    options: Mapping[str, Any],
     memory: MemorySampler | None,
 ) -> dict[str, Any]:
-    load = asyncio.run(
-        send_all(
-            url,
-            samples,
-            offered=offered,
-            options=benchmark.options,
-            warmup=warmup,
-        )
-    )
+    """Send every sample under a load and return the figures of the run."""
+    load = asyncio.run(send_all(url, samples, offered=offered, options=options, warmup=warmup))
     peak = memory.peak() if memory else None
     return {
         "load": offered.load,

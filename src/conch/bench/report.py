@@ -172,6 +172,8 @@ def origin(report: Mapping[str, Any], first: Mapping[str, Any]) -> str:
 
 def _what(report: Mapping[str, Any]) -> str:
     joining = report.get("joining")
+    if report.get("benchmark") == "recordings":
+        return "recordings"
     if not joining:
         return "utterances"
     low, high = joining["pause_s"]

@@ -23,6 +23,7 @@ from conch.cli.bench_arguments import (
 from conch.cli.bench_growth import add_growth
 from conch.cli.bench_manifest import add_manifest
 from conch.cli.bench_orchestration import add_orchestration, add_suite
+from conch.cli.bench_recordings import add_recordings
 from conch.cli.bench_streaming import add_streaming
 from conch.errors import BenchError, OptionError
 from conch.signals import interrupt_on_sigterm
@@ -60,6 +61,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     benchmarks = parser.add_subparsers(required=True, metavar="BENCHMARK")
     _add_offline(benchmarks)
+    add_recordings(benchmarks)
     _add_roads(benchmarks)
     add_streaming(benchmarks)
     _add_decoder(benchmarks)

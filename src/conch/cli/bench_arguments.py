@@ -19,12 +19,18 @@ MAX_RATE = 1000.0
 """Requests a second that one client sends."""
 
 
-def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add what is sent: a manifest and what of it."""
+def add_speech(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add what is sent: a manifest, and which split and source of it."""
     what = parser.add_argument_group("what is sent")
     what.add_argument("--manifest", type=Path, required=True, metavar="FILE.tsv")
     what.add_argument("--split", help="only utterances of this split")
     what.add_argument("--source", help="only utterances of this source")
+    return what
+
+
+def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add what is sent: a manifest and what of it, and how much."""
+    what = add_speech(parser)
     what.add_argument(
         "--limit",
         type=positive,
