@@ -85,6 +85,76 @@ def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
     assert versus["wer_difference"] == pytest.approx(report["wer"] - baseline["wer"], abs=1e-6)
 
 
+def test_joined_recordings_next_to_a_baseline(server: Any, tmp_path: Path) -> None:
+    pytest.importorskip("faster_whisper")
+    file, folder = tmp_path / "report.json", tmp_path / "joined"
+    done = bench(
+        *("--manifest", MANIFEST, "--url", server.http_url, "--warmup", 1, "--join", 15),
+        *("--pause", "0.5,1", "--between", "noise", "--telephone", "--save", folder),
+        *("--baseline", "faster-whisper", "--json", file),
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    baseline = report["baselines"]["faster-whisper"]
+    recordings = sorted(folder.glob("*.wav"))
+    assert len(recordings) == len(report["recordings"]) == report["utterances"] > 1
+    seconds = sum(soundfile.info(recording).duration for recording in recordings)
+    # All of what was joined, by both.
+    for figures in (report, baseline):
+        assert figures["audio_s"] == pytest.approx(seconds, rel=0.001)
+        assert figures["reference_words"] > 80
+        errors = sum(figures[name] for name in ("substitutions", "deletions", "insertions"))
+        assert figures["wer"] == pytest.approx(errors / figures["reference_words"], abs=1e-6)
+        assert 0 < figures["wer"] < 0.5
+    assert report["errors"] == 0
+    assert report["joining"]["pause_s"] == [0.5, 1]
+    first, second = report["recordings"][0]["utterances"][:2]
+    assert 0.5 <= second["start"] - first["end"] <= 1
+    assert "with noise, telephone calls (seed 1)" in done.stdout
+    assert "| word errors |" in done.stdout
+
+
+def test_cases_of_recordings(server: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = bench(
+        *("--manifest", MANIFEST, "--url", server.http_url, "--warmup", 0, "--json", file),
+        *("--cases", "1min,60min"),
+        kind="recordings",
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    (case,) = report["cases"]
+    assert case["name"] == "1min"
+    # All that there is: more than half a minute.
+    assert 30 < 60 * case["minutes"] == pytest.approx(case["conch"]["audio_s"], abs=0.5)
+    assert case["conch"]["errors"] == 0
+    assert 0 <= case["conch"]["wer"] < 0.5
+    lost = sum(run["end_word"] - run["first_word"] for run in case["conch"]["deleted_runs"])
+    assert lost <= case["conch"]["deletions"] < case["conch"]["reference_words"]
+    assert case["conch"]["reference_words"] > 100
+    assert [item["name"] for item in report["left_out"]] == ["60min"]
+    assert "| 1 minute | 1 |" in done.stdout
+    assert "60min is left out: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--cases", "5min,10min"), "some of 1min, 5min"),
+        (("--baseline-cache", "c.json"), "--baseline-cache is for --baseline"),
+        (("--minutes", "0"), "a number of minutes above 0"),
+        (("--option", "nbest=0"), "'nbest' takes an integer"),
+    ],
+)
+def test_cases_of_recordings_that_cannot_be_measured(
+    arguments: tuple[object, ...], message: str
+) -> None:
+    done = bench("--manifest", MANIFEST, *arguments, kind="recordings")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_one_refused_request_does_not_stop_the_others(
     server: Any, tmp_path: Path, speech_wav: Path
 ) -> None:
@@ -130,6 +200,11 @@ def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None
         (("--manifest", MANIFEST, "--option", "nbest=0"), 2, "'nbest' takes an integer"),
         (("--manifest", MANIFEST, "--concurrency", "0"), 2, "a whole number from 1 on"),
         (("--manifest", MANIFEST, "--rate", "0"), 2, "above 0 and up to 1000 requests a second"),
+        (("--manifest", MANIFEST, "--join", "600"), 1, "less than half of one of 600 s"),
+        (("--manifest", MANIFEST, "--join", "0"), 2, "seconds from 1 to 36000; got '0'"),
+        (("--manifest", MANIFEST, "--pause", "1,2"), 2, "give --join SECONDS as well"),
+        (("--manifest", MANIFEST, "--join", "9", "--pause", "2,1"), 2, "the lower one first"),
+        (("--manifest", MANIFEST, "--join", "9", "--save", MANIFEST.parent), 1, "an empty folder"),
         (("--manifest", MANIFEST, "--url", "127.0.0.1:9"), 1, "cannot reach a server"),
         (("--manifest", MANIFEST, "--json", "none/x.json"), 2, "a folder that exists"),
     ],

@@ -37,13 +37,13 @@ class Job:
     beam_size: int = 5
     vad_filter: bool = True
     language: str = "en"
-    warmup: int = 0
-    """Utterances transcribed before the clock starts, from the first one on."""
+    warmup_paths: tuple[str, ...] = ()
+    """Audio files transcribed before the clock starts."""
 
     @property
     def options(self) -> dict[str, Any]:
         """Everything that shapes the figures."""
-        hidden = ("paths", "warmup")
+        hidden = ("paths", "warmup_paths")
         return {name: value for name, value in asdict(self).items() if name not in hidden}
 
 
@@ -63,13 +63,15 @@ class BaselineRun:
     a server's figure does not hold the client's audio either."""
 
 
-def faster_whisper_job(paths: Sequence[Path], served: Mapping[str, str], *, warmup: int = 0) -> Job:
+def faster_whisper_job(
+    paths: Sequence[Path], served: Mapping[str, str], *, warmup_paths: Sequence[Path] = ()
+) -> Job:
     """Return the job for the weights and the compute type that a server runs.
 
     Args:
         paths: audio files.
         served: the `parameters` of the server's attention_encoder (`WhisperConfig`).
-        warmup: utterances before the clock starts.
+        warmup_paths: audio files before the clock starts.
     """
     compute_type = served.get("compute_type", "auto")
     return Job(
@@ -78,7 +80,7 @@ def faster_whisper_job(paths: Sequence[Path], served: Mapping[str, str], *, warm
         # What the attention components take `auto` for on a CPU.
         compute_type="int8" if compute_type == "auto" else compute_type,
         cpu_threads=cores(),
-        warmup=warmup,
+        warmup_paths=tuple(str(path) for path in warmup_paths),
     )
 
 
@@ -121,7 +123,7 @@ def main() -> None:
         compute_type=job.compute_type,
         cpu_threads=job.cpu_threads,
     )
-    waveforms = [decode(Path(path)).resampled(SAMPLE_RATE) for path in job.paths]
+    waveforms = [_waveform(path) for path in job.paths]
 
     def transcribe(waveform: Any) -> str:
         segments, _ = model.transcribe(
@@ -133,8 +135,8 @@ def main() -> None:
         # The segments are a generator: joining them does the work.
         return " ".join(segment.text.strip() for segment in segments)
 
-    for waveform in waveforms[: job.warmup]:
-        transcribe(waveform)
+    for path in job.warmup_paths:
+        transcribe(_waveform(path))
     first, cpu_before_s = time.perf_counter(), time.process_time()
     for waveform in waveforms:
         started = time.perf_counter()
@@ -147,6 +149,10 @@ def main() -> None:
         audio_s=sum(map(len, waveforms)) / SAMPLE_RATE,
         waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB,
     )
+
+
+def _waveform(path: str) -> Any:
+    return decode(Path(path)).resampled(SAMPLE_RATE)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """From what came of a run to the figures that a report states."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from conch.bench.alignment import Alignment, DeletedRun, align, reference_words
 from conch.bench.baseline import BaselineRun
 from conch.bench.load import Load
-from conch.bench.manifest import Utterance
-from conch.bench.measures import latency_ms, rtfx, word_error_rate
+from conch.bench.manifest import Part, Utterance
+from conch.bench.measures import latency_ms, rtfx
 from conch.result import Transcript
 
 Spoken = Sequence[tuple[Utterance, str]]
@@ -26,9 +28,14 @@ def run_figures(
         if outcome.answer is not None
     ]
     audio_s = sum(durations_s[index] for index, _, _ in answered)
+    spoken = [
+        (_timed(utterances[index], durations_s[index]), answer.text)
+        for index, answer, _ in answered
+    ]
     return {
         "rtfx": rtfx(audio_s, load.wall_s),
-        **accuracy([(utterances[index], answer.text) for index, answer, _ in answered]),
+        **accuracy(spoken),
+        "deleted_runs": deleted_runs(spoken),
         "latency_ms": latency_ms([latency_s for _, _, latency_s in answered]),
         "audio_s": round(audio_s, 3),
         "wall_s": round(load.wall_s, 3),
@@ -43,11 +50,15 @@ def run_figures(
     }
 
 
-def baseline_figures(utterances: Sequence[Utterance], run: BaselineRun) -> dict[str, Any]:
+def baseline_figures(
+    utterances: Sequence[Utterance], durations_s: Sequence[float], run: BaselineRun
+) -> dict[str, Any]:
     """Return the same figures of a baseline, as far as they apply to it."""
+    spoken = list(zip(map(_timed, utterances, durations_s), run.texts, strict=True))
     return {
         "rtfx": rtfx(run.audio_s, run.wall_s),
-        **accuracy(list(zip(utterances, run.texts, strict=True))),
+        **accuracy(spoken),
+        "deleted_runs": deleted_runs(spoken),
         "latency_ms": latency_ms(run.latencies_s),
         "audio_s": round(run.audio_s, 3),
         "wall_s": round(run.wall_s, 3),
@@ -57,25 +68,59 @@ def baseline_figures(utterances: Sequence[Utterance], run: BaselineRun) -> dict[
     }
 
 
-def versus(run: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, float | None]:
-    """Compare a run with a baseline: the ratio of RTFx, the difference of WER (a fraction)."""
+def versus(run: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare a run with a baseline.
+
+    Returns:
+        The ratio of RTFx, the difference of WER (a fraction), and the deleted runs none of whose
+        words is in a deleted run of the baseline.
+    """
     is_timed = None not in (run["rtfx"], baseline["rtfx"])
     is_judged = None not in (run["wer"], baseline["wer"])
     return {
         "rtfx_ratio": round(run["rtfx"] / baseline["rtfx"], 4) if is_timed else None,
         "wer_difference": round(run["wer"] - baseline["wer"], 6) if is_judged else None,
+        "deleted_runs_alone": [
+            found
+            for found in run["deleted_runs"]
+            if not any(_overlap(found, other) for other in baseline["deleted_runs"])
+        ],
     }
 
 
 def accuracy(spoken: Spoken) -> dict[str, Any]:
-    """Return `wer` and `wer_by_source`."""
-    by_source: dict[str, list[tuple[Utterance, str]]] = {}
-    for utterance, text in spoken:
-        by_source.setdefault(utterance.source, []).append((utterance, text))
-    return {
-        "wer": _wer(spoken),
-        "wer_by_source": {source: _wer(pairs) for source, pairs in by_source.items() if source},
+    """Return the word error rate, over all and by source, and the counts that it is made of.
+
+    It is counted as by `conch.bench.measures.word_error_rate`. Of a joined recording each part is
+    normalised on its own.
+    """
+    aligned = _aligned(spoken)
+    sources = dict.fromkeys(utterance.source for utterance, _ in spoken if utterance.source)
+    by_source = {
+        source: [found for utterance, found in aligned if utterance.source == source]
+        for source in sources
     }
+    return {
+        "wer": _wer([found for _, found in aligned]),
+        "wer_by_source": {source: _wer(found) for source, found in by_source.items()},
+        "reference_words": sum(found.words for _, found in aligned),
+        "substitutions": sum(found.substitutions for _, found in aligned),
+        "deletions": sum(found.deletions for _, found in aligned),
+        "insertions": sum(found.insertions for _, found in aligned),
+    }
+
+
+def deleted_runs(spoken: Spoken) -> list[dict[str, Any]]:
+    """Return every run of `MIN_RUN` deleted words and more, with its times.
+
+    Args:
+        spoken: utterances that have parts.
+    """
+    return [
+        _deleted_run(utterance, run)
+        for utterance, found in _aligned(spoken)
+        for run in found.deleted_runs
+    ]
 
 
 def mean_stages(transcripts: Sequence[Transcript]) -> dict[str, dict[str, float]]:
@@ -92,5 +137,43 @@ def _stage(transcripts: Sequence[Transcript], name: str) -> dict[str, float]:
     }
 
 
-def _wer(spoken: Spoken) -> float | None:
-    return word_error_rate([item.text for item, _ in spoken], [text for _, text in spoken])
+def _timed(utterance: Utterance, duration_s: float) -> Utterance:
+    """Return the utterance with a part that lasts all of it, unless it has parts."""
+    whole = Part(utterance.path, utterance.text, 0.0, duration_s)
+    return utterance if utterance.parts else replace(utterance, parts=(whole,))
+
+
+def _aligned(spoken: Spoken) -> list[tuple[Utterance, Alignment]]:
+    """Align what has a reference; nothing may be left of one after the normaliser."""
+    aligned = []
+    for utterance, text in spoken:
+        if utterance.text.strip():
+            words = reference_words(_timed(utterance, 0.0).parts)
+            if words:
+                aligned.append((utterance, align(words, text)))
+    return aligned
+
+
+def _deleted_run(utterance: Utterance, run: DeletedRun) -> dict[str, Any]:
+    return {
+        "path": str(utterance.path),
+        "start": round(run.start_s, 2),
+        "end": round(run.end_s, 2),
+        "words": run.text,
+        "first_word": run.first_word,
+        "end_word": run.first_word + len(run.words),
+    }
+
+
+def _overlap(run: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(
+        run["path"] == other["path"]
+        and run["first_word"] < other["end_word"]
+        and other["first_word"] < run["end_word"]
+    )
+
+
+def _wer(aligned: Iterable[Alignment]) -> float | None:
+    found = list(aligned)
+    words = sum(item.words for item in found)
+    return round(sum(item.errors for item in found) / words, 6) if words else None

@@ -7,6 +7,12 @@ The report is one JSON object. Of every run, and of the first one at the top lev
                             other one is null
     rtfx                    seconds of audio answered per second of wall clock
     wer, wer_by_source      fractions; null where no reference is given
+    reference_words         what `wer` is made of: words after the normaliser, and of them
+    substitutions           wrong ones,
+    deletions, insertions   missing ones, and words that nobody said
+    deleted_runs            runs of three and more deleted words in a row, in order of time:
+                            [{path, start, end, words, first_word, end_word}], with seconds of the
+                            recording and places in its reference
     latency_ms              p50 p90 p95 p99 mean max, from the client's call to its return; paced,
                             from when the request was due
     audio_s, wall_s         what `rtfx` is made of
@@ -17,12 +23,14 @@ The report is one JSON object. Of every run, and of the first one at the top lev
     peak_memory_mb          all processes of the server together, from its start to the end of the
     memory_by_process_mb    run (see `conch.bench.memory`), and each one's part at that moment;
                             null when the server is not the benchmark's own
-    versus                  by baseline: rtfx_ratio, wer_difference (a fraction; above 0 is worse)
+    versus                  by baseline: rtfx_ratio, wer_difference (a fraction; above 0 is worse),
+                            deleted_runs_alone (those of which the baseline has deleted no word)
 
 and once `benchmark`, `runs` (one for each concurrency and rate), `baselines` (by name: rtfx, wer,
 latency_ms and so on, with their own options), `options` (of the requests, defaults included),
 `send`, `warmup`, `manifest`, `split`, `source`, `limit`, `machine`, `versions`, `command`,
-`started_at`.
+`started_at`, `joining` (of joined recordings: how they were made) and `recordings` (of each, what
+is in it and when).
 """
 
 import asyncio
@@ -30,8 +38,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,10 +49,13 @@ from tqdm import tqdm
 
 from conch.bench import baseline, require
 from conch.bench.figures import baseline_figures, run_figures, versus
+from conch.bench.joined import Joining
+from conch.bench.joined_files import recordings_folder, write_recordings
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.machine import command, machine, versions
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.memory import MemorySampler
+from conch.bench.progress import progress
 from conch.bench.recordings import decode
 from conch.bench.served import model_parameters, triton_version
 from conch.client import AsyncClient
@@ -66,7 +78,12 @@ class OfflineBenchmark:
     split: str | None = None
     source: str | None = None
     limit: int | None = None
-    """At most so many utterances; see `conch.bench.manifest.select`."""
+    """At most so many utterances or, joined, so many recordings; see
+    `conch.bench.manifest.spread`."""
+    joining: Joining | None = None
+    """How utterances are joined to recordings; None sends them as they are."""
+    save: Path | None = None
+    """An empty folder to keep joined recordings in; None removes them."""
     concurrency: Sequence[int] = (1,)
     """Clients of the closed loop; one run for each number."""
     rates: Sequence[float] = ()
@@ -78,7 +95,7 @@ class OfflineBenchmark:
     send: Send = "waveform"
     """Whether requests carry samples or the file as it is, for the server to decode."""
     warmup: int = 8
-    """Requests before each run that are not counted."""
+    """Requests before each run that are not counted; utterances where recordings are joined."""
     baseline: Literal["faster-whisper"] | None = None
 
 
@@ -103,23 +120,60 @@ def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = chosen(benchmark)
-    _check_packages(benchmark, utterances)
-    report = {
-        **header("offline", benchmark),
-        "options": asdict(RecognitionOptions.parse(benchmark.options)),
-    }
-    samples = load_samples(utterances, benchmark.send)
-    with own_or_running(benchmark.url) as (url, memory):
-        report["versions"]["triton"] = triton_version(url)
-        served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
-        runs = [_run(url, benchmark, samples, offered, memory) for offered in _offers(benchmark)]
-    baselines = {}
-    if benchmark.baseline:
-        baselines[baseline.NAME] = _faster_whisper(utterances, served, benchmark.warmup)
+    with _heard(benchmark) as (utterances, warmup):
+        _check_packages(benchmark, utterances)
+        report = {
+            **header("offline", benchmark),
+            "options": asdict(RecognitionOptions.parse(benchmark.options)),
+            "joining": asdict(benchmark.joining) if benchmark.joining else None,
+            "recordings": [_contents(utterance) for utterance in utterances if utterance.parts],
+        }
+        samples = load_samples(utterances, benchmark.send)
+        first = load_samples(warmup, benchmark.send)
+        with own_or_running(benchmark.url) as (url, memory):
+            report["versions"]["triton"] = triton_version(url)
+            served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
+            runs = [
+                measure(url, samples, first, offered, benchmark.options, memory)
+                for offered in _offers(benchmark)
+            ]
+        baselines = {}
+        if benchmark.baseline:
+            baselines[baseline.NAME] = _faster_whisper(samples, served, warmup)
     for figures in runs:
         figures["versus"] = {name: versus(figures, other) for name, other in baselines.items()}
     return {**report, **runs[0], "runs": runs, "baselines": baselines}
+
+
+@contextmanager
+def _heard(benchmark: OfflineBenchmark) -> Iterator[tuple[list[Utterance], list[Utterance]]]:
+    """Yield what is sent, and what is sent before the clock starts.
+
+    Long recordings are joined here, and warmed up for by utterances, which do as well.
+    """
+    if benchmark.joining is None:
+        utterances = chosen(benchmark)
+        yield utterances, list(islice(cycle(utterances), benchmark.warmup))
+        return
+    utterances = chosen(replace(benchmark, limit=None))
+    with recordings_folder(benchmark.save) as folder:
+        recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
+        yield recordings, list(islice(cycle(utterances), benchmark.warmup))
+
+
+def _contents(recording: Utterance) -> dict[str, Any]:
+    return {
+        "path": str(recording.path),
+        "utterances": [
+            {
+                "path": str(part.path),
+                "start": round(part.start_s, 3),
+                "end": round(part.end_s, 3),
+                "text": part.text,
+            }
+            for part in recording.parts
+        ],
+    }
 
 
 def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
@@ -144,17 +198,22 @@ async def send_all(
     *,
     offered: Offer,
     options: Mapping[str, Any],
-    warmup: int = 0,
+    warmup: Sequence[Sample] = (),
     title: str = "",
 ) -> Load[Transcript]:
-    """Send every sample once under a load, after `warmup` uncounted requests."""
+    """Send every sample once under a load, after those of `warmup`, which are not counted."""
     async with AsyncClient(url, connections=offered.connections) as client:
 
-        async def send(index: int) -> Transcript:
-            sample = samples[index % len(samples)]
+        async def transcribe(sample: Sample) -> Transcript:
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
-        await closed_loop(send, warmup, offered.concurrency or WARMUP_CLIENTS)
+        async def send(index: int) -> Transcript:
+            return await transcribe(samples[index])
+
+        async def warm_up(index: int) -> Transcript:
+            return await transcribe(warmup[index])
+
+        await closed_loop(warm_up, len(warmup), offered.concurrency or WARMUP_CLIENTS)
         with progress(title or offered.title, len(samples)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
@@ -164,11 +223,6 @@ async def send_all(
                 bar.update()
 
             return await offer(send, len(samples), offered, show)
-
-
-def progress(title: str, total: int) -> "tqdm[Any]":
-    """Return a progress bar on standard error; none where that is not a terminal."""
-    return tqdm(desc=title, total=total, unit="utt", file=sys.stderr, disable=None)
 
 
 def _offers(benchmark: OfflineBenchmark) -> list[Offer]:
@@ -234,22 +288,16 @@ def own_server(*model_repositories: Path) -> Iterator[tuple[str, MemorySampler]]
         yield server.http_url, memory
 
 
-def _run(
+def measure(
     url: str,
-    benchmark: OfflineBenchmark,
     samples: Sequence[Sample],
+    warmup: Sequence[Sample],
     offered: Offer,
+    options: Mapping[str, Any],
     memory: MemorySampler | None,
 ) -> dict[str, Any]:
-    load = asyncio.run(
-        send_all(
-            url,
-            samples,
-            offered=offered,
-            options=benchmark.options,
-            warmup=benchmark.warmup,
-        )
-    )
+    """Send every sample under a load and return the figures of the run."""
+    load = asyncio.run(send_all(url, samples, offered=offered, options=options, warmup=warmup))
     peak = memory.peak() if memory else None
     return {
         "load": offered.load,
@@ -266,10 +314,15 @@ def _run(
 
 
 def _faster_whisper(
-    utterances: Sequence[Utterance], served: Mapping[str, str], warmup: int
+    samples: Sequence[Sample], served: Mapping[str, str], warmup: Sequence[Utterance]
 ) -> dict[str, Any]:
-    paths = [utterance.path for utterance in utterances]
-    job = baseline.faster_whisper_job(paths, served, warmup=warmup)
+    utterances = [sample.utterance for sample in samples]
+    durations_s = [sample.duration_s for sample in samples]
+    job = baseline.faster_whisper_job(
+        [utterance.path for utterance in utterances],
+        served,
+        warmup_paths=[utterance.path for utterance in warmup],
+    )
     with progress(baseline.NAME, len(utterances)) as bar:
         measured = baseline.measure(job, on_answer=bar.update)
-    return {**baseline_figures(utterances, measured), "options": job.options}
+    return {**baseline_figures(utterances, durations_s, measured), "options": job.options}

@@ -45,8 +45,9 @@ from typing import Any, TypeVar
 from conch.bench import added, baseline, goals, hops, in_process, require
 from conch.bench.load import Offer, rotated
 from conch.bench.manifest import Utterance, chosen
-from conch.bench.offline import header, progress
+from conch.bench.offline import header
 from conch.bench.orchestration_figures import Rounds, ratios, system_figures
+from conch.bench.progress import progress
 from conch.bench.recordings import decode
 from conch.bench.repositories import repository_of
 from conch.bench.settings import INSTANCES, Setting

@@ -32,6 +32,18 @@ class Recording:
         return resampled
 
 
+def duration_s(path: Path) -> float:
+    """Return how long a file lasts, by its header alone where that says so.
+
+    Raises:
+        BenchError: it is not there or not audio.
+    """
+    try:
+        return float(soundfile.info(path).duration)
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise BenchError(f"{path} cannot be decoded: {error}") from None
+
+
 def decode(path: Path) -> Recording:
     """Decode a file that libsndfile reads.
 

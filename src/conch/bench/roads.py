@@ -7,6 +7,7 @@ of a run of `conch bench offline`), and the header that an offline report has.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def run(benchmark: RoadsBenchmark) -> dict[str, Any]:
                     samples,
                     offered=offered,
                     options=options,
-                    warmup=benchmark.warmup,
+                    warmup=list(islice(cycle(samples), benchmark.warmup)),
                     title=name,
                 )
             )

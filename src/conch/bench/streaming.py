@@ -46,7 +46,8 @@ from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.offline import Sample, header, load_samples, own_or_running, progress
+from conch.bench.offline import Sample, header, load_samples, own_or_running
+from conch.bench.progress import progress
 from conch.bench.served import triton_version
 from conch.client import AsyncClient
 from conch.errors import BenchError, ConchError

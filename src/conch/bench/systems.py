@@ -155,7 +155,7 @@ def _faster_whisper(
     for offered in offers:
         requests = range(offered.requests(len(clips)))
         paths = [clips[index % len(clips)].path for index in requests]
-        job = baseline.faster_whisper_job(paths, served, warmup=warmup)
+        job = baseline.faster_whisper_job(paths, served, warmup_paths=paths[:warmup])
         run = baseline.measure(job, on_answer)
         outcomes = tuple(
             Outcome(index, latency_s, text)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from conch.cli.arguments import output, positive
 from conch.cli.bench_arguments import (
+    add_joining,
     add_option,
     add_output,
     add_rate,
@@ -16,12 +17,15 @@ from conch.cli.bench_arguments import (
     count,
     counts,
     in_order,
+    joining,
     write_report,
 )
 from conch.cli.bench_growth import add_growth
+from conch.cli.bench_manifest import add_manifest
 from conch.cli.bench_orchestration import add_orchestration, add_suite
+from conch.cli.bench_recordings import add_recordings
 from conch.cli.bench_streaming import add_streaming
-from conch.errors import OptionError
+from conch.errors import BenchError, OptionError
 from conch.signals import interrupt_on_sigterm
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -35,6 +39,8 @@ examples:
       --baseline faster-whisper --json offline.json --markdown offline.md
   conch bench offline --manifest calls.tsv --url grpc://gpu-box:8001 --option rescore=true \\
       --option nbest=5 --limit 100
+  conch bench offline --manifest speech/manifest.tsv --split dev --join 600 --pause 1,3 \\
+      --between music --baseline faster-whisper
 
 exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
 """
@@ -55,12 +61,14 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     benchmarks = parser.add_subparsers(required=True, metavar="BENCHMARK")
     _add_offline(benchmarks)
+    add_recordings(benchmarks)
     _add_roads(benchmarks)
     add_streaming(benchmarks)
     _add_decoder(benchmarks)
     add_orchestration(benchmarks)
     add_suite(benchmarks)
     add_growth(benchmarks)
+    add_manifest(benchmarks)
     for benchmark in benchmarks.choices.values():
         benchmark.set_defaults(run=partial(_in_order, benchmark.get_default("run")))
 
@@ -125,7 +133,8 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         options = parse_options(args.option)
-    except OptionError as error:
+        how_joined = joining(args)
+    except (OptionError, BenchError) as error:
         print(f"conch bench: {error}", file=sys.stderr)
         return 2
     closed = in_order(args.concurrency or ([] if args.rate else [[1]]))
@@ -139,6 +148,8 @@ def run(args: argparse.Namespace) -> int:
             rates=in_order(args.rate or []),
             url=args.url,
             options=options,
+            joining=how_joined,
+            save=args.save,
             send=args.send,
             warmup=args.warmup,
             baseline=args.baseline,
@@ -167,6 +178,7 @@ def _add_offline(benchmarks: Subparsers) -> None:
         "(default: waveform)",
     )
     add_option(what)
+    add_joining(parser.add_argument_group("long recordings, joined of the utterances"))
     how = parser.add_argument_group("how")
     how.add_argument(
         "--concurrency",
@@ -181,7 +193,8 @@ def _add_offline(benchmarks: Subparsers) -> None:
         type=count,
         default=8,
         metavar="N",
-        help="requests before each run that are not counted (default: 8)",
+        help="requests before each run that are not counted, utterances also where they are "
+        "joined (default: 8)",
     )
     add_url(how)
     how.add_argument(

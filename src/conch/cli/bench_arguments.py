@@ -10,6 +10,7 @@ from conch.cli.arguments import number, output, positive
 from conch.errors import BenchError
 
 if TYPE_CHECKING:
+    from conch.bench.joined import Joining
     from conch.bench.settings import Setting
 
 Number = TypeVar("Number", int, float)
@@ -18,12 +19,18 @@ MAX_RATE = 1000.0
 """Requests a second that one client sends."""
 
 
-def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add what is sent: a manifest and what of it."""
+def add_speech(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add what is sent: a manifest, and which split and source of it."""
     what = parser.add_argument_group("what is sent")
     what.add_argument("--manifest", type=Path, required=True, metavar="FILE.tsv")
     what.add_argument("--split", help="only utterances of this split")
     what.add_argument("--source", help="only utterances of this source")
+    return what
+
+
+def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add what is sent: a manifest and what of it, and how much."""
+    what = add_speech(parser)
     what.add_argument(
         "--limit",
         type=positive,
@@ -31,6 +38,74 @@ def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         help="at most N utterances, spread evenly over the manifest, the same ones each time",
     )
     return what
+
+
+def add_joining(what: "argparse._ArgumentGroup") -> None:
+    """Add how utterances become long recordings."""
+    what.add_argument(
+        "--join",
+        type=seconds,
+        metavar="SECONDS",
+        help="join the utterances, in the order of the manifest, to recordings of at least so many "
+        "seconds; a last one of half of that or more is kept. --limit counts recordings then",
+    )
+    what.add_argument(
+        "--pause",
+        type=pauses,
+        metavar="LOW,HIGH",
+        help="seconds between joined utterances, drawn from this range (default: 0.2,0.9)",
+    )
+    what.add_argument(
+        "--between",
+        choices=("silence", "noise", "music"),
+        help="what the pauses hold: silence (noise at -70 dBFS), or pink noise or a tune 10 dB "
+        "below the speech (default: silence)",
+    )
+    what.add_argument(
+        "--telephone",
+        action="store_true",
+        default=None,
+        help="make joined recordings telephone calls: 300 to 3400 Hz, noise throughout, 15 dB "
+        "below the speech, 8 kHz, G.711 (mu-law)",
+    )
+    what.add_argument(
+        "--seed",
+        type=count,
+        metavar="N",
+        help="of the pauses and the noise of joined recordings (default: 1)",
+    )
+    what.add_argument(
+        "--save",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the joined recordings in this empty folder, with a manifest.tsv, and an "
+        "utterances.tsv that tells when which utterance is spoken",
+    )
+
+
+def joining(args: argparse.Namespace) -> "Joining | None":
+    """Return how to join, None for not at all.
+
+    Raises:
+        BenchError: an option of joined recordings without --join.
+    """
+    from conch.bench.joined import Joining
+
+    chosen = {
+        "pause_s": args.pause,
+        "between": args.between,
+        "is_telephone": args.telephone,
+        "seed": args.seed,
+    }
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if args.join is not None:
+        return Joining(seconds=args.join, **given)
+    if given or args.save:
+        raise BenchError(
+            "--pause, --between, --telephone, --seed and --save are for joined recordings: "
+            "give --join SECONDS as well"
+        )
+    return None
 
 
 def folder(text: str) -> Path:
@@ -116,6 +191,28 @@ def in_order(groups: Sequence[Sequence[Number]]) -> list[Number]:
 def counts(text: str) -> list[int]:
     """Read numbers parted by commas."""
     return [positive(part) for part in text.split(",")]
+
+
+MAX_SECONDS = 36_000.0
+"""Of a joined recording."""
+MAX_PAUSE_S = 60.0
+"""Between the utterances of a joined recording."""
+
+
+def seconds(text: str) -> float:
+    """Read the length of joined recordings."""
+    takes = f"a number of seconds from 1 to {MAX_SECONDS:g}"
+    return number(takes, lambda value: 1 <= value <= MAX_SECONDS)(text)
+
+
+def pauses(text: str) -> tuple[float, float]:
+    """Read the shortest and the longest pause."""
+    takes = f"two numbers of seconds from 0 to {MAX_PAUSE_S:g} as LOW,HIGH, the lower one first"
+    read = number(takes, lambda value: 0 <= value <= MAX_PAUSE_S)
+    low, comma, high = text.partition(",")
+    if not comma or read(low) > read(high):
+        raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
+    return read(low), read(high)
 
 
 def rates(text: str) -> list[float]:
