@@ -97,7 +97,8 @@ def cut_near(speech_probs: Array, seconds: float) -> float:
     near = speech_probs[first : frame + reach + 1]
     if not len(near):
         return seconds
-    quiet = first + np.flatnonzero(near <= near.min() + 0.02)
+    # Turned round for the sake of NaN, of which nothing is above or below.
+    quiet = first + np.flatnonzero(~(near > near.min() + 0.02))
     return float(quiet[np.argmin(np.abs(quiet - frame))] + 0.5) * FRAME_S
 
 

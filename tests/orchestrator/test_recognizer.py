@@ -14,6 +14,7 @@ from conch.errors import (
     OverloadedError,
 )
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.orchestrator.roles import WORD_COLUMNS
 
 RATE = 16_000
 
@@ -143,14 +144,30 @@ def test_a_rescorer_takes_the_place_of_a_graphs_ngrams(options, scores):
 def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():
     components = PlainComponents()
     recognize(components, one(speech(0.1), beam_size=7, rescore=True))
-    sent = components.parameters[components.calls.index("attention_decoder")]
-    assert (sent["nbest"], sent["beam_size"]) == (7, 7)
+    call = components.calls.index("attention_decoder")
+    assert components.parameters[call] == {
+        "beam_size": 7,
+        "nbest": 7,
+        "language": "auto",
+        "align": True,
+    }
+    assert components.wanted[call] == ("hypotheses", "scores", *WORD_COLUMNS)
 
 
 def test_words_are_those_of_the_best_text_on_the_audios_clock():
-    (transcript,) = recognize(PlainComponents(), one(speech(0.1), word_timestamps=True))
+    request = one(speech(0.1), word_timestamps=True, coverage=False)
+    (transcript,) = recognize(PlainComponents(), request)
     assert [word.text for word in transcript.words] == ["spoken", "0.10", "0"]
     assert transcript.words[0].start == transcript.segments[0].start
+    assert transcript.words[-1].end == pytest.approx(transcript.segments[0].end, abs=0.02)
+
+
+def test_words_begin_and_end_with_the_speech_that_the_vad_heard():
+    (transcript,) = recognize(PlainComponents(), one(speech(0.1), word_timestamps=True))
+    assert [word.text for word in transcript.words] == ["spoken", "0.10", "0"]
+    first, last = 3 * RATE // 512, -(-4 * RATE // 512)  # frames with speech in them
+    assert transcript.words[0].start == pytest.approx(first * 0.032 - 0.1)
+    assert transcript.words[-1].end == pytest.approx(last * 0.032 + 0.1)
 
 
 def test_rows_are_answered_row_by_row():

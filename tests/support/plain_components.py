@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from conch.component import bytes_array
+from conch.coverage import CHARACTER_S, WORD_S
 from conch.errors import ComponentError
 from conch.orchestrator.calls import StreamPlace
 from conch.segmentation import FRAME_SAMPLES
+
+ENCODER_SAMPLES = 320
+"""Of one frame of the attention encoder."""
 
 
 class HostTensor:
@@ -85,7 +89,7 @@ class PlainComponents:
         loudest = waveform[np.argmax(np.abs(waveform))]
         return {
             "encoder_out": np.full((2, 2), loudest, np.float32),
-            "encoder_out_lens": np.array([2], np.int32),
+            "encoder_out_lens": np.array([max(2, len(waveform) // ENCODER_SAMPLES)], np.int32),
         }
 
     def attention_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
@@ -100,11 +104,28 @@ class PlainComponents:
                 "word_ends": times + 1,
                 "word_confidences": np.full(len(words), 0.5, np.float32),
             }
-        text = f"spoken {inputs['encoder_out'][0, 0]:.2f}"
-        nbest = parameters["nbest"]
+        seconds = inputs["encoder_out_lens"].item() * ENCODER_SAMPLES / 16_000
+        texts = self.spoken(inputs["encoder_out"][0, 0], seconds, parameters["nbest"])
         return {
-            "hypotheses": bytes_array([f"{text} {rank}" for rank in range(nbest)]),
-            "scores": -np.arange(1, nbest + 1, dtype=np.float32),
+            "hypotheses": bytes_array(texts),
+            "scores": -np.arange(1, len(texts) + 1, dtype=np.float32),
+            **(self.aligned(texts[0], seconds) if parameters["align"] else {}),
+        }
+
+    def spoken(self, level: float, seconds: float, nbest: int) -> list[str]:
+        """The n-best of a segment by its loudest sample."""
+        return [f"spoken {level:.2f} {rank}" for rank in range(nbest)]
+
+    def aligned(self, text: str, seconds: float) -> dict[str, np.ndarray]:
+        """All of the segment, parted as long as the words are: of two seconds none is missing."""
+        words = text.split()
+        sizes = np.cumsum([0.0, *(WORD_S + CHARACTER_S * len(word) for word in words)])
+        edges = (sizes * seconds / max(sizes[-1], WORD_S)).astype(np.float32)
+        return {
+            "words": bytes_array(words),
+            "word_starts": edges[:-1],
+            "word_ends": edges[1:],
+            "word_confidences": np.full(len(words), 0.5, np.float32),
         }
 
     def ctc_encoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:

@@ -39,7 +39,7 @@ class Testimony:
 
 
 async def recognize_covered(
-    speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int = 0
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
     """Return a segment's text, words included, of all its speech as far as that can be had.
 
@@ -49,24 +49,44 @@ async def recognize_covered(
         speech: the segment.
         options: of the request.
         calls: of the request.
-        depth: how many cuts the segment is the part of.
     """
-    found = await recognize_segment(speech, options, calls)
     if options.decoder != "attention" or not options.coverage:
-        return found
+        return await recognize_segment(speech, options, calls)
+    found = await _recognized(speech, options, calls, depth=0)
+    # Of the answer only: what is left of a part may belong to a repair that is not taken.
+    for left in found.unrecognised:
+        calls.count(HOLES, outcome="unrecognised")
+        calls.count(UNRECOGNISED_SECONDS, left.end - left.start)
+    return found
+
+
+async def _recognized(
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
+) -> Segment:
+    found = await recognize_segment(speech, options, calls)
     return await _covered(found, speech, options, calls, depth)
 
 
 async def _covered(
     found: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
 ) -> Segment:
-    """Return what was found, or more where its text leaves speech out."""
+    """Return what was found, or more where its text leaves speech out.
+
+    Args:
+        found: the text of the segment.
+        speech: the segment.
+        options: of the request.
+        calls: of the request.
+        depth: how many cuts the segment is the part of.
+    """
     threshold = options.vad_threshold
     words = _shifted(found.words, -speech.start)
     timed = within_speech(words, speech.speech_probs, threshold)
     found = replace(found, words=_shifted(timed, speech.start))
     for hole in holes(words, speech.speech_probs, threshold):
         edges = _edges(hole, len(words), speech)
+        if edges[1] - edges[0] < MIN_PART_S:
+            continue
         testimony = await _testimony(speech.part(*edges), options, calls)
         if _is_believed(hole, testimony):
             break
@@ -75,18 +95,17 @@ async def _covered(
         return found
     parts = _parts(edges, speech) if depth < MAX_DEPTH else []
     if len(parts) > 1:
-        segments = [await recognize_covered(part, options, calls, depth + 1) for part in parts[1:]]
-        if hole.first == len(words):
-            # Of a text that ends too early all hypotheses are of the part before its end.
+        segments = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
+        ends_early = hole.first == len(words) and words[-1].start < edges[0]
+        # Another hypothesis may go on behind the hole.
+        if ends_early and options.nbest == 1:
             head = await _covered(found, parts[0], options, calls, depth + 1)
         else:
-            head = await recognize_covered(parts[0], options, calls, depth + 1)
+            head = await _recognized(parts[0], options, calls, depth + 1)
         whole = _joined([head, *segments], options.nbest)
         if len(whole.words) > len(found.words):
             calls.count(HOLES, outcome="filled")
             return replace(whole, start=found.start, end=found.end)
-    calls.count(HOLES, outcome="unrecognised")
-    calls.count(UNRECOGNISED_SECONDS, edges[1] - edges[0])
     start, end = (round(speech.start + edge, 3) for edge in edges)
     left = Unrecognised(start, end, testimony.text if testimony else "")
     return replace(found, unrecognised=(left,))
@@ -96,14 +115,13 @@ def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, fl
     """Return where the audio is cut around a hole, in seconds from the segment's start."""
     start = cut_near(speech.speech_probs, hole.start) if hole.first else 0.0
     end = cut_near(speech.speech_probs, hole.end) if hole.after < num_words else speech.duration
+    start, end = min(start, speech.duration), min(end, speech.duration)
     return start, max(start, end)
 
 
 def _parts(edges: tuple[float, float], speech: SpeechSegment) -> list[SpeechSegment]:
     """Return the parts of a segment before, in and after a hole, of those that are long enough."""
     start, end = edges
-    if end - start < MIN_PART_S:
-        return []
     cuts = [0.0, start, end, speech.duration]
     if start < MIN_PART_S:
         cuts.remove(start)
@@ -134,12 +152,18 @@ def _is_believed(hole: Hole, testimony: Testimony | None) -> bool:
 
 
 def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
+    """Return the segment of parts that follow each other, of which one may be cut within a word."""
     spoken = [segment for segment in segments if segment.text]
     return Segment(
         start=segments[0].start,
         end=segments[-1].end,
         nbest=joined([segment.nbest for segment in spoken], nbest),
-        words=tuple(word for segment in segments for word in segment.words),
+        words=tuple(
+            replace(word, end=min(word.end, after.start))
+            for segment, after in pairwise(segments)
+            for word in segment.words
+        )
+        + segments[-1].words,
         unrecognised=tuple(span for segment in segments for span in segment.unrecognised),
     )
 
