@@ -217,11 +217,6 @@ class RecognitionOptions:
             )
         return None
 
-    @property
-    def needs_words(self) -> bool:
-        """Whether the attention decoder's words are timed, to be answered or to be checked."""
-        return self.word_timestamps or self.coverage
-
     def of_first_pass(self) -> "RecognitionOptions":
         """Return what a stream's search goes by: of two passes, without what is for the second."""
         if self.mode != "two_pass":

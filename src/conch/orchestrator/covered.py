@@ -79,6 +79,8 @@ async def _covered(
         calls: of the request.
         depth: how many cuts the segment is the part of.
     """
+    if found.text and not found.words:  # not timed, as nothing speaks for a hole
+        return found
     threshold = options.vad_threshold
     words = _shifted(found.words, -speech.start)
     timed = within_speech(words, speech.speech_probs, threshold)
@@ -103,7 +105,7 @@ async def _covered(
         else:
             head = await _recognized(parts[0], options, calls, depth + 1)
         whole = _joined([head, *segments], options.nbest)
-        if len(whole.words) > len(found.words):
+        if len(whole.text) > len(found.text):
             calls.count(HOLES, outcome="filled")
             return replace(whole, start=found.start, end=found.end)
     start, end = (round(speech.start + edge, 3) for edge in edges)

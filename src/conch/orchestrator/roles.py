@@ -42,26 +42,28 @@ async def encode(calls: Calls, waveform: Array) -> EncodedSegment:
 
 
 async def decode(
-    calls: Calls, segment: EncodedSegment, options: RecognitionOptions, start: float
+    calls: Calls, segment: EncodedSegment, options: RecognitionOptions, start: float | None
 ) -> tuple[list[Hypothesis], tuple[Word, ...]]:
     """Return the n-best hypotheses of a segment, and the words of the best one.
 
-    With rescoring, all hypotheses that the beam holds. Words are timed only where the request needs
-    them; `start` is the segment's, in seconds.
+    Args:
+        calls: of the request.
+        segment: of `encode`.
+        options: of the request; with rescoring all hypotheses are returned that the beam holds.
+        start: of the segment, in seconds; None leaves the words out.
     """
-    needs_words = options.needs_words
     outputs = await calls(
         "attention_decoder",
         {"encoder_out": segment.encoder_out, "encoder_out_lens": segment.encoder_out_lens},
-        ("hypotheses", "scores", *(WORD_COLUMNS if needs_words else ())),
+        ("hypotheses", "scores", *(() if start is None else WORD_COLUMNS)),
         {
             "beam_size": options.beam_size,
             "nbest": options.beam_size if options.rescore else options.nbest,
             "language": options.language,
-            "align": needs_words,
+            "align": start is not None,
         },
     )
-    return hypotheses(outputs), words(outputs, start) if needs_words else ()
+    return hypotheses(outputs), () if start is None else words(outputs, start)
 
 
 async def align(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from conch.component import Array
-from conch.coverage import FRAME_S
+from conch.coverage import FRAME_S, has_pause, is_thin
 from conch.decoding.nbest import attention_rescored, rescored
 from conch.options import RecognitionOptions
 from conch.orchestrator import ctc_roles, roles
@@ -45,7 +45,10 @@ class SpeechSegment:
 async def recognize_segment(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    """Return a segment's text; its words where the request needs them."""
+    """Return a segment's text, and its words where the request asks for them.
+
+    By attention they are also there where the text may leave speech out.
+    """
     words: tuple[Word, ...] = ()
     if options.decoder != "attention":
         log_probs = await ctc_roles.encode(calls, speech.waveform)
@@ -53,8 +56,13 @@ async def recognize_segment(
         nbest = found.nbest
     else:
         encoded = await roles.encode(calls, speech.waveform)
-        nbest, words = await roles.decode(calls, encoded, options, speech.start)
-    first = nbest[0].text
+        aligned = options.word_timestamps or (
+            options.coverage and has_pause(speech.speech_probs, options.vad_threshold)
+        )
+        nbest, words = await roles.decode(
+            calls, encoded, options, speech.start if aligned else None
+        )
+        timed = nbest[0].text if aligned else None
     if options.rescore:  # before attention_rescore, whose scores are added to what this leaves
         lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
         nbest = rescored(nbest, lm_scores, options)
@@ -66,6 +74,8 @@ async def recognize_segment(
     text = nbest[0].text
     if options.decoder != "attention":
         words = found.words[text] if options.word_timestamps and text else ()
-    elif text != first and options.needs_words:
+    elif text != timed and (
+        aligned or (options.coverage and is_thin(text, speech.speech_probs, options.vad_threshold))
+    ):
         words = await roles.align(calls, encoded, text, options.language, speech.start)
     return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)
