@@ -8,6 +8,11 @@ from conch.segmentation import HYSTERESIS, LEAST_CLOSE, SAMPLE_RATE, Span
 
 Rule = Literal["silence", "no_speech", "length"]
 
+LONG_PART = 0.6
+"""Of the longest utterance: from here on one ends at a short pause, rather than within a word."""
+SHORT_PAUSE_MS = 96
+"""Three frames of the VAD; stops between the letters of a word are shorter."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRules:
@@ -20,7 +25,7 @@ class EndpointRules:
     no_speech_ms: float
     """Silence in which nobody has spoken yet."""
     length_s: float
-    """Of the whole utterance."""
+    """Of the whole utterance; from LONG_PART of it on a short pause is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,9 @@ class Endpointer:
             return "no_speech"
         if first is not None and quiet_ms >= self._rules.silence_ms:
             return "silence"
-        if _milliseconds(heard - self._began) >= self._rules.length_s * 1000:
+        length_s = (heard - self._began) / SAMPLE_RATE
+        is_paused = first is not None and quiet_ms >= SHORT_PAUSE_MS
+        if length_s >= self._rules.length_s * (LONG_PART if is_paused else 1):
             return "length"
         return None
 
