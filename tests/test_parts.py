@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 from plain_components import PlainComponents
+from spoken_components import SpokenComponents, made
 
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.parts import joined_parts
@@ -27,7 +28,9 @@ def wav(channels: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def whole_and_parts(waveform: np.ndarray, **parameters) -> tuple[Transcript, list[Transcript]]:
+def whole_and_parts(
+    waveform: np.ndarray, components: PlainComponents | None = None, **parameters
+) -> tuple[Transcript, list[Transcript]]:
     if waveform.ndim == 1:
         request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
     else:
@@ -35,8 +38,8 @@ def whole_and_parts(waveform: np.ndarray, **parameters) -> tuple[Transcript, lis
 
     async def both() -> tuple[Transcript, list[Transcript]]:
         recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
-        (whole,) = await recognizer.recognize(request, PlainComponents())
-        stream = recognizer.stream(request, PlainComponents())
+        (whole,) = await recognizer.recognize(request, components or PlainComponents())
+        stream = recognizer.stream(request, components or PlainComponents())
         return whole, [part async for part in stream]
 
     return asyncio.run(both())
@@ -75,6 +78,23 @@ def test_a_part_holds_one_segment_and_the_last_one_none():
 def test_of_a_stream_that_broke_off_it_is_what_was_known():
     _, parts = whole_and_parts(np.concatenate([said(0.1), PAUSE, said(0.2)]))
     assert joined_parts(parts[:1]) == parts[0]
+
+
+def test_a_segment_without_a_text_is_a_part_where_speech_was_heard_in_it():
+    components = SpokenComponents(lambda words, seconds: [w for w in words if w.text < "e"])
+    whole, parts = whole_and_parts(made("abcd.efgh.ab"), components)
+    assert [[item.text for item in part.segments] for part in parts] == [
+        ["a b c d"],
+        [""],
+        ["a b"],
+        [],
+    ]
+    assert [left.heard for left in parts[1].unrecognised] == ["e f g h"]
+    joined = joined_parts([Transcript.from_json(part.to_json()) for part in parts])
+    assert timeless(joined) == timeless(whole)
+    assert joined.text == "a b c d a b"
+    assert joined.unrecognised == parts[1].unrecognised
+    assert len(joined.warnings) == 1
 
 
 @pytest.mark.parametrize("nbest", [1, 3])

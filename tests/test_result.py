@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 
-from conch.result import Channel, Hypothesis, Segment, Stage, Transcript, Word
+from conch.result import Channel, Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
 
 WORDS = (Word("good", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8))
 BEST = Hypothesis("good day", -0.5, -1.0, -9.0, 2)
@@ -32,6 +32,25 @@ def test_channels_and_warnings_and_back():
 def test_an_older_server_tells_neither_channels_nor_warnings():
     data = json.loads(TRANSCRIPT.to_json())
     del data["channels"], data["warnings"], data["segments"][0]["channel"]
+    assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
+
+
+def test_what_was_not_recognised_and_back():
+    left = Unrecognised(1.2, 3.4, "some thing")
+    silent = Segment(1.0, 3.5, (Hypothesis("", -1.0, -1.0),), unrecognised=(left,))
+    transcript = replace(TRANSCRIPT, segments=(*TRANSCRIPT.segments, silent))
+    found = Transcript.from_json(transcript.to_json())
+    assert found == transcript
+    assert found.unrecognised == (left,)
+    data = json.loads(transcript.to_json())
+    assert data["segments"][1]["unrecognised"] == [
+        {"start": 1.2, "end": 3.4, "heard": "some thing"}
+    ]
+
+
+def test_an_older_server_does_not_tell_what_was_not_recognised():
+    data = json.loads(TRANSCRIPT.to_json())
+    del data["segments"][0]["unrecognised"]
     assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
 
 

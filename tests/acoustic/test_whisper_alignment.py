@@ -1,5 +1,8 @@
 """Words and their times, computed by hand."""
 
+from itertools import pairwise
+
+import numpy as np
 import pytest
 
 from conch.acoustic.whisper import model_folder
@@ -68,6 +71,62 @@ def test_words_last_from_their_first_token_to_the_next_one():
 def test_no_word_ends_after_the_audio():
     found = time_words([WordTokens("one", 0, 1)], [(0, 0), (1, 20)], [1.0], num_frames=10)
     assert (found[0].start, found[0].end) == (0.0, 0.2)
+
+
+def timed(texts: list[str], frames: list[int], num_frames: int) -> list[tuple[float, float]]:
+    """The times of words of one token each, of which the path enters these frames."""
+    words = [WordTokens(text, index, index + 1) for index, text in enumerate(texts)]
+    found = time_words(words, list(enumerate(frames)), [1.0] * len(texts), num_frames)
+    return [(pytest.approx(word.start), pytest.approx(word.end)) for word in found]
+
+
+def test_a_word_of_no_frame_takes_from_the_pause_behind_it():
+    words = [WordTokens("one", 0, 1), WordTokens("two", 2, 3)]
+    path = [(0, 5), (1, 5), (2, 20), (3, 30)]
+    one, two = time_words(words, path, [1.0] * 3, num_frames=40)
+    assert (one.start, one.end) == (pytest.approx(0.10), pytest.approx(0.14))
+    assert (two.start, two.end) == (pytest.approx(0.40), pytest.approx(0.60))
+
+
+def test_the_last_word_takes_from_the_pause_before_it():
+    words = [WordTokens("one", 0, 1), WordTokens("two", 2, 3)]
+    path = [(0, 0), (1, 10), (2, 40), (3, 40)]
+    one, two = time_words(words, path, [1.0] * 3, num_frames=40)
+    assert (one.start, one.end) == (0.0, pytest.approx(0.2))
+    assert (two.start, two.end) == (pytest.approx(0.76), pytest.approx(0.8))
+
+
+def test_words_that_share_a_frame_share_the_time_of_a_neighbour_by_their_letters():
+    # a and the begin and end where tall begins, which lasts from 0.2 to 0.8 s.
+    assert timed(["a", "the", "tall"], [10, 10, 10, 40], 40) == [
+        (0.16, 0.2),
+        (0.2, 0.2 + 0.6 * 6 / 13),
+        (0.2 + 0.6 * 6 / 13, 0.8),
+    ]
+
+
+def test_words_have_a_length_follow_each_other_and_stay_in_the_audio():
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        count = int(rng.integers(1, 25))
+        num_frames = int(rng.integers(1, 1500))
+        # From a few frames that many words share to more than the audio has.
+        frames = np.sort(rng.integers(0, rng.integers(1, num_frames + 20), count + 1))
+        gaps = rng.integers(0, 2, count)  # punctuation behind a word
+        starts = np.cumsum([0, *(1 + gaps[:-1])])
+        texts = ["x" * int(rng.integers(1, 12)) + rng.choice(["", "."]) for _ in range(count)]
+        words = [
+            WordTokens(text, int(start), int(start) + 1)
+            for text, start in zip(texts, starts, strict=True)
+        ]
+        num_tokens = int(starts[-1] + 1 + gaps[-1])
+        entered = np.interp(np.arange(num_tokens + 1), [*starts, num_tokens], frames).astype(int)
+        found = time_words(words, list(enumerate(entered)), [1.0] * num_tokens, num_frames)
+        assert [word.text for word in found] == texts
+        for word in found:
+            assert 0 <= word.start < word.end <= num_frames * 0.02 + 1e-9
+        for one, other in pairwise(found):
+            assert one.end <= other.start
 
 
 def test_a_pause_before_a_sentence_is_not_its_first_words():

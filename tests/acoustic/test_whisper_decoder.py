@@ -76,6 +76,30 @@ def test_nbest_is_distinct_and_best_first(decoder, encoded):
     assert (np.diff(answer["scores"]) <= 0).all() and answer["scores"][0] < 0
 
 
+def test_the_order_is_whispers_own_by_the_average_of_a_token(encoder, decoder, recordings):
+    model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="int8_float32")
+    by_sum = 0
+    for waveform, _ in recordings:
+        (row,) = encoder([Row({"waveform": waveform})])
+        (answer,) = decoder([Row(row, {"nbest": 5})])
+        (found,) = model.generate(
+            ctranslate2.StorageView.from_array(row["encoder_out"][None]),
+            [decoder.tokens.prompt("en")],
+            beam_size=5,
+            num_hypotheses=5,
+            return_scores=True,
+        )
+        texts = [decoder.tokens.decode(ids).strip() for ids in found.sequences_ids]
+        assert [text.decode() for text in answer["hypotheses"]] == list(dict.fromkeys(texts))
+        sizes = [len(ids) for ids in found.sequences_ids]
+        first = [texts.index(text) for text in dict.fromkeys(texts)]
+        scores = [found.scores[index] * sizes[0] for index in first]
+        assert answer["scores"].tolist() == pytest.approx(scores, rel=1e-5)
+        sums = [score * size for score, size in zip(found.scores, sizes, strict=True)]
+        by_sum += sums != sorted(sums, reverse=True)
+    assert by_sum, "in no recording the sum would order them otherwise"
+
+
 def test_one_hypothesis_unless_asked_for_more(decoder, encoded):
     (answer,) = decoder([Row(encoded)])
     assert [text.decode() for text in answer["hypotheses"]] == [BECKETT]
@@ -217,8 +241,23 @@ def test_words_are_in_order_and_within_the_segment(encoder, decoder, recordings)
         assert " ".join(word.decode() for word in found["words"]) == text
         starts, ends = found["word_starts"], found["word_ends"]
         assert starts[0] >= 0 and ends[-1] <= len(waveform) / 16_000 + 1e-6
-        assert (np.diff(starts) >= 0).all() and (np.diff(ends) >= 0).all()
-        assert (starts <= ends).all()
+        assert (starts < ends).all()
+        assert (ends[:-1] <= starts[1:]).all()
+
+
+def test_the_words_of_the_best_text_are_those_of_an_alignment_of_its_own(
+    encoder, decoder, recordings, beckett
+):
+    waveforms = [beckett, *(waveform for waveform, _ in recordings)]
+    rows = encoder([Row({"waveform": waveform}) for waveform in waveforms])
+    parameters = [{"nbest": 2, "align": index != 1} for index in range(len(rows))]
+    together = decoder([Row(*item) for item in zip(rows, parameters, strict=True)])
+    for row, sent, answer in zip(rows, parameters, together, strict=True):
+        best = answer["hypotheses"][0].decode()
+        wanted = aligned(decoder, row, best if sent["align"] else "")
+        assert len(wanted["words"]) == (len(best.split()) if sent["align"] else 0)
+        for name, column in wanted.items():
+            np.testing.assert_array_equal(answer[name], column)
 
 
 def test_confidence_tells_what_was_said_from_what_was_not(decoder, encoded):

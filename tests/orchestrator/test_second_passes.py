@@ -3,6 +3,7 @@
 import asyncio
 
 from plain_streams import Client, audio, run
+from spoken_components import SpokenComponents, made
 
 
 def test_two_passes():
@@ -85,3 +86,51 @@ def test_no_more_second_passes_are_under_way_than_the_limit():
     answer, components = run(road, max_second_passes=2)
     assert [segment.passes for segment in answer.segments] == [2] * 12
     assert components.most_in_flight <= 2 + 2
+
+
+def two_passes(components, waveform):
+    async def road(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass")
+        return await client.send(waveform, ends=True)
+
+    answer, _ = run(road, components)
+    return answer
+
+
+def test_a_second_pass_that_leaves_out_what_the_first_one_heard_is_not_believed():
+    components = SpokenComponents(lambda words, seconds: words[:1])
+    answer = two_passes(components, audio("123456.."))
+    (segment,) = answer.segments
+    assert answer.text == "0.10 0.20 0.30 0.40 0.50 0.60"
+    assert segment.error == "no second pass: it left out what the first one heard"
+    assert (segment.passes, segment.unrecognised) == (1, ())
+
+
+def test_a_second_pass_is_repaired_as_a_recording_is():
+    def until_four(words, seconds):
+        return words[:4]
+
+    components = SpokenComponents(until_four)
+    answer = two_passes(components, made("abcd-efgh...."))
+    (segment,) = answer.segments
+    assert answer.text == "a b c d e f g h"
+    assert (segment.passes, segment.error, segment.unrecognised) == (2, "", ())
+    assert components.calls.count("ctc_encoder") == 1
+
+
+class OneWord(SpokenComponents):
+    """Its first pass hears one word."""
+
+    def ctc_streaming_decoder(self, inputs, parameters, kept):
+        inputs = {**inputs, "log_probs": inputs["log_probs"] * (not kept)}
+        return super().ctc_streaming_decoder(inputs, parameters, kept)
+
+
+def test_a_second_pass_that_leaves_out_what_neither_heard_says_so():
+    components = OneWord(lambda words, seconds: [word for word in words if word.text < "e"])
+    answer = two_passes(components, made("abcd-efgh...."))
+    (segment,) = answer.segments
+    assert answer.text == "a b c d"
+    assert (segment.passes, segment.error) == (2, "")
+    assert [left.heard for left in segment.unrecognised] == ["e f g h"]
+    assert answer.unrecognised == segment.unrecognised

@@ -41,9 +41,9 @@ class Client:
         return transcript
 
 
-def run(road, **limits):
+def run(road, components=None, **limits):
     """Run `road(recognizer, components)` and return both what it gives and the components."""
-    components = PlainComponents()
+    components = components or PlainComponents()
 
     async def main():
         recognizer = Recognizer(OrchestratorConfig(**limits), components)

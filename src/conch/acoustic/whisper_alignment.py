@@ -21,6 +21,8 @@ _MAX_MEDIAN_S = 0.7
 """Where words last longer in the median, the median is not to be trusted."""
 _MIN_WORD_S = 0.04
 """Shorter words, of which the alignment has passed all tokens in one frame, are given more."""
+_ROUNDING_S = 1e-6
+"""What sums of seconds may be off."""
 
 
 @dataclass(slots=True)
@@ -149,7 +151,7 @@ def _with_lengths(
     """Return starts and ends such that no word is too short to be heard.
 
     A short word takes from the pause behind it, then from the one before it. Between words it
-    shares the time of its neighbours, the longer ones taking more.
+    shares the time of its neighbours and their pauses, the longer words taking more.
 
     Args:
         sizes: characters of each word.
@@ -158,23 +160,24 @@ def _with_lengths(
     """
     starts, ends = starts.copy(), ends.copy()
     count = len(sizes)
-    for index in np.flatnonzero(ends - starts < _MIN_WORD_S):
-        free_from = ends[index - 1] if index else 0.0
-        free_until = starts[index + 1] if index + 1 < count else limit
-        ends[index] = max(ends[index], min(free_until, starts[index] + _MIN_WORD_S))
-        starts[index] = min(starts[index], max(free_from, ends[index] - _MIN_WORD_S))
+    for index in np.flatnonzero(ends - starts < _MIN_WORD_S - _ROUNDING_S):
         first, last = index, index
-        while ends[last] - starts[first] < _MIN_WORD_S * (last + 1 - first):
+        while True:
+            needed_s = _MIN_WORD_S * (last + 1 - first)
+            free_from = ends[first - 1] if first else 0.0
+            free_until = starts[last + 1] if last + 1 < count else limit
+            ends[last] = max(ends[last], min(free_until, starts[first] + needed_s))
+            starts[first] = min(starts[first], max(free_from, ends[last] - needed_s))
+            if ends[last] - starts[first] > needed_s - _ROUNDING_S or last + 1 - first == count:
+                break
             if last + 1 < count:
                 last += 1
-            elif first:
-                first -= 1
             else:
-                break
+                first -= 1
         if first != last:
             # As spoken: a word of one letter takes more than an eighth of one with eight.
             shares = np.cumsum([0, *(3 + size for size in sizes[first : last + 1])])
-            edges = starts[first] + (ends[last] - starts[first]) * shares / shares[-1]
+            edges = np.interp(shares, [0, shares[-1]], [starts[first], ends[last]])
             starts[first : last + 1], ends[first : last + 1] = edges[:-1], edges[1:]
     return starts, ends
 

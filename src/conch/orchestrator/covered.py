@@ -92,7 +92,8 @@ async def _covered(
         testimony = await _testimony(speech.part(*edges), options, calls)
         if _is_believed(hole, testimony):
             break
-        calls.count(HOLES, outcome="refuted")
+        if testimony:
+            calls.count(HOLES, outcome="refuted")
     else:
         return found
     parts = _parts(edges, speech) if depth < MAX_DEPTH else []

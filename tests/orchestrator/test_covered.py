@@ -1,0 +1,295 @@
+"""What is done about a text that leaves speech out, and what is not done where none is."""
+
+import asyncio
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from spoken_components import (
+    RATE,
+    SpokenComponents,
+    from_a_pause_on,
+    made,
+    until_a_pause,
+)
+
+from conch.errors import ComponentError, DeadlineError, MissingModelError
+from conch.metrics import HOLES, UNRECOGNISED_SECONDS
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.orchestrator.covered import MAX_DEPTH
+from conch.orchestrator.roles import WORD_COLUMNS
+from conch.result import Transcript, Word
+
+ONCE = ["vad", "attention_encoder", "attention_decoder"]
+WITNESS = ["ctc_encoder", "ctc_decoder"]
+AGAIN = ["attention_encoder", "attention_decoder"]
+
+
+def recognize(components, waveform, **parameters) -> tuple[Transcript, dict]:
+    """The transcript, and what was counted of holes."""
+    recognizer = Recognizer(OrchestratorConfig(), components)
+    request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
+    (transcript,) = asyncio.run(recognizer.recognize(request, components))
+    counted = recognizer.metrics.drain()
+    holes = {key[0]: value for (family, key), value in counted.items() if family is HOLES}
+    seconds = sum(value for (family, _), value in counted.items() if family is UNRECOGNISED_SECONDS)
+    return transcript, holes | ({"seconds": seconds} if seconds else {})
+
+
+def starts_of(waveform: np.ndarray, text: str) -> list[float]:
+    """When each letter of a text begins."""
+    levels = np.round(np.abs(waveform) * 100)
+    return [float(np.flatnonzero(levels == ord(letter) - 96)[0]) / RATE for letter in text]
+
+
+def assert_words_are_timed(transcript: Transcript) -> None:
+    assert " ".join(word.text for word in transcript.words) == transcript.text
+    assert all(0 <= word.start < word.end <= transcript.duration for word in transcript.words)
+    assert all(one.end <= other.start for one, other in pairwise(transcript.words))
+
+
+def test_a_text_of_all_that_is_said_costs_no_call_more():
+    components = SpokenComponents()
+    transcript, counted = recognize(components, made(".abcd-efgh."))
+    assert transcript.text == "a b c d e f g h"
+    assert components.calls == ONCE
+    assert counted == {}
+    assert transcript.road == tuple(ONCE)
+    assert (transcript.unrecognised, transcript.warnings) == ((), ())
+
+
+def test_of_a_text_that_ends_too_early_only_the_tail_is_decoded_again():
+    components = SpokenComponents(until_a_pause)
+    waveform = made(".abcd-efgh.")
+    transcript, counted = recognize(components, waveform, word_timestamps=True)
+    assert transcript.text == "a b c d e f g h"
+    assert components.calls == [*ONCE, *WITNESS, *AGAIN]
+    assert counted == {"filled": 1}
+    assert_words_are_timed(transcript)
+    starts = [word.start for word in transcript.words]
+    assert starts == pytest.approx(starts_of(waveform, "abcdefgh"), abs=0.03)
+
+    (whole, tail), (stretch,) = map(components.waveforms, ("attention_encoder", "ctc_encoder"))
+    np.testing.assert_array_equal(tail, stretch)
+    np.testing.assert_array_equal(tail, whole[-len(tail) :])
+    assert set(np.round(np.abs(tail) * 100)) == {0, 5, 6, 7, 8}
+    (segment,) = transcript.segments
+    assert segment.end - segment.start == pytest.approx(len(whole) / RATE, abs=1e-3)
+
+
+def test_a_text_that_ends_at_each_pause_is_followed_to_its_end():
+    components = SpokenComponents(until_a_pause)
+    transcript, counted = recognize(components, made("abc-def-ghi-jkl"), word_timestamps=True)
+    assert transcript.text == "a b c d e f g h i j k l"
+    assert components.calls.count("attention_decoder") == 1 + 3
+    assert components.calls.count("ctc_decoder") == 3
+    assert counted == {"filled": 3}
+    assert_words_are_timed(transcript)
+
+
+def test_of_a_text_that_begins_too_late_both_parts_are_decoded_again():
+    components = SpokenComponents(from_a_pause_on)
+    waveform = made(".abcd-efgh.")
+    transcript, counted = recognize(components, waveform, word_timestamps=True)
+    assert transcript.text == "a b c d e f g h"
+    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN]
+    assert counted == {"filled": 1}
+    assert_words_are_timed(transcript)
+    starts = [word.start for word in transcript.words]
+    assert starts == pytest.approx(starts_of(waveform, "abcdefgh"), abs=0.03)
+    (stretch,) = components.waveforms("ctc_encoder")
+    assert set(np.round(np.abs(stretch) * 100)) == {0, 1, 2, 3, 4}
+
+
+def test_a_passage_left_out_in_the_middle_comes_between_the_others():
+    def without_the_middle(words, seconds):
+        return [word for word in words if word.text not in "efg" or len(words) < 8]
+
+    components = SpokenComponents(without_the_middle)
+    transcript, _ = recognize(components, made("abcd-efg-hijk"), word_timestamps=True)
+    assert transcript.text == "a b c d e f g h i j k"
+    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN, *AGAIN]
+    assert_words_are_timed(transcript)
+
+
+def test_where_the_witness_hears_nobody_the_text_stays():
+    components = SpokenComponents(until_a_pause)
+    components.witness_hears = False
+    transcript, counted = recognize(components, made(".abcd-efgh."))
+    assert transcript.text == "a b c d"
+    assert components.calls == [*ONCE, *WITNESS]
+    assert counted == {"refuted": 1}
+    assert (transcript.unrecognised, transcript.warnings) == ((), ())
+
+
+class WithoutWitness(SpokenComponents):
+    """A server on which the CTC model is not loaded, or out of order."""
+
+    error: ComponentError = MissingModelError("ctc_encoder is not loaded", "ctc_encoder")
+
+    def ctc_encoder(self, inputs, parameters):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [WithoutWitness.error, ComponentError("out of order")])
+@pytest.mark.parametrize(
+    ("said", "text"), [("abcd-efg", "a b c d e f g"), ("abcd-ef", "a b c d")], ids=["long", "short"]
+)
+def test_without_a_witness_only_a_hole_of_a_second_is_certain(said, text, error):
+    components = WithoutWitness(until_a_pause)
+    components.error = error
+    transcript, counted = recognize(components, made(said))
+    assert transcript.text == text
+    assert components.calls.count("ctc_encoder") == 1
+    assert components.calls.count("attention_decoder") == (2 if len(said) > 7 else 1)
+    assert counted == ({"filled": 1} if len(said) > 7 else {})
+    assert transcript.warnings == ()
+
+
+def deaf_to_the_end(words, seconds):
+    return [word for word in words if word.text < "e"]
+
+
+def test_what_nobody_finds_a_text_for_is_told():
+    components = SpokenComponents(deaf_to_the_end)
+    waveform = made(".abcd-efgh")
+    transcript, counted = recognize(components, waveform)
+    assert transcript.text == "a b c d"
+    (left,) = transcript.unrecognised
+    assert transcript.segments[0].unrecognised == (left,)
+    assert left.heard == "e f g h"
+    (start,) = starts_of(waveform, "e")
+    assert start - 0.4 < left.start < start
+    assert (
+        left.end == pytest.approx(transcript.duration, abs=0.02) and left.end <= transcript.duration
+    )
+    assert counted == {"unrecognised": 1, "seconds": pytest.approx(left.end - left.start)}
+    assert transcript.warnings == (
+        f"speech from {left.start:.1f} to {left.end:.1f} s was not recognised",
+    )
+    assert components.calls.count("attention_decoder") == 2
+    assert Transcript.from_json(transcript.to_json()) == transcript
+
+
+def test_a_segment_without_any_text_is_told_too():
+    components = SpokenComponents(lambda words, seconds: [])
+    transcript, counted = recognize(components, made("abcd"))
+    assert transcript.text == ""
+    assert [left.heard for left in transcript.unrecognised] == ["a b c d"]
+    assert transcript.warnings == ("speech from 0.0 to 1.6 s was not recognised",)
+    assert counted == {"unrecognised": 1, "seconds": pytest.approx(1.6)}
+    assert components.calls == [*ONCE, *WITNESS]
+
+
+def test_without_coverage_nothing_is_aligned_and_nothing_checked():
+    components = SpokenComponents(until_a_pause)
+    transcript, counted = recognize(components, made(".abcd-efgh."), coverage=False)
+    assert transcript.text == "a b c d"
+    assert components.calls == ONCE
+    assert components.parameters[-1]["align"] is False
+    assert components.wanted[-1] == ("hypotheses", "scores")
+    assert counted == {}
+
+
+def test_the_check_asks_for_words_and_keeps_them_to_itself():
+    components = SpokenComponents()
+    transcript, _ = recognize(components, made(".abcd."))
+    assert components.parameters[-1]["align"] is True
+    assert components.wanted[-1] == ("hypotheses", "scores", *WORD_COLUMNS)
+    assert transcript.words == ()
+
+
+@pytest.mark.parametrize("decoder", ["ctc", "wfst"])
+def test_texts_of_ctc_are_not_checked(decoder):
+    components = SpokenComponents(until_a_pause)
+    components.witness_hears = False
+    transcript, counted = recognize(components, made(".abcd-efgh."), decoder=decoder)
+    assert components.calls == ["vad", *WITNESS]
+    assert (counted, transcript.unrecognised) == ({}, ())
+
+
+def test_a_decoder_that_always_leaves_something_out_is_called_a_bounded_number_of_times():
+    def two_words(words, seconds):
+        """So long that no hole goes beyond them."""
+        middles = 0.3 * seconds, 0.7 * seconds
+        return [Word("m" * 120, middle - 0.02, middle + 0.02, 0.5) for middle in middles]
+
+    components = SpokenComponents(two_words)
+    waveform = made("abcdefghijkl" * 5)  # 24 s
+    transcript, counted = recognize(components, waveform, word_timestamps=True)
+    # Each part is cut in three, as often as it may be.
+    assert components.calls.count("attention_decoder") == 1 + 3 + 9 + 27
+    assert MAX_DEPTH == 3
+    assert components.calls.count("ctc_decoder") == 1 + 3 + 9 + 1
+    assert counted == {"filled": 1 + 3 + 9, "refuted": 1}
+    assert len(transcript.words) == 2 * 27
+    assert_words_are_timed(transcript)
+
+
+def test_one_word_for_all_that_is_said_leaves_nothing_to_cut():
+    def one_word(words, seconds):
+        return [Word("m", seconds / 2 - 0.2, seconds / 2 + 0.2, 0.5)]
+
+    components = SpokenComponents(one_word)
+    transcript, counted = recognize(components, made("abcdefghijkl"))
+    assert components.calls == [*ONCE, *WITNESS]
+    assert transcript.text == "m"
+    (left,) = transcript.unrecognised
+    assert (left.start, left.end) == (0, transcript.duration)
+    assert counted == {"unrecognised": 1, "seconds": pytest.approx(4.8)}
+
+
+def test_the_deadline_holds_for_what_is_decoded_again():
+    components = SpokenComponents(until_a_pause)
+
+    async def hang(model):
+        await asyncio.sleep(3600 if model == "ctc_encoder" else 0)
+
+    components.before = hang
+    with pytest.raises(DeadlineError, match="deadline_ms of 200 ran out in ctc_encoder"):
+        recognize(components, made("abcd-efgh"), deadline_ms=200)
+    assert components.calls == [*ONCE, "ctc_encoder"]
+
+
+def test_hypotheses_of_the_parts_are_joined_best_first():
+    components = SpokenComponents(until_a_pause)
+    transcript, _ = recognize(components, made("abcd-efgh"), nbest=3)
+    assert [(item.text, item.score) for item in transcript.nbest] == [
+        ("a b c d e f g h", -2.0),
+        ("a b c d e f g h?", -3.0),
+        ("a b c d? e f g h", -3.0),
+    ]
+    # Another hypothesis of the whole may be of more than the head.
+    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN]
+
+
+def test_segments_of_one_recording_are_repaired_each_by_itself():
+    components = SpokenComponents(until_a_pause)
+    transcript, counted = recognize(components, made("abcd.abcd-efgh.ijkl-mnop"))
+    assert [item.text for item in transcript.segments] == [
+        "a b c d",
+        "a b c d e f g h",
+        "i j k l m n o p",
+    ]
+    assert counted == {"filled": 2}
+
+
+def test_whatever_is_left_out_words_are_in_order_and_the_calls_end():
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+
+        def forgets(words, seconds, rng=rng):
+            kept = [word for word in words if rng.random() < 0.5]
+            late = [Word(w.text, w.start, w.end + 0.2, 0.5) for w in kept[-1:]]
+            crossing = late and late[0].end > seconds
+            return kept if crossing else [*kept[:-1], *late]
+
+        components = SpokenComponents(forgets)
+        said = "".join(letter + "-" * (rng.random() < 0.3) for letter in letters)
+        transcript, _ = recognize(components, made(said), word_timestamps=True)
+        assert_words_are_timed(transcript)
+        assert components.calls.count("attention_decoder") <= 40
+        spans = transcript.unrecognised
+        assert all(0 <= item.start < item.end <= transcript.duration for item in spans)
+        assert all(one.end <= other.start for one, other in pairwise(spans))
