@@ -13,6 +13,7 @@ from spoken_components import (
     until_a_pause,
 )
 
+from conch import coverage
 from conch.errors import ComponentError, DeadlineError, MissingModelError
 from conch.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
@@ -23,6 +24,12 @@ from conch.result import Transcript, Word
 ONCE = ["vad", "attention_encoder", "attention_decoder"]
 WITNESS = ["ctc_encoder", "ctc_decoder"]
 AGAIN = ["attention_encoder", "attention_decoder"]
+
+
+@pytest.fixture(autouse=True)
+def letters_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word of these tests has one letter, which is no sign that others are missing."""
+    monkeypatch.setattr(coverage, "THIN_CHARS_PER_S", 0.0)
 
 
 def recognize(components, waveform, **parameters) -> tuple[Transcript, dict]:
@@ -159,7 +166,7 @@ def test_what_nobody_finds_a_text_for_is_told():
     assert transcript.segments[0].unrecognised == (left,)
     assert left.heard == "e f g h"
     (start,) = starts_of(waveform, "e")
-    assert start - 0.4 < left.start < start
+    assert start - 0.5 < left.start < start
     assert (
         left.end == pytest.approx(transcript.duration, abs=0.02) and left.end <= transcript.duration
     )
@@ -193,10 +200,29 @@ def test_without_coverage_nothing_is_aligned_and_nothing_checked():
 
 def test_the_check_asks_for_words_and_keeps_them_to_itself():
     components = SpokenComponents()
-    transcript, _ = recognize(components, made(".abcd."))
+    transcript, _ = recognize(components, made(".ab-cd."))
     assert components.parameters[-1]["align"] is True
     assert components.wanted[-1] == ("hypotheses", "scores", *WORD_COLUMNS)
     assert transcript.words == ()
+
+
+def test_a_text_of_speech_without_a_pause_is_not_aligned():
+    components = SpokenComponents()
+    recognize(components, made(".abcd."))
+    assert components.calls == ONCE
+    assert components.parameters[-1]["align"] is False
+
+
+def test_a_thin_text_is_aligned_by_a_call_of_its_own(monkeypatch):
+    monkeypatch.setattr(coverage, "THIN_CHARS_PER_S", 10.0)
+    components = SpokenComponents(lambda words, seconds: words[:1] if len(words) > 7 else words)
+    transcript, counted = recognize(components, made("abcdefgh"))
+    assert transcript.text == "a b c d e f g h"
+    assert counted == {"filled": 1}
+    # The tail is thin as well, by these words of a letter each.
+    aligned = [inputs for inputs in components.inputs if "text" in inputs]
+    assert components.calls == [*ONCE, "attention_decoder", *WITNESS, *AGAIN, "attention_decoder"]
+    assert [inputs["text"][0].decode() for inputs in aligned] == ["a", "b c d e f g h"]
 
 
 @pytest.mark.parametrize("decoder", ["ctc", "wfst"])
@@ -226,14 +252,12 @@ def test_a_decoder_that_always_leaves_something_out_is_called_a_bounded_number_o
     assert_words_are_timed(transcript)
 
 
-def test_one_word_for_all_that_is_said_leaves_nothing_to_cut():
-    def one_word(words, seconds):
-        return [Word("m", seconds / 2 - 0.2, seconds / 2 + 0.2, 0.5)]
-
-    components = SpokenComponents(one_word)
+def test_one_word_for_all_that_is_said_leaves_nothing_to_cut(monkeypatch):
+    monkeypatch.setattr(coverage, "THIN_CHARS_PER_S", 10.0)
+    components = SpokenComponents(lambda words, seconds: [w for w in words if w.text == "f"])
     transcript, counted = recognize(components, made("abcdefghijkl"))
-    assert components.calls == [*ONCE, *WITNESS]
-    assert transcript.text == "m"
+    assert components.calls == [*ONCE, "attention_decoder", *WITNESS]
+    assert transcript.text == "f"
     (left,) = transcript.unrecognised
     assert (left.start, left.end) == (0, transcript.duration)
     assert counted == {"unrecognised": 1, "seconds": pytest.approx(4.8)}

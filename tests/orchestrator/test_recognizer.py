@@ -14,7 +14,6 @@ from conch.errors import (
     OverloadedError,
 )
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.orchestrator.roles import WORD_COLUMNS
 
 RATE = 16_000
 
@@ -149,9 +148,9 @@ def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():
         "beam_size": 7,
         "nbest": 7,
         "language": "auto",
-        "align": True,
+        "align": False,
     }
-    assert components.wanted[call] == ("hypotheses", "scores", *WORD_COLUMNS)
+    assert components.wanted[call] == ("hypotheses", "scores")
 
 
 def test_words_are_those_of_the_best_text_on_the_audios_clock():
