@@ -91,7 +91,7 @@ def test_words_have_times_and_confidence(client, speech_wav):
     starts = [word.start for word in words]
     assert starts == sorted(starts)
     for word in words:
-        assert 0 <= word.start <= word.end <= transcript.duration
+        assert 0 <= word.start < word.end <= transcript.duration
         assert 0 < word.confidence <= 1
 
 

@@ -30,6 +30,17 @@ def recordings_of(folder: Path) -> list[Recording]:
     return [Recording(folder / row["path"], row["text"]) for row in rows]
 
 
+def lost_passages(reference: str, hypothesis: str, least: int = 3) -> list[str]:
+    """The runs of at least so many words of the reference that nothing stands for."""
+    found = jiwer.process_words(_normalized(reference), _normalized(hypothesis))
+    (words,), (chunks,) = found.references, found.alignments
+    return [
+        " ".join(words[chunk.ref_start_idx : chunk.ref_end_idx])
+        for chunk in chunks
+        if chunk.type == "delete" and chunk.ref_end_idx - chunk.ref_start_idx >= least
+    ]
+
+
 def wer(reference: str, hypothesis: str) -> float:
     """Word error rate after the Whisper English normaliser, as a fraction."""
     return jiwer.wer(_normalized(reference), _normalized(hypothesis))
