@@ -11,7 +11,7 @@ from plain_components import PlainComponents
 
 from conch.bench.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
 from conch.component import Outputs, Row, bytes_array
-from conch.errors import AudioError, ComponentError
+from conch.errors import AudioError, ComponentError, MissingModelError
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 
 
@@ -80,6 +80,13 @@ def test_an_error_is_the_rows_own() -> None:
         asyncio.run(components.call("vad", {"waveform": np.zeros(1)}, (), {}, None, None))
 
 
+def test_a_component_that_is_not_there_is_missing() -> None:
+    call = InProcessComponents({}).call("ctc_encoder", {}, (), {}, None, None)
+    with pytest.raises(MissingModelError, match="ctc_encoder is not loaded") as error:
+        asyncio.run(call)
+    assert error.value.model == "ctc_encoder"
+
+
 def test_a_component_that_raises_fails_its_batch() -> None:
     def component(rows: Sequence[Row]) -> list[Outputs]:
         raise RuntimeError("broken")
@@ -110,8 +117,12 @@ def test_the_road_is_that_of_speech_and_its_bytes_are_counted() -> None:
         # 32 frames and one value of state come out.
         "vad": 4 * (16_384 + 32 + 1),
         "attention_encoder": 4 * (16_384 + 2 * 2 + 1),
-        # The encoder's tensors again, one text and its score.
-        "attention_decoder": 4 * (2 * 2 + 1) + (len("spoken 0.25 0") + 4) + 4,
+        # The encoder's tensors again, one text and its score, and three words with three numbers.
+        "attention_decoder": 4 * (2 * 2 + 1)
+        + (len("spoken 0.25 0") + 4)
+        + 4
+        + (len("spoken") + len("0.25") + len("0") + 3 * 4)
+        + 3 * 3 * 4,
     }
 
 

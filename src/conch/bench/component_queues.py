@@ -18,7 +18,7 @@ import numpy as np
 
 from conch.bench.repositories import model_args, read_config
 from conch.component import Array, Component, Outputs, Row
-from conch.errors import ComponentError, TranscriptionError
+from conch.errors import ComponentError, MissingModelError, TranscriptionError
 from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter, StreamPlace
 from conch.parameters import read_parameters
@@ -121,6 +121,8 @@ class InProcessComponents:
             name: value if isinstance(value, np.ndarray) else value.numpy()
             for name, value in inputs.items()
         }
+        if model not in self._queues:
+            raise MissingModelError(f"{model} is not loaded in this process", model)
         answer = self._queues[model].submit(Row(arrays, parameters))
         try:
             outputs = await asyncio.wrap_future(answer)
