@@ -263,6 +263,20 @@ def test_one_word_for_all_that_is_said_leaves_nothing_to_cut(monkeypatch):
     assert counted == {"unrecognised": 1, "seconds": pytest.approx(4.8)}
 
 
+def test_a_long_segment_without_any_text_is_halved_where_it_is_quiet():
+    def nothing_of_much(words, seconds):
+        return [] if seconds > 6 else words
+
+    components = SpokenComponents(nothing_of_much)
+    transcript, counted = recognize(components, made("abcdefghijk-lmnopqrstuv"))
+    assert transcript.text == " ".join("abcdefghijklmnopqrstuv")
+    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN]
+    assert counted == {"filled": 1}
+    parts = components.waveforms("attention_encoder")[1:]
+    assert sum(map(len, parts)) == len(components.waveforms("attention_encoder")[0])
+    assert transcript.unrecognised == ()
+
+
 def test_the_deadline_holds_for_what_is_decoded_again():
     components = SpokenComponents(until_a_pause)
 

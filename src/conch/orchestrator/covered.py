@@ -25,6 +25,8 @@ MAX_DEPTH = 3
 """How often a part may be cut again."""
 MIN_PART_S = 0.4
 """Parts shorter than this are not worth a call."""
+MIN_HALVED_S = 8.0
+"""A segment of at least so much is halved where all of it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ async def _covered(
     parts = _parts(edges, speech) if depth < MAX_DEPTH else []
     if len(parts) > 1:
         segments = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
-        ends_early = hole.first == len(words) and words[-1].start < edges[0]
+        ends_early = 0 < hole.first == len(words) and words[-1].start < edges[0]
         # Another hypothesis may go on behind the hole.
         if ends_early and options.nbest == 1:
             head = await _covered(found, parts[0], options, calls, depth + 1)
@@ -123,13 +125,18 @@ def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, fl
 
 
 def _parts(edges: tuple[float, float], speech: SpeechSegment) -> list[SpeechSegment]:
-    """Return the parts of a segment before, in and after a hole, of those that are long enough."""
+    """Return the parts of a segment before, in and after a hole, of those that are long enough.
+
+    Of a segment that is all hole, its halves.
+    """
     start, end = edges
     cuts = [0.0, start, end, speech.duration]
     if start < MIN_PART_S:
         cuts.remove(start)
     if speech.duration - end < MIN_PART_S:
         cuts.remove(end)
+    if len(cuts) == 2 and speech.duration >= MIN_HALVED_S:
+        cuts.insert(1, cut_near(speech.speech_probs, speech.duration / 2))
     return [speech.part(*pair) for pair in pairwise(cuts)]
 
 
