@@ -67,6 +67,8 @@ from conch.segmentation import SAMPLE_RATE
 Found = TypeVar("Found")
 
 ROAD = ("vad", "attention_encoder", "attention_decoder")
+ALIKE: Mapping[str, Any] = {"coverage": False}
+"""Options of Conch's requests: the others do not hold a text against the speech."""
 LONGEST_S = 25.0
 """`max_segment_s`: a longer recording would be cut in two by `speech`, but not by an ensemble."""
 
@@ -80,19 +82,20 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
     """
     blocking_models = ("speech_blocking", *ROAD)
     return [
-        System(name=CONCH, kind="served", models=("speech", *ROAD), has_paced=True),
+        System(name=CONCH, kind="served", models=("speech", *ROAD), options=ALIKE, has_paced=True),
         *(
             System(
                 name=_varied_name(settings),
                 kind="served",
                 models=("speech", *ROAD),
+                options=ALIKE,
                 settings=settings,
                 has_paced=True,
             )
             for settings in varied
         ),
-        System(name=in_process.NAME, kind="in process", models=ROAD, has_paced=True),
-        System(name=UNBATCHED, kind="in process, unbatched", models=ROAD),
+        System(name=in_process.NAME, kind="in process", models=ROAD, options=ALIKE, has_paced=True),
+        System(name=UNBATCHED, kind="in process, unbatched", models=ROAD, options=ALIKE),
         *(
             System(
                 name=blocking(count),
@@ -107,7 +110,7 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
             name=CONCH_NO_VAD,
             kind="served",
             models=("speech", *ROAD[1:]),
-            options={"vad": False},
+            options={**ALIKE, "vad": False},
         ),
         System(name=ENSEMBLE, kind="served", models=("attention_ensemble", *ROAD[1:])),
         System(name=baseline.NAME, kind="faster-whisper", models=()),
