@@ -140,12 +140,12 @@ def ratios(found: Mapping[str, Mapping[str, Any]], ours: str) -> dict[str, dict[
     """
     if ours not in found:
         return {}
-    own_options = found[ours]["options"]
+    has_vad = found[ours]["options"].get("vad", True)
     others = [
         name
         for name, item in found.items()
         if (item["models"][:1] != ["speech"] or item["settings"])
-        and _without_vad(item) == bool(own_options)
+        and _without_vad(item) != has_vad
     ]
     return {f"{ours} / {name}": _ratio(found[ours], found[name]) for name in others}
 
