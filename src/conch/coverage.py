@@ -17,8 +17,8 @@ from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 """Seconds of one speech probability."""
 
-# What a word takes of speech in the slowest reading of dev. Of 490 segments with pauses, all holes
-# of a second and more beyond it were lost words, and nearly none below 0.45 s.
+# What an English word takes of speech in the slowest reading of dev. Of 490 segments with pauses,
+# all holes of a second and more beyond it were lost words, and nearly none below 0.45 s.
 WORD_S = 0.35
 CHARACTER_S = 0.09
 CERTAIN_S = 1.0

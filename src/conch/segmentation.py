@@ -17,6 +17,9 @@ HYSTERESIS = 0.15
 LEAST_CLOSE = 0.01
 """A region closes below this at the latest, as there."""
 
+MIN_LEVEL = 0.3
+"""Loudness of -70 dB full scale: the noise of a microphone."""
+
 MERGE_GAP_S = 2.0
 """Regions closer than this share a segment where they fit: context helps the decoder."""
 
@@ -162,7 +165,8 @@ def _frames(milliseconds: float) -> int:
 def speech_likeness(waveform: Array) -> Array:
     """Return what stands in for speech probabilities inside a segment that no VAD has heard.
 
-    A frame within 20 dB of the segment's loud ones is more likely speech than not.
+    A frame within 20 dB of the segment's loud ones is more likely speech than not, unless it is
+    below MIN_LEVEL.
 
     Args:
         waveform: FP32 [samples] in [-1, 1].
@@ -174,7 +178,7 @@ def speech_likeness(waveform: Array) -> Array:
     if not len(level):
         return level
     likeness: Array = np.clip((level - np.percentile(level, 95) + 0.3) / 0.2, 0, 1)
-    return likeness.astype(np.float32)
+    return np.where(level >= MIN_LEVEL, likeness, 0).astype(np.float32)
 
 
 def loudness(waveform: Array) -> Array:

@@ -8,12 +8,14 @@ import pytest
 from spoken_components import (
     RATE,
     SpokenComponents,
+    columns,
     from_a_pause_on,
     made,
     until_a_pause,
 )
 
 from conch import coverage
+from conch.component import bytes_array
 from conch.errors import ComponentError, DeadlineError, MissingModelError
 from conch.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
@@ -252,15 +254,56 @@ def test_a_decoder_that_always_leaves_something_out_is_called_a_bounded_number_o
     assert_words_are_timed(transcript)
 
 
-def test_one_word_for_all_that_is_said_leaves_nothing_to_cut(monkeypatch):
+def test_one_word_for_all_that_is_said_is_what_the_rest_is_told_around(monkeypatch):
     monkeypatch.setattr(coverage, "THIN_CHARS_PER_S", 10.0)
     components = SpokenComponents(lambda words, seconds: [w for w in words if w.text == "f"])
     transcript, counted = recognize(components, made("abcdefghijkl"))
-    assert components.calls == [*ONCE, "attention_decoder", *WITNESS]
     assert transcript.text == "f"
-    (left,) = transcript.unrecognised
-    assert (left.start, left.end) == (0, transcript.duration)
-    assert counted == {"unrecognised": 1, "seconds": pytest.approx(4.8)}
+    (left,) = transcript.unrecognised  # the longer side: g to l
+    assert (left.start, left.end) == (pytest.approx(2.4, abs=0.05), transcript.duration)
+    assert left.heard == "a b c d e f g h i j k l"
+    assert counted["unrecognised"] == 1
+    assert counted["seconds"] == pytest.approx(2.4, abs=0.05)
+
+
+def test_speech_on_both_sides_of_a_text_is_decoded_again():
+    def without_the_sides(words, seconds):
+        return [word for word in words if word.text in "defg"] if len(words) > 6 else words
+
+    components = SpokenComponents(without_the_sides)
+    transcript, counted = recognize(components, made("abc-defg-hijklm"), word_timestamps=True)
+    assert transcript.text == "a b c d e f g h i j k l m"
+    assert transcript.unrecognised == ()
+    assert counted["filled"] >= 1
+    assert_words_are_timed(transcript)
+
+
+def test_where_one_hole_stays_the_other_is_repaired_and_both_are_told_apart():
+    def deaf_to_some(words, seconds):
+        kept = [word for word in words if word.text not in "bcde"]
+        return kept if len(words) < 10 else [word for word in kept if word.text not in "nopq"]
+
+    components = SpokenComponents(deaf_to_some)
+    transcript, _ = recognize(components, made("a-bcde-fghijklm-nopq-rst"))
+    assert transcript.text == "a f g h i j k l m n o p q r s t"
+    assert ["b" in left.heard for left in transcript.unrecognised] == [True]
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-5])
+def test_silence_that_no_vad_and_no_witness_heard_is_not_cut(level):
+    class AlwaysYou(WithoutWitness):
+        """What Whisper writes of silence."""
+
+        def attention_decoder(self, inputs, parameters):
+            you = {"hypotheses": bytes_array(["you"]), "scores": np.array([-1.0], np.float32)}
+            return you | columns([Word("you", 0.0, 0.5, 0.1)])
+
+    components = AlwaysYou()
+    silence = np.full(20 * RATE, level, np.float32)
+    transcript, counted = recognize(components, silence, vad=False)
+    assert transcript.text == "you"
+    assert components.calls.count("attention_encoder") == 1
+    assert (counted, transcript.unrecognised) == ({}, ())
 
 
 def test_a_long_segment_without_any_text_is_halved_where_it_is_quiet():

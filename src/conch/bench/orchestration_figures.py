@@ -144,8 +144,7 @@ def ratios(found: Mapping[str, Mapping[str, Any]], ours: str) -> dict[str, dict[
     others = [
         name
         for name, item in found.items()
-        if (item["models"][:1] != ["speech"] or item["settings"])
-        and _without_vad(item) != has_vad
+        if (item["models"][:1] != ["speech"] or item["settings"]) and _without_vad(item) != has_vad
     ]
     return {f"{ours} / {name}": _ratio(found[ours], found[name]) for name in others}
 

@@ -6,7 +6,7 @@ on the parts into which the stretch cuts the segment.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from conch.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
@@ -27,17 +27,6 @@ MIN_PART_S = 0.4
 """Parts shorter than this are not worth a call."""
 MIN_HALVED_S = 8.0
 """A segment of at least so much is halved where all of it is left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Testimony:
-    """What the witness heard in a stretch."""
-
-    text: str
-
-    @property
-    def num_words(self) -> int:
-        return len(self.text.split())
 
 
 async def recognize_covered(
@@ -81,39 +70,57 @@ async def _covered(
         calls: of the request.
         depth: how many cuts the segment is the part of.
     """
-    if found.text and not found.words:  # not timed, as nothing speaks for a hole
+    if found.text and not found.words:  # not timed, as there was no reason to doubt it
         return found
     threshold = options.vad_threshold
     words = _shifted(found.words, -speech.start)
     timed = within_speech(words, speech.speech_probs, threshold)
     found = replace(found, words=_shifted(timed, speech.start))
+    left = []
     for hole in holes(words, speech.speech_probs, threshold):
-        edges = _edges(hole, len(words), speech)
-        if edges[1] - edges[0] < MIN_PART_S:
+        start, end = _edges(hole, len(words), speech)
+        if end - start < MIN_PART_S:
             continue
-        testimony = await _testimony(speech.part(*edges), options, calls)
-        if _is_believed(hole, testimony):
-            break
-        if testimony:
-            calls.count(HOLES, outcome="refuted")
-    else:
-        return found
-    parts = _parts(edges, speech) if depth < MAX_DEPTH else []
-    if len(parts) > 1:
-        segments = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
-        ends_early = 0 < hole.first == len(words) and words[-1].start < edges[0]
-        # Another hypothesis may go on behind the hole.
-        if ends_early and options.nbest == 1:
-            head = await _covered(found, parts[0], options, calls, depth + 1)
-        else:
-            head = await _recognized(parts[0], options, calls, depth + 1)
-        whole = _joined([head, *segments], options.nbest)
-        if len(whole.text) > len(found.text):
+        heard = await _witnessed(speech.part(start, end), options, calls)
+        if not _is_believed(hole, heard, has_vad=options.vad):
+            if heard is not None:
+                calls.count(HOLES, outcome="refuted")
+            continue
+        better = await _repaired(found, words, hole, speech, options, calls, depth)
+        if better is not None:
             calls.count(HOLES, outcome="filled")
-            return replace(whole, start=found.start, end=found.end)
-    start, end = (round(speech.start + edge, 3) for edge in edges)
-    left = Unrecognised(start, end, testimony.text if testimony else "")
-    return replace(found, unrecognised=(left,))
+            return better
+        start, end = _silent_part(hole, timed, (start, end))
+        start, end = round(speech.start + start, 3), round(speech.start + end, 3)
+        left.append(Unrecognised(start, end, heard or ""))
+    return replace(found, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
+
+
+async def _repaired(
+    found: Segment,
+    words: Sequence[Word],
+    hole: Hole,
+    speech: SpeechSegment,
+    options: RecognitionOptions,
+    calls: Calls,
+    depth: int,
+) -> Segment | None:
+    """Return the text of the parts into which a hole cuts a segment; None if it says no more."""
+    parts = _parts(hole, words, speech) if depth < MAX_DEPTH else []
+    if len(parts) < 2:
+        return None
+    tail = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
+    ends_early = 0 < hole.first == len(words) and words[-1].start < parts[0].duration
+    # Of several hypotheses another may go on behind the hole.
+    if ends_early and options.nbest == 1:
+        head = await _covered(found, parts[0], options, calls, depth + 1)
+    else:
+        head = await _recognized(parts[0], options, calls, depth + 1)
+    whole = _joined([head, *tail], options.nbest)
+    still_left_s = sum(span.end - span.start for span in whole.unrecognised)
+    if len(whole.text) <= len(found.text) or still_left_s >= hole.missing_s:
+        return None
+    return replace(whole, start=found.start, end=found.end)
 
 
 def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
@@ -124,41 +131,61 @@ def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, fl
     return start, max(start, end)
 
 
-def _parts(edges: tuple[float, float], speech: SpeechSegment) -> list[SpeechSegment]:
+def _parts(hole: Hole, words: Sequence[Word], speech: SpeechSegment) -> list[SpeechSegment]:
     """Return the parts of a segment before, in and after a hole, of those that are long enough.
 
-    Of a segment that is all hole, its halves.
+    Of a segment that is all hole these are the parts before, of and after its words; without any,
+    its halves.
     """
-    start, end = edges
-    cuts = [0.0, start, end, speech.duration]
-    if start < MIN_PART_S:
-        cuts.remove(start)
-    if speech.duration - end < MIN_PART_S:
-        cuts.remove(end)
-    if len(cuts) == 2 and speech.duration >= MIN_HALVED_S:
-        cuts.insert(1, cut_near(speech.speech_probs, speech.duration / 2))
-    return [speech.part(*pair) for pair in pairwise(cuts)]
+    cuts = _edges(hole, len(words), speech)
+    if cuts == (0.0, speech.duration) and hole.first < hole.after:
+        bounds = words[hole.first].start, words[hole.after - 1].end
+        cuts = cut_near(speech.speech_probs, bounds[0]), cut_near(speech.speech_probs, bounds[1])
+    places = [0.0]
+    for cut in cuts:
+        if places[-1] + MIN_PART_S <= cut <= speech.duration - MIN_PART_S:
+            places.append(cut)
+    if len(places) == 1 and speech.duration >= MIN_HALVED_S:
+        places.append(cut_near(speech.speech_probs, speech.duration / 2))
+    return [speech.part(*pair) for pair in pairwise([*places, speech.duration])]
 
 
-async def _testimony(
+def _silent_part(
+    hole: Hole, words: Sequence[Word], edges: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the longest stretch between two edges that no word of a text lies in."""
+    inside = words[hole.first : hole.after]
+    starts = [edges[0], *(word.end for word in inside)]
+    ends = [*(word.start for word in inside), edges[1]]
+    start, end = max(zip(starts, ends, strict=True), key=lambda pair: pair[1] - pair[0])
+    return (start, end) if end - start >= MIN_PART_S else edges
+
+
+async def _witnessed(
     stretch: SpeechSegment, options: RecognitionOptions, calls: Calls
-) -> Testimony | None:
-    """Return what the CTC model hears in a stretch, None where there is none for its language."""
+) -> str | None:
+    """Return what the CTC model hears in a stretch, None where it cannot be asked.
+
+    It is not loaded, out of order, or not of the language that the request names.
+    """
     asked = RecognitionOptions.parse({"decoder": "wfst", "language": options.language})
     try:
         log_probs = await ctc_roles.encode(calls, stretch.waveform)
         found = await ctc_roles.decode(calls, log_probs, asked, stretch.start)
     except (ComponentError, OptionError):
         return None
-    return Testimony(found.nbest[0].text)
+    return found.nbest[0].text
 
 
-def _is_believed(hole: Hole, testimony: Testimony | None) -> bool:
-    """Whether there is speech in a hole, by the witness or, without one, by the hole's size."""
-    if testimony is None:
-        return hole.missing_s >= CERTAIN_S
+def _is_believed(hole: Hole, heard: str | None, *, has_vad: bool) -> bool:
+    """Whether there is speech in a hole, by the witness or, without one, by the hole's size.
+
+    Where no VAD was called, loudness alone is no evidence.
+    """
+    if heard is None:
+        return has_vad and hole.missing_s >= CERTAIN_S
     needed = CERTAIN_WORDS if hole.missing_s >= CERTAIN_S else DOUBTFUL_WORDS
-    return testimony.num_words >= hole.after - hole.first + needed
+    return len(heard.split()) >= hole.after - hole.first + needed
 
 
 def _joined(segments: Sequence[Segment], nbest: int) -> Segment:

@@ -17,6 +17,8 @@ from conch.parts import transcript_of
 from conch.result import Segment, Transcript
 
 OFFLINE = "offline"
+MAX_WARNINGS = 10
+"""About speech that was not recognised; all of it is told in the segments."""
 
 
 class Recognizer:
@@ -137,13 +139,20 @@ async def _all_of(roads: Sequence[Coroutine[None, None, Transcript]]) -> list[Tr
 
 def _warnings(recording: Recording, found: Sequence[Segment]) -> tuple[str, ...]:
     """Return what was wrong with a recording, and what of it has no text."""
-    left = [span for segment in found for span in segment.unrecognised]
+    left = [
+        f"speech from {span.start:.1f} to {span.end:.1f} s{_on_channel(segment)} was not recognised"
+        for segment in found
+        for span in segment.unrecognised
+    ]
+    if len(left) > MAX_WARNINGS:
+        others = len(left) - MAX_WARNINGS
+        left[MAX_WARNINGS:] = [f"nor was speech in {others} other places: see the segments"]
     silent = () if left or any(segment.text for segment in found) else ("no speech was found",)
-    return (
-        *recording.warnings,
-        *silent,
-        *(f"speech from {span.start:.1f} to {span.end:.1f} s was not recognised" for span in left),
-    )
+    return (*recording.warnings, *silent, *left)
+
+
+def _on_channel(segment: Segment) -> str:
+    return f" on channel {segment.channel}" if segment.channel else ""
 
 
 def _transcript(

@@ -77,5 +77,7 @@ async def recognize_segment(
     elif text != timed and (
         aligned or (options.coverage and is_thin(text, speech.speech_probs, options.vad_threshold))
     ):
-        words = await roles.align(calls, encoded, text, options.language, speech.start)
+        words = (
+            await roles.align(calls, encoded, text, options.language, speech.start) if text else ()
+        )
     return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)
