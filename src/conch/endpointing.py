@@ -11,7 +11,8 @@ Rule = Literal["silence", "no_speech", "length"]
 LONG_PART = 0.6
 """Of the longest utterance: from here on one ends at a short pause, rather than within a word."""
 SHORT_PAUSE_MS = 96
-"""Three frames of the VAD; stops between the letters of a word are shorter."""
+"""Three frames of the VAD, by which stops within a word are shorter; gaps between the CTC model's
+letters may be longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class Endpointer:
     """
 
     def __init__(self, rules: EndpointRules) -> None:
-        """Stand at the start of the first utterance."""
+        """Start the first utterance."""
         self._rules = rules
         self._close_at = max(rules.threshold - HYSTERESIS, min(rules.threshold, LEAST_CLOSE))
         self._in_speech = False
@@ -93,7 +94,7 @@ class Endpointer:
         return None
 
     def restart(self) -> None:
-        """Stand at the start of the next utterance, in speech if somebody speaks."""
+        """Start the next utterance, in speech if somebody speaks."""
         self._began = self.speech.heard
         self.speech = Speech(self._began, None, self._began)
 

@@ -298,6 +298,22 @@ def test_a_bad_row_fails_alone(decoder, encoded):
     assert good["hypotheses"][0].decode() == BECKETT
 
 
+def test_a_text_that_cannot_be_aligned_fails_alone(decoder, encoded, monkeypatch):
+    align, begun = decoder._align, []
+
+    def refuse_first(*args):
+        begun.append(args)
+        if len(begun) == 1:
+            raise InvalidRequestError("too many tokens")
+        return align(*args)
+
+    monkeypatch.setattr(decoder, "_align", refuse_first)
+    bad, good = decoder([Row(encoded, {"align": True}), Row(encoded, {"align": True})])
+    assert str(bad) == "too many tokens"
+    assert good["hypotheses"][0].decode() == BECKETT
+    assert [word.decode() for word in good["words"]] == BECKETT.split()
+
+
 def test_a_missing_tokenizer_is_named(tmp_path):
     for name in ("model.bin", "config.json", "vocabulary.txt"):
         (tmp_path / name).symlink_to(model_folder("") / name)

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 from containers import muxed
 
+from conch import ffmpeg
 from conch.audio import containers, file_recording
 from conch.audio.containers import ContainerFile
 from conch.errors import AudioError
@@ -134,6 +135,20 @@ def test_damage_in_the_middle_costs_what_is_damaged(speech):
     assert warnings[0].startswith("the file is damaged: ")
 
 
+def test_a_file_that_begins_with_much_damage_is_given_up(speech, monkeypatch):
+    data = bytearray(muxed(speech, RATE, "matroska", "flac"))
+    with av.open(io.BytesIO(data)) as container:
+        packets = [bytes(packet) for packet in container.demux() if packet.size][:20]
+    for packet in packets:
+        at = data.index(packet)
+        data[at : at + len(packet)] = bytes(len(packet))
+    _, warnings = heard(bytes(data))
+    assert "the file is damaged: 20 of its pieces, the first at 0." in warnings[0]
+    monkeypatch.setattr(containers, "MAX_LOST_FIRST", 19)
+    with pytest.raises(AudioError, match=r"^AUDIO holds no samples that can be decoded: found "):
+        file_recording(bytes(data), 3600.0)
+
+
 def test_a_gap_in_the_times_is_silence(speech):
     data = muxed(speech, RATE, "matroska", "pcm_s16le", skipped=(3.0, 6.0))
     waveform, _ = heard(data)
@@ -199,7 +214,7 @@ def test_a_film_without_sound_is_told_as_what_it_is():
 
 
 def test_a_codec_that_is_not_of_the_list_is_not_run(speech, monkeypatch):
-    monkeypatch.setattr(containers, "CODECS", "opus")
+    monkeypatch.setattr(ffmpeg, "CODECS", "opus")
     with pytest.raises(
         AudioError, match=r"not decoded here: found container .* with streams audio"
     ):

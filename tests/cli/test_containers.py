@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from conch import ffmpeg
 from conch.cli import containers
 from conch.cli.containers import (
     NUM_FIRST_BYTES,
@@ -207,6 +208,29 @@ def test_a_damaged_container_is_an_error(is_piped: bool) -> None:
                 list(decoded_pipe(first_bytes(pipe), pipe, "flac", "it").pieces)
         else:
             list(decoded_file(io.BytesIO(data), "it").pieces)
+
+
+@needs_pyav
+def test_a_file_that_names_another_opens_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("secret.wav").write_bytes(encoded("WAV"))
+    # Not text alone, which is refused before FFmpeg sees it.
+    Path("list").write_bytes(b"ffconcat version 1.0\n# \x01\nfile 'secret.wav'\n")
+    with pytest.raises(AudioError, match=r"^list cannot be read: "):
+        decoded_file(io.BytesIO(Path("list").read_bytes()), "list")
+    assert length_of(Path("list")) is None
+
+
+@needs_pyav
+def test_a_codec_that_is_not_of_the_list_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = m4a(tmp_path / "tone.m4a", index_first=True)
+    monkeypatch.setattr(ffmpeg, "CODECS", "opus")
+    with pytest.raises(AudioError, match=r"^it is of a codec that is not decoded here$"):
+        decoded_file(io.BytesIO(data), "it")
 
 
 def test_without_pyav_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from conch.server.admin import (
     callers_restrictions,
     headers_for,
     own_restrictions,
+    without_keys,
 )
 
 REGISTRATION = {"key": "/conch", "offset": 0, "byte_size": 64}
@@ -83,6 +84,45 @@ def test_the_callers_own_key_opens_what_it_restricts(identity_repository: Path) 
         assert status_of(server.http_url, *index, {"x-api-key": "secret"}) == 200
         memory = ("GET", "/v2/systemsharedmemory/status", None)
         assert status_of(server.http_url, *memory, {"x-api-key": "secret"}) == 403
+
+
+@pytest.mark.server
+def test_a_server_whose_health_has_a_key_becomes_ready(identity_repository: Path) -> None:
+    restricted = ["health:x-health=first", "metadata,model-repository:x-other=second"]
+    extra_args = [f"{OPTIONS[0]}={item}" for item in restricted]
+    config = ServerConfig([identity_repository], extra_args=extra_args, startup_timeout_s=30)
+    with TritonServer(config) as server:
+        assert status_of(server.http_url, "GET", "/v2", None) == 403
+        assert status_of(server.http_url, "GET", "/v2/health/ready", None) == 403
+        assert server.models() == ("identity",)
+        assert infer(server.http_url, [1.0]) == [1.0]
+
+
+@pytest.mark.server
+def test_the_log_tells_no_key(identity_repository: Path, caplog: pytest.LogCaptureFixture) -> None:
+    extra_args = [OPTIONS[0], "trace:x-api-key=my-secret"]
+    with (
+        caplog.at_level("DEBUG", "conch.server"),
+        TritonServer(ServerConfig([identity_repository], extra_args=extra_args)) as server,
+    ):
+        command = Path(f"/proc/{server.pid}/cmdline").read_text().split("\0")
+    keys = {item.value for item in callers_restrictions(command)}
+    assert "my-secret" in keys and len(keys) == 2
+    assert f"{OPTIONS[0]} trace:x-api-key=***" in caplog.text
+    assert not [key for key in keys if key in caplog.text]
+
+
+def test_a_command_is_shown_without_its_keys() -> None:
+    callers = callers_restrictions([OPTIONS[0], "trace,logging:x-api-key=a=b:c"])
+    command = ["tritonserver", "--id=a:b=c", *(item.argument for item in callers)]
+    assert without_keys([*command, OPTIONS[1], "trace:k=v", "--log-file=x:y=z"]) == [
+        "tritonserver",
+        "--id=a:b=c",
+        "--http-restricted-api=trace,logging:x-api-key=***",
+        "--grpc-restricted-protocol",
+        "trace:k=***",
+        "--log-file=x:y=z",
+    ]
 
 
 def test_everything_is_restricted_once() -> None:

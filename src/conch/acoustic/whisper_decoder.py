@@ -100,20 +100,26 @@ class WhisperDecoder:
             except TranscriptionError as error:
                 answers[index] = error
         for (_, beam_size), jobs in searches.items():
-            for job, outputs in zip(jobs, self._search(jobs, beam_size), strict=True):
-                answers[job.index] = outputs
+            for job, answer in zip(jobs, self._search(jobs, beam_size), strict=True):
+                answers[job.index] = answer
         return [answers[index] for index in range(len(rows))]
 
-    def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs]:
-        """Decode rows of one window; align the best texts where that is asked for."""
+    def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs | TranscriptionError]:
+        """Decode rows of one window; align the best texts where that is asked for.
+
+        A text that cannot be aligned is its own row's error.
+        """
         encoder_out = np.stack([job.encoder_out for job in jobs])
         languages = self._languages(encoder_out, [job.language for job in jobs])
         found = search(self._model, self.tokens, encoder_out, languages, beam_size, self._guards)
-        outputs: list[Outputs] = []
+        answers: list[Outputs | TranscriptionError] = []
         for job, language, decoded in zip(jobs, languages, found, strict=True):
-            words = self._align(job, decoded.texts[0], language) if job.align else []
-            outputs.append(_nbest_outputs(decoded, job.nbest) | _words_outputs(words))
-        return outputs
+            try:
+                words = self._align(job, decoded.texts[0], language) if job.align else []
+                answers.append(_nbest_outputs(decoded, job.nbest) | _words_outputs(words))
+            except TranscriptionError as error:
+                answers.append(error)
+        return answers
 
     def _job(self, index: int, row: Row) -> _Job:
         encoder_out = row.inputs["encoder_out"].astype(np.float32, copy=False)

@@ -1,39 +1,23 @@
 """Audio files that libsndfile does not read (m4a, mp4, webm, amr, wma, …), by PyAV: FFmpeg.
 
-What is read comes from anybody. FFmpeg gets the bytes in memory and nothing else: formats that
-name other files or addresses (playlists, dash, sdp) are not on the list, nothing can be opened, and
-no decoder but those of audio runs.
+What is read comes from anybody. FFmpeg gets the bytes in memory and nothing else: see
+`conch.ffmpeg`.
 """
 
 import ctypes
 import io
 from collections.abc import Generator, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import av
 import numpy as np
 from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
+from conch import ffmpeg
 from conch.audio.contents import breaks_off, found_in
 from conch.component import Array
 from conch.errors import AudioError
-
-FORMATS = (
-    "aac,ac3,aiff,amr,ape,asf,au,avi,caf,dss,dts,eac3,flac,flv,gsm,loas,matroska,mov,mp3,mpeg,"
-    "mpegts,ogg,qcp,tta,voc,w64,wav,wv"
-)
-"""Demuxers: none that opens anything else."""
-
-CODECS = (
-    "aac,aac_latm,ac3,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,adpcm_swf,alac,amrnb,amrwb,ape,dca,"
-    "dss_sp,eac3,flac,g722,g723_1,g726,g726le,g729,gsm,gsm_ms,ilbc,libopencore_amrnb,"
-    "libopencore_amrwb,libopus,mp1float,mp2float,mp3,mp3float,opus,pcm_alaw,pcm_bluray,pcm_dvd,"
-    "pcm_f32be,pcm_f32le,pcm_f64be,pcm_f64le,pcm_mulaw,pcm_s16be,pcm_s16le,pcm_s24be,pcm_s24le,"
-    "pcm_s32be,pcm_s32le,pcm_s8,pcm_u8,qcelp,speex,truehd,truespeech,tta,vorbis,wavpack,"
-    "wmalossless,wmapro,wmav1,wmav2,wmavoice"
-)
-"""Decoders: all of audio."""
 
 TELL_THEIR_LENGTH = ("asf", "avi", "flac", "flv", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
 """Formats whose header has the length; of others FFmpeg guesses it from the bit rate."""
@@ -51,8 +35,9 @@ MAX_ALLOCATION = 64 * 2**20
 """Bytes that FFmpeg may take at once. The index of ten hours of speech takes less; one that a few
 bytes of a header make up would take all memory."""
 
-MAX_STREAMS = 40
-"""Of a file: each may have such an index."""
+MAX_LOST_FIRST = 10_000
+"""Packets that may be lost before the first that can be decoded: minutes of real audio. A file of
+nothing else, a byte each, would keep the decoder busy for as long as it is large."""
 
 MAX_FRAME_SAMPLES = 2**21
 """Samples that one step of a decoder may give, over all channels: no real one gives as many."""
@@ -90,6 +75,7 @@ class ContainerFile:
         self._lost: list[float] = []
         """Where packets could not be decoded, in seconds."""
         self._is_broken_off = False
+        self._first: Any = None
         self._frames = self._decoded()
         first = next(self._frames, None)
         if first is None:
@@ -168,6 +154,8 @@ class ContainerFile:
                 frames = packet.decode()
             except FFmpegError:
                 self._lost.append(self._reached_s)
+                if self._first is None and len(self._lost) > MAX_LOST_FIRST:
+                    return
                 continue
             for frame in frames:
                 if frame.samples:
@@ -201,14 +189,14 @@ class ContainerFile:
         """Return the stream to decode.
 
         Raises:
-            AudioError: there is none, or its codec is not one of CODECS.
+            AudioError: there is none, or its codec is not one of `ffmpeg.CODECS`.
         """
         container = self._container
         if not container.streams.audio:
             raise AudioError(f"AUDIO has no sound: found {_described(container)}")
         stream = container.streams.best("audio") or container.streams.audio[0]
         context = stream.codec_context
-        if context is None or context.codec.name not in CODECS.split(","):
+        if context is None or not ffmpeg.is_decoded(context.codec.name):
             raise AudioError(
                 f"the sound of AUDIO is of a codec that is not decoded here: "
                 f"found {_described(container)}"
@@ -225,22 +213,13 @@ class ContainerFile:
 
 
 def _opened(data: bytes) -> Any:
-    options = {
-        "format_whitelist": FORMATS,
-        "codec_whitelist": CODECS,
-        "protocol_whitelist": "",
-        "max_streams": str(MAX_STREAMS),
-    }
+    options = dict(ffmpeg.OPTIONS)
     try:
-        return av.open(io.BytesIO(data), options=options, io_open=_refused)
+        return av.open(io.BytesIO(data), options=options, io_open=ffmpeg.refuse_to_open)
     except (FFmpegError, UnicodeDecodeError):
         raise AudioError(
             f"AUDIO cannot be decoded ({len(data)} bytes): found {found_in(data)}"
         ) from None
-
-
-def _refused(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    raise PermissionError("a file with audio names another")
 
 
 def _described(container: Any) -> str:

@@ -31,7 +31,7 @@ class SignalFaults:
     """Gathers what is wrong with the samples of one channel, or of all that are mixed."""
 
     def __init__(self, name: str, subject: str, sample_rate: int) -> None:
-        """Have heard nothing.
+        """Start with no samples and no faults.
 
         Args:
             name: of the tensor, for errors.

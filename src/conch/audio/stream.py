@@ -12,7 +12,7 @@ class StreamAudio:
     """The chunks of one stream, cut anew into steps of 16 kHz mono, all of one length."""
 
     def __init__(self, sample_rate: int, step_samples: int) -> None:
-        """Stand before the first sample.
+        """Start an empty stream.
 
         Args:
             sample_rate: Hz, of the chunks.

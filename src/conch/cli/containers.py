@@ -17,6 +17,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from conch import ffmpeg
 from conch.errors import AudioError
 
 Samples = NDArray[np.float32]
@@ -163,7 +164,8 @@ def decoded_pipe(first: bytes, pipe: io.BufferedReader, container: str, name: st
 def length_of(audio: Path | bytes) -> float | None:
     """Return the seconds of audio in a file, None where they cannot be told."""
     try:
-        return float(soundfile.info(_source(audio)).duration)
+        found = soundfile.info(io.BytesIO(audio) if isinstance(audio, bytes) else str(audio))
+        return float(found.duration)
     except (OSError, RuntimeError):
         pass
     if not is_pyav_there():
@@ -171,14 +173,34 @@ def length_of(audio: Path | bytes) -> float | None:
     import av
 
     try:
-        with av.open(_source(audio), "r") as container:
+        with _source(audio) as source, _opened(source) as container:
             return container.duration / av.time_base if container.duration else None
     except (OSError, ValueError):  # FFmpeg's errors are both, and some of them one
         return None
 
 
-def _source(audio: Path | bytes) -> str | io.BytesIO:
-    return io.BytesIO(audio) if isinstance(audio, bytes) else str(audio)
+def _source(audio: Path | bytes) -> BinaryIO:
+    return io.BytesIO(audio) if isinstance(audio, bytes) else audio.open("rb")
+
+
+def _opened(source: Any, container: str | None = None) -> Any:
+    """Return what FFmpeg finds in a file or a pipe, which may name no other.
+
+    Args:
+        source: has `read`, and `seek` unless it is a pipe.
+        container: FFmpeg's name of it, None to find out.
+    """
+    import av
+
+    # A pipe is to be decoded as it comes, and not read ahead for seconds.
+    probing = {"probesize": str(PROBE_BYTES)} if container else {}
+    return av.open(
+        source,
+        format=container,
+        options={**ffmpeg.OPTIONS, **probing},
+        io_open=ffmpeg.refuse_to_open,
+        buffer_size=PROBE_BYTES,
+    )
 
 
 def is_pyav_there() -> bool:
@@ -214,17 +236,17 @@ def _pieces(file: BinaryIO, sound: soundfile.SoundFile, name: str) -> Iterator[S
 
 
 def _decoded_by_pyav(source: Any, container: str | None, name: str) -> DecodedAudio:
-    import av
-
-    # A pipe is to be decoded as it comes, and not read ahead for seconds.
-    options = {"probesize": str(PROBE_BYTES)} if container else {}
     try:
-        opened = av.open(source, format=container, options=options, buffer_size=PROBE_BYTES)
+        opened = _opened(source, container)
     except (OSError, ValueError) as error:
         raise AudioError(f"{name} cannot be read: {_said(error)}") from None
     if not opened.streams.audio:
         opened.close()
         raise AudioError(f"{name} has no audio in it")
+    codec = opened.streams.audio[0].codec_context
+    if codec is None or not ffmpeg.is_decoded(codec.codec.name):
+        opened.close()
+        raise AudioError(f"{name} is of a codec that is not decoded here")
     # FFmpeg would look for the index of an m4a in vain, and say that the audio is damaged.
     hint = " (a pipe takes an m4a with its index in front: name the file)"
     hint = hint if container == "mov" else ""

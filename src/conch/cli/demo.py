@@ -14,8 +14,8 @@ import soundfile
 from conch.cli.transcribe import Subparsers
 from conch.client import Client
 from conch.errors import ConfigError
+from conch.needs import components_of
 from conch.options import RecognitionOptions
-from conch.orchestrator.needs import components_of
 from conch.result import Hypothesis, Transcript
 from conch.server import ServerConfig, TritonServer
 

@@ -33,7 +33,7 @@ class Progress:
     def __init__(
         self, names: Sequence[str], stdin: bytes, *, can_stream: bool, is_text_shown: bool
     ) -> None:
-        """Look at the files.
+        """Find the lengths of the files, where they are shown.
 
         Args:
             names: of the files; `-` is `stdin`.

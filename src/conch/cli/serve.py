@@ -147,7 +147,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
 
 def models_named(names: str) -> tuple[str, ...]:
     """Return the models that `--models` asks for, the entry points among them."""
-    from conch.orchestrator.needs import ENTRY_POINTS, PATHS, components_of_path
+    from conch.needs import ENTRY_POINTS, PATHS, components_of_path
 
     models = list(ENTRY_POINTS)
     for name in filter(None, map(str.strip, names.split(","))):

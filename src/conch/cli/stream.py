@@ -17,8 +17,8 @@ from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
 from conch.client.address import Address
 from conch.errors import OptionError, ServerError
+from conch.needs import components_of
 from conch.options import RecognitionOptions
-from conch.orchestrator.needs import components_of
 from conch.result import Segment, Transcript
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

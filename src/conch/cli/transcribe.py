@@ -17,8 +17,8 @@ from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
 from conch.errors import ConchError, OptionError, ServerError
 from conch.formats import to_json, to_srt, to_text, to_webvtt
+from conch.needs import components_of
 from conch.options import RecognitionOptions
-from conch.orchestrator.needs import components_of
 from conch.result import Transcript
 
 # So named that argparse's own type is not spelled out in every signature.

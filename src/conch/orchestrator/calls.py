@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conch.component import Array
-from conch.errors import ComponentError, DeadlineError, RequestCancelledError
+from conch.errors import (
+    ComponentError,
+    DeadlineError,
+    MissingModelError,
+    RequestCancelledError,
+)
 from conch.metrics import CALL_SECONDS, CALLS, Family, Metrics
 from conch.result import Stage
 
@@ -102,6 +107,9 @@ class Calls:
             return await self._components.call(
                 model, inputs, wanted, parameters or {}, remaining_s, place
             )
+        except MissingModelError:
+            is_made = False
+            raise
         except ComponentError:
             # A queue that drops a call whose time is up may be ahead of the request's own clock.
             self.remaining_s(f"while {model} was called")

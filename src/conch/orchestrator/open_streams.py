@@ -55,7 +55,7 @@ class OpenStreams:
     """
 
     def __init__(self, config: OrchestratorConfig, detached: Components, metrics: Metrics) -> None:
-        """Have no stream yet.
+        """Start with no stream.
 
         Args:
             config: limits.

@@ -16,7 +16,7 @@ class SecondPasses:
     """Those of one stream that are under way, or done and not taken yet."""
 
     def __init__(self, options: RecognitionOptions, calls: Calls, most: int) -> None:
-        """Have none.
+        """Start with no second pass.
 
         Args:
             options: of the stream.

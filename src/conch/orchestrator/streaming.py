@@ -67,7 +67,7 @@ class Stream:
         max_second_passes: int,
         keep_alive_s: float,
     ) -> None:
-        """Stand before the first sample.
+        """Start with no audio and no utterance.
 
         Args:
             options: of the whole stream.

@@ -77,6 +77,19 @@ def headers_for(api: str, restricted: Iterable[Restriction]) -> Mapping[str, str
     }
 
 
+def without_keys(command: Iterable[str]) -> list[str]:
+    """Return a command's arguments with `***` in place of the values of its restrictions."""
+    shown = []
+    before = ""
+    for argument in command:
+        is_restriction = before in OPTIONS or argument.partition("=")[0] in OPTIONS
+        apis, colon, pair = argument.partition(":")
+        is_shown = not (is_restriction and colon)
+        shown.append(argument if is_shown else f"{apis}:{pair.partition('=')[0]}=***")
+        before = argument
+    return shown
+
+
 def _left(option: str, callers: Iterable[Restriction]) -> tuple[str, ...]:
     taken = set(chain.from_iterable(item.apis for item in callers if item.option == option))
     return tuple(api for api in ADMIN_APIS if api not in taken)

@@ -9,7 +9,7 @@ from typing import Self
 
 from conch.errors import ServerError
 from conch.server import diagnosis, probe, stubs
-from conch.server.admin import callers_restrictions, headers_for, own_restrictions
+from conch.server.admin import callers_restrictions, own_restrictions, without_keys
 from conch.server.command import Endpoints, server_command
 from conch.server.config import ServerConfig
 from conch.server.environment import server_environment, shared_memory_shortage
@@ -45,8 +45,8 @@ class TritonServer:
         self._workspace: Workspace | None = None
         self._endpoints: Endpoints | None = None
         callers = callers_restrictions(config.extra_args)
-        self._restricted = own_restrictions(callers)
-        self._index_headers = headers_for("model-repository", [*callers, *self._restricted])
+        self._own_restrictions = own_restrictions(callers)
+        self._restricted = (*callers, *self._own_restrictions)
         self._model_processes: dict[int, str] = {}
         """As they were when the server became ready."""
 
@@ -134,7 +134,7 @@ class TritonServer:
 
     def models(self) -> tuple[str, ...]:
         """Names of the models that serve requests, sorted."""
-        return probe.ready_models(self._listening(), self._index_headers)
+        return probe.ready_models(self._listening(), self._restricted)
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
@@ -185,10 +185,9 @@ class TritonServer:
                 name=self._workspace.name,
                 segment_prefix=self._workspace.segment_prefix,
                 directory=self._workspace.directory,
-                restricted=self._restricted,
+                restricted=self._own_restrictions,
             )
-            secrets = {item.argument for item in self._restricted}
-            LOGGER.debug("starting %s", " ".join(item for item in command if item not in secrets))
+            LOGGER.debug("starting %s", " ".join(without_keys(command)))
             self._process = ServerProcess(
                 command,
                 environment,
@@ -209,7 +208,7 @@ class TritonServer:
     def _wait_until_ready(self, process: ServerProcess, endpoints: Endpoints, name: str) -> None:
         timeout_s = self.config.startup_timeout_s
         deadline = time.monotonic() + timeout_s
-        while not probe.is_ready(endpoints, name):
+        while not probe.is_ready(endpoints, name, self._restricted):
             if process.popen.poll() is not None:
                 process.end(0)
                 raise self._start_failure(process)

@@ -3,41 +3,44 @@
 import http.client
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from conch.server.admin import Restriction, headers_for
 from conch.server.command import Endpoints
 
 TIMEOUT_S = 2.0
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-def is_ready(endpoints: Endpoints, name: str) -> bool:
+def is_ready(endpoints: Endpoints, name: str, restricted: Collection[Restriction]) -> bool:
     """Whether the server called `name` answers on all three ports with every model loaded.
 
-    The name tells our server from another that took the port first.
+    The name tells our server from another that took the port first. `restricted` is what the
+    server answers only with a key, its health perhaps.
     """
-    host = endpoints.reachable
-    status, body = fetch(host, endpoints.http_port, "GET", "/v2")
+    host, http_port = endpoints.reachable, endpoints.http_port
+    status, body = fetch(host, http_port, "GET", "/v2", headers=headers_for("metadata", restricted))
     if status != 200 or _json(body).get("name") != name:
         return False
-    if fetch(host, endpoints.http_port, "GET", "/v2/health/ready")[0] != 200:
+    headers = headers_for("health", restricted)
+    if fetch(host, http_port, "GET", "/v2/health/ready", headers=headers)[0] != 200:
         return False
     if fetch(host, endpoints.metrics_port, "GET", "/metrics")[0] != 200:
         return False
     return _listens(host, endpoints.grpc_port)
 
 
-def ready_models(endpoints: Endpoints, headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the models that serve requests, sorted; `headers` open the repository's index."""
+def ready_models(endpoints: Endpoints, restricted: Collection[Restriction]) -> tuple[str, ...]:
+    """Names of the models that serve requests, sorted; `restricted` has the index's key."""
     status, body = fetch(
         endpoints.reachable,
         endpoints.http_port,
         "POST",
         "/v2/repository/index",
         '{"ready": true}',
-        headers,
+        headers_for("model-repository", restricted),
     )
     if status != 200:
         return ()

@@ -17,9 +17,9 @@ from conch.errors import (
     RequestCancelledError,
     TranscriptionError,
 )
+from conch.needs import needed_for
 from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter, StreamPlace
-from conch.orchestrator.needs import needed_for
 
 
 class TritonComponents:

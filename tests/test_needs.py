@@ -9,9 +9,9 @@ from plain_components import PlainComponents
 from plain_streams import Client, audio, run
 
 from conch.errors import OptionError
+from conch.needs import PATHS, components_of, components_of_path, needed_for
 from conch.options import RecognitionOptions
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.orchestrator.needs import PATHS, components_of, components_of_path, needed_for
 from conch.server.repositories import model_names, shipped_repositories
 
 

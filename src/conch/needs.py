@@ -26,9 +26,9 @@ _OPTIONS: tuple[Mapping[str, Any], ...] = (
 
 
 def components_of(options: RecognitionOptions) -> Mapping[str, str]:
-    """Return the components that a request calls, each with the option that makes it.
+    """Return the components that a request must have, each with the option that makes it.
 
-    Audio without speech calls fewer.
+    Audio without speech calls fewer; `coverage` asks the CTC model too, where it is loaded.
     """
     needs: dict[str, str] = {}
     if options.vad:

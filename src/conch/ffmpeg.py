@@ -1,0 +1,53 @@
+"""What FFmpeg may do with audio that comes from anybody: named formats and decoders, no other file.
+
+Formats that name other files or addresses (playlists, dash, sdp) are not on the list, nothing can
+be opened, and no decoder but those of audio runs. Nothing here imports PyAV, which the command line
+does without.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NoReturn
+
+FORMATS = (
+    "aac,ac3,aiff,amr,ape,asf,au,avi,caf,dss,dts,eac3,flac,flv,gsm,loas,matroska,mov,mp3,mpeg,"
+    "mpegts,ogg,qcp,tta,voc,w64,wav,wv"
+)
+"""Demuxers: none that opens anything else."""
+
+CODECS = (
+    "aac,aac_latm,ac3,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,adpcm_swf,alac,amrnb,amrwb,ape,dca,"
+    "dss_sp,eac3,flac,g722,g723_1,g726,g726le,g729,gsm,gsm_ms,ilbc,libopencore_amrnb,"
+    "libopencore_amrwb,libopus,mp1float,mp2float,mp3,mp3float,opus,pcm_alaw,pcm_bluray,pcm_dvd,"
+    "pcm_f32be,pcm_f32le,pcm_f64be,pcm_f64le,pcm_mulaw,pcm_s16be,pcm_s16le,pcm_s24be,pcm_s24le,"
+    "pcm_s32be,pcm_s32le,pcm_s8,pcm_u8,qcelp,speex,truehd,truespeech,tta,vorbis,wavpack,"
+    "wmalossless,wmapro,wmav1,wmav2,wmavoice"
+)
+"""Decoders: all of audio."""
+
+MAX_STREAMS = 40
+"""Of a file: each may have an index, and such an index takes memory."""
+
+OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "format_whitelist": FORMATS,
+        "codec_whitelist": CODECS,
+        "protocol_whitelist": "",
+        "max_streams": str(MAX_STREAMS),
+    }
+)
+"""For `av.open`, of a file object: by its name FFmpeg can open no file with them."""
+
+
+def refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
+    """Refuse what a file names; for `av.open`, as `io_open`.
+
+    Raises:
+        PermissionError: always.
+    """
+    raise PermissionError("a file with audio names another")
+
+
+def is_decoded(codec: str) -> bool:
+    """Report whether a decoder, by FFmpeg's name, is one of CODECS."""
+    return codec in CODECS.split(",")
