@@ -3,6 +3,7 @@
 import importlib.util
 
 from conch.errors import BenchError
+from conch.packaged import install
 
 
 def require(*modules: str) -> None:
@@ -13,6 +14,4 @@ def require(*modules: str) -> None:
     """
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
-        raise BenchError(
-            f"this benchmark needs {' and '.join(missing)}: pip install 'conch[bench]'"
-        )
+        raise BenchError(f"this benchmark needs {' and '.join(missing)}: {install('bench')}")
