@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import difflib
 import ipaddress
 import logging
 import signal
@@ -146,11 +147,17 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
 
 
 def models_named(names: str) -> tuple[str, ...]:
-    """Return the models that `--models` asks for, the entry points among them."""
+    """Return the models that `--models` asks for, the entry points among them.
+
+    Raises:
+        ServerError: a name that is nearly that of a path.
+    """
     from conch.needs import ENTRY_POINTS, PATHS, components_of_path
 
     models = list(ENTRY_POINTS)
     for name in filter(None, map(str.strip, names.split(","))):
+        if name not in PATHS and (close := difflib.get_close_matches(name, PATHS, 1, 0.8)):
+            raise ServerError(f"--models: no path or model {name!r}; did you mean {close[0]}?")
         models += components_of_path(name) if name in PATHS else [name]
     return tuple(models)
 
