@@ -2,6 +2,7 @@ import pytest
 
 from conch.cli import main
 from conch.cli.serve import models_named
+from conch.errors import ServerError
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,8 @@ def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "conch serve: no model 'rescore' in the model repositories; did you mean rescorer?\n"
     )
+
+
+def test_a_misspelt_path_is_told_from_a_model():
+    with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
+        models_named("two_pas")
