@@ -28,7 +28,7 @@ REQUESTS = [
     ("POST", "/v2/repository/models/identity/load", {}),
     ("POST", "/v2/repository/models/identity/unload", {}),
     ("GET", "/v2/trace/setting", None),
-    ("POST", "/v2/trace/setting", {"trace_file": "/tmp/x"}),
+    ("POST", "/v2/trace/setting", {"trace_file": "trace.json"}),
     ("GET", "/v2/logging", None),
     ("POST", "/v2/logging", {"log_verbose_level": 1}),
 ]

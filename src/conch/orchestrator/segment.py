@@ -50,19 +50,19 @@ async def recognize_segment(
     By attention they are also there where the text may leave speech out.
     """
     words: tuple[Word, ...] = ()
+    threshold = options.vad_threshold
     if options.decoder != "attention":
         log_probs = await ctc_roles.encode(calls, speech.waveform)
         found = await ctc_roles.decode(calls, log_probs, options, speech.start)
         nbest = found.nbest
     else:
         encoded = await roles.encode(calls, speech.waveform)
-        aligned = options.word_timestamps or (
-            options.coverage and has_pause(speech.speech_probs, options.vad_threshold)
-        )
+        is_paused = options.coverage and has_pause(speech.speech_probs, threshold)
+        is_timed = options.word_timestamps or is_paused
         nbest, words = await roles.decode(
-            calls, encoded, options, speech.start if aligned else None
+            calls, encoded, options, speech.start if is_timed else None
         )
-        timed = nbest[0].text if aligned else None
+        timed = nbest[0].text if is_timed else None
     if options.rescore:  # before attention_rescore, whose scores are added to what this leaves
         lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
         nbest = rescored(nbest, lm_scores, options)
@@ -74,10 +74,9 @@ async def recognize_segment(
     text = nbest[0].text
     if options.decoder != "attention":
         words = found.words[text] if options.word_timestamps and text else ()
-    elif text != timed and (
-        aligned or (options.coverage and is_thin(text, speech.speech_probs, options.vad_threshold))
-    ):
-        words = (
-            await roles.align(calls, encoded, text, options.language, speech.start) if text else ()
-        )
+    elif text != timed:
+        may_lack = options.coverage and is_thin(text, speech.speech_probs, threshold)
+        words = ()
+        if text and (is_timed or may_lack):
+            words = await roles.align(calls, encoded, text, options.language, speech.start)
     return Segment(round(speech.start, 3), round(speech.end, 3), tuple(nbest), words)
