@@ -162,6 +162,17 @@ def _frames(milliseconds: float) -> int:
     return round(milliseconds * SAMPLE_RATE / 1000 / FRAME_SAMPLES)
 
 
+def frames_between(speech_probs: Array, start: int, end: int) -> Array:
+    """Return the probabilities of the frames that samples `[start, end)` lie in.
+
+    Args:
+        speech_probs: FP32 [frames] of FRAME_SAMPLES each, from sample 0 on.
+        start, end: samples.
+    """
+    between: Array = speech_probs[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)]
+    return between
+
+
 def speech_likeness(waveform: Array) -> Array:
     """Return what stands in for speech probabilities inside a segment that no VAD has heard.
 

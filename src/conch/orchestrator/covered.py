@@ -90,7 +90,7 @@ async def _covered(
         if better is not None:
             calls.count(HOLES, outcome="filled")
             return better
-        start, end = _silent_part(hole, timed, (start, end))
+        start, end = _wordless_part(hole, timed, (start, end))
         start, end = round(speech.start + start, 3), round(speech.start + end, 3)
         left.append(Unrecognised(start, end, heard or ""))
     return replace(found, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
@@ -150,7 +150,7 @@ def _parts(hole: Hole, words: Sequence[Word], speech: SpeechSegment) -> list[Spe
     return [speech.part(*pair) for pair in pairwise([*places, speech.duration])]
 
 
-def _silent_part(
+def _wordless_part(
     hole: Hole, words: Sequence[Word], edges: tuple[float, float]
 ) -> tuple[float, float]:
     """Return the longest stretch between two edges that no word of a text lies in."""

@@ -22,6 +22,7 @@ from conch.segmentation import (
     Segmenter,
     SegmentRules,
     Span,
+    frames_between,
     loudness,
     speech_likeness,
 )
@@ -164,7 +165,7 @@ class _Held:
         start, end = span.start - self._start, span.end - self._start
         waveform = self._samples[start:end].copy()
         if options.vad:
-            speech_probs = self._probs[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)].copy()
+            speech_probs = frames_between(self._probs, start, end).copy()
         else:
             speech_probs = speech_likeness(waveform)
         return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)

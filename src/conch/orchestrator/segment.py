@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from conch.component import Array
-from conch.coverage import FRAME_S, has_pause, is_thin
+from conch.coverage import has_pause, is_thin
 from conch.decoding.nbest import attention_rescored, rescored
 from conch.options import RecognitionOptions
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls
 from conch.result import Segment, Word
-from conch.segmentation import SAMPLE_RATE
+from conch.segmentation import SAMPLE_RATE, frames_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,11 @@ class SpeechSegment:
 
     def part(self, start: float, end: float) -> "SpeechSegment":
         """Return a part of it, from and to seconds of its own."""
+        samples = round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)
         return SpeechSegment(
             self.start + start,
-            self.waveform[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)],
-            self.speech_probs[int(start / FRAME_S) : int(end / FRAME_S) + 1],
+            self.waveform[slice(*samples)],
+            frames_between(self.speech_probs, *samples),
         )
 
 

@@ -28,7 +28,7 @@ from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segment import SpeechSegment
 from conch.result import Hypothesis, Segment, Transcript
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span, speech_likeness
+from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span, frames_between, speech_likeness
 
 One = TypeVar("One")
 Other = TypeVar("Other")
@@ -250,8 +250,7 @@ class Stream:
         start, end = span.start - utterance.start, span.end - utterance.start
         waveform = np.concatenate(utterance.audio)[start:end]
         if self.options.vad:
-            probs = np.concatenate(utterance.speech_probs)
-            speech_probs = probs[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)]
+            speech_probs = frames_between(np.concatenate(utterance.speech_probs), start, end)
         else:
             speech_probs = speech_likeness(waveform)
         return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)
