@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-REPOSITORIES = ("bls_models", "component_models", "benchmarks")
+REPOSITORIES = ("bls_models", "component_models", "lab/repositories")
 
 
 class ModelRepositoriesHook(BuildHookInterface[Any]):

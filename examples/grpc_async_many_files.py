@@ -10,7 +10,7 @@ import argparse
 import asyncio
 
 from conch.client import AsyncClient
-from conch.errors import TranscriptionError
+from conch.wire.errors import TranscriptionError
 
 
 async def transcribe(client: AsyncClient, slots: asyncio.Semaphore, path: str) -> str:

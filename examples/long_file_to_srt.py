@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from conch.client import Client
-from conch.formats import to_srt
+from conch.wire.formats import to_srt
 
 
 def main() -> None:

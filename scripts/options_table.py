@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from conch.options import RecognitionOptions, default_of, describe
+from conch.wire.options import RecognitionOptions, default_of, describe
 
 README = Path(__file__).parents[1] / "README.md"
 MARKED = re.compile(r"(<!-- options -->\n).*?(<!-- /options -->)", flags=re.S)

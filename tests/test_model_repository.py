@@ -13,13 +13,13 @@ from google.protobuf import text_format
 from plain_components import PlainComponents
 from tritonclient.grpc import model_config_pb2
 
+from conch.component.parameters import read_parameters
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.parameters import read_parameters
 
 ROOT = Path(__file__).parents[1]
 BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
 COMPONENTS = sorted((ROOT / "component_models").glob("*/config.pbtxt"))
-BENCHMARKS = sorted((ROOT / "benchmarks").glob("*/*/config.pbtxt"))
+BENCHMARKS = sorted((ROOT / "lab" / "repositories").glob("*/*/config.pbtxt"))
 OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
 CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
 

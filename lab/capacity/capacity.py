@@ -1,8 +1,8 @@
 """What a GPU server would carry, computed from figures that can be replaced by your own.
 
 Nothing here was measured on a GPU. `INPUTS` says of each figure whether it was measured (by
-`scripts/stage_cost.py`), published or assumed; the functions below it are all the arithmetic.
-`scripts/scaling_tables.py` writes what comes of it.
+`lab/capacity/stage_cost.py`), published or assumed; the functions below it are all the arithmetic.
+`lab/capacity/scaling_tables.py` writes what comes of it.
 """
 
 import math
@@ -180,7 +180,7 @@ CHUNK_KEYS = 32 + 256
 
 
 def works() -> tuple[Work, ...]:
-    """Return the kinds of work, as measured by `scripts/stage_cost.py` (medians of three runs)."""
+    """Return the kinds of work, as measured by `lab.capacity.stage_cost` (medians of three)."""
     on_gpu = value("features") + value("tensors")
     search_ms = value("search") * value("step")
     triton = math.inf

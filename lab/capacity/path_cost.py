@@ -1,6 +1,6 @@
 """What a live chunk costs the orchestrator itself: its road over components that answer at once.
 
-    python scripts/road_cost.py
+    python -m lab.capacity.path_cost
 
 Prints CPU milliseconds for a chunk: of the road alone, and with its three calls handed to threads
 as in `speech`; one chunk right after the other, and with pauses between them. Run it beside other
@@ -18,9 +18,9 @@ import numpy as np
 
 from conch.bench.component_queues import HostTensor
 from conch.component import Array
+from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest, Tensor
 from conch.orchestrator.calls import Parameter, StreamPlace
-from conch.segmentation import FRAME_SAMPLES
 
 STREAMS, CHUNKS, RUNS = 16, 400, 5
 PAUSES_S = (0.0, 0.02)
@@ -33,7 +33,7 @@ ANSWERS: Mapping[str, Mapping[str, Tensor]] = {
     model: {name: HostTensor(array) for name, array in outputs.items()}
     for model, outputs in {
         "vad": {
-            "speech_probs": np.full(CHUNK_SAMPLES // FRAME_SAMPLES, 0.9, np.float32),
+            "speech_probs": np.full(CHUNK_SAMPLES // VAD_FRAME_SAMPLES, 0.9, np.float32),
             "state": np.zeros((2, 1, 128), np.float32),
         },
         "ctc_streaming_encoder": {

@@ -1,10 +1,10 @@
 """CPU time of every process of a server: for each request of a road, for each chunk of a stream.
 
-    python scripts/stage_cost.py MANIFEST.tsv --split dev --limit 60
+    python -m lab.capacity.stage_cost MANIFEST.tsv --split dev --limit 60
 
 It starts a server, sends every recording down each road (8 at a time), then 8 live streams in real
 time. CPU time moves less than wall time where other work shares the machine. It is what
-`scripts/capacity.py` computes with.
+`lab/capacity/capacity.py` computes with.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from conch.bench.memory import cpu_by_process
 from conch.bench.recordings import Recording, decode
 from conch.bench.report import number, table
 from conch.client import AsyncClient
-from conch.server import ServerConfig, TritonServer
+from conch.launcher import ServerConfig, TritonServer
 
 FUSION = {"decoder": "ctc", "lm_fusion": True}
 ROADS: Mapping[str, Mapping[str, Any]] = {

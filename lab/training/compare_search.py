@@ -1,6 +1,6 @@
 """Hold the CTC beam search against pyctcdecode: on how many utterances the best text is the same.
 
-    python -m training.compare_search path/to/manifest.tsv --split dev --limit 276
+    python -m lab.training.compare_search path/to/manifest.tsv --split dev --limit 276
 
 Both search the log probabilities of the CTC model that comes with Conch, with its n-gram, the same
 weights and the same cost of unknown words; neither drops anything but by the size of its beam and
@@ -15,13 +15,13 @@ from tqdm import tqdm
 
 from conch.bench.decoding import encoded
 from conch.bench.manifest import read_manifest, select
-from conch.decoding.ctc_decoder import CtcDecoderConfig
-from conch.decoding.ctc_language import load_ctc_language_model
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.beam.language import load_ctc_language_model
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.decoder import CtcDecoderConfig
+from conch.decoding.options import CtcSearchOptions
+from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
-from training.ctc.ngram_search import NgramSearch
+from lab.training.ctc.ngram_search import NgramSearch
 
 
 def main() -> None:

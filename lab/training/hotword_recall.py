@@ -1,6 +1,6 @@
 """Measure what hotwords do: how many rare words are found with and without, and what it costs.
 
-    python training/hotword_recall.py path/to/manifest.tsv --split dev
+    python -m lab.training.hotword_recall path/to/manifest.tsv --split dev
 
 A rare word is one that the language model does not know, or ranks below --rank by frequency. Each
 utterance that holds one is sent without hotwords and then, for every weight, with its own rare

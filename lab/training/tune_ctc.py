@@ -1,6 +1,6 @@
 """Choose the weights of CTC decoding: n-gram fusion, the graph's scale and penalty, its rescoring.
 
-    python -m training.tune_ctc path/to/manifest.tsv --split dev
+    python -m lab.training.tune_ctc path/to/manifest.tsv --split dev
 
 The CTC model that comes with Conch (or --model) encodes the recordings in full context once; then
 every pair of lm_weight and word_bonus, and every pair of the graph's acoustic scale and blank
@@ -16,21 +16,21 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
 from conch.bench.decoder import FloatArray, beam_texts, graph_texts
 from conch.bench.manifest import read_manifest, select
 from conch.bench.measures import word_error_rate
 from conch.bench.recordings import decode
-from conch.decoding.ctc_decoder import CtcDecoderConfig
-from conch.decoding.ctc_language import load_ctc_language_model
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.decoding.shipped_graph import unpacked_graph
-from conch.decoding.wfst_search import DecodingGraph, WfstConfig
+from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.beam.language import load_ctc_language_model
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.decoder import CtcDecoderConfig
+from conch.decoding.graph.search import DecodingGraph, WfstConfig
+from conch.decoding.graph.shipped import unpacked_graph
+from conch.decoding.options import CtcSearchOptions
+from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, load_language_model
-from conch.segmentation import SAMPLE_RATE
-from training.ctc.graph_rescoring import RESCORED, Scored, best_texts, scored_lists
+from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from lab.training.ctc.graph_rescoring import RESCORED, Scored, best_texts, scored_lists
 
 BATCH = 32
 

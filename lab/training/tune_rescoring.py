@@ -1,6 +1,6 @@
 """Choose lm_weight and word_bonus: decode a manifest once, then try many weights on the n-best.
 
-    python training/tune_rescoring.py path/to/manifest.tsv --split dev
+    python -m lab.training.tune_rescoring path/to/manifest.tsv --split dev
 
 The server's own road decodes, so that the weights are chosen for what requests meet: its segments,
 its n-best and its language model. The manifest is one of `conch bench offline`.
@@ -24,7 +24,7 @@ from conch.bench.manifest import Utterance, read_manifest, select
 from conch.bench.measures import normalized
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
-from conch.result import Transcript
+from conch.wire.result import Transcript
 
 IN_FLIGHT = 8
 

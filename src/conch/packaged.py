@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from conch.errors import ConfigError
+from conch.wire.errors import ConfigError
 
 
 def install(extra: str) -> str:

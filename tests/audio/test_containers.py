@@ -13,10 +13,10 @@ import pytest
 import soundfile
 from containers import muxed
 
-from conch import ffmpeg
-from conch.audio import containers, file_recording
+from conch.audio import containers, ffmpeg
 from conch.audio.containers import ContainerFile
-from conch.errors import AudioError
+from conch.audio.recording import file_recording
+from conch.wire.errors import AudioError
 
 DATA = Path(__file__).parents[1] / "data"
 RATE = 16_000

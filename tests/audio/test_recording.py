@@ -6,10 +6,9 @@ import pytest
 import soundfile
 import soxr
 
-from conch.audio import AudioBlocks, file_recording, waveform_recording
-from conch.audio.blocks import BLOCK_SAMPLES
-from conch.audio.recording import Channels
-from conch.errors import AudioError, OptionError
+from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks
+from conch.audio.recording import Channels, file_recording, waveform_recording
+from conch.wire.errors import AudioError, OptionError
 
 HOUR = 3600.0
 

@@ -5,9 +5,9 @@ import pytest
 import soundfile
 import soxr
 
-from conch.audio import waveform_recording
+from conch.audio.recording import waveform_recording
 from conch.audio.signal_faults import SignalFaults
-from conch.errors import AudioError
+from conch.wire.errors import AudioError
 
 DATA = Path(__file__).parents[1] / "data"
 RATE = 16_000

@@ -8,7 +8,7 @@ import soundfile
 from conch.bench import baseline
 from conch.bench.baseline import BaselineRun, Job
 from conch.bench.baseline_cache import BaselineCache
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from conch.bench import child
 SLOW = """
 import os, pathlib, threading
 from conch.bench import child
-from conch.signals import interrupt_on_sigterm
+from conch.launcher.signals import interrupt_on_sigterm
 
 folder = pathlib.Path(child.job()["folder"])
 interrupt_on_sigterm()

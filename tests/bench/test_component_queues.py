@@ -11,8 +11,8 @@ from plain_components import PlainComponents
 
 from conch.bench.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
 from conch.component import Outputs, Row, bytes_array
-from conch.errors import AudioError, ComponentError, MissingModelError
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.wire.errors import AudioError, ComponentError, MissingModelError
 
 
 class Held:

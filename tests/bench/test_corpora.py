@@ -6,7 +6,7 @@ import soundfile
 
 from conch.bench.corpora import read_corpus
 from conch.bench.manifest import Utterance, read_manifest, write_manifest
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 RATE = 8_000
 

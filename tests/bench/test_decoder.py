@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from conch.bench.decoder import measured, pyctcdecode_times, searches, write_arpa
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.options import CtcSearchOptions
+from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 
 VOCAB = CtcVocab(("", " ", "a", "b"))

@@ -7,7 +7,7 @@ from conch.bench.baseline import BaselineRun
 from conch.bench.figures import accuracy, baseline_figures, mean_stages, run_figures, versus
 from conch.bench.load import Load, Outcome
 from conch.bench.manifest import Part, Utterance
-from conch.result import Hypothesis, Stage, Transcript
+from conch.wire.result import Hypothesis, Stage, Transcript
 
 UTTERANCES = [
     Utterance(Path("a.wav"), "the cat sat down", "dev", "read"),

@@ -8,7 +8,7 @@ import pytest
 
 from conch.bench.growth import ROW_AUDIO_S, clips, costs, joined, repeats
 from conch.bench.growth_report import markdown, plot
-from conch.segmentation import SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE
 
 LATENCY = {"p50": 10.0, "p90": 11.0, "p95": 12.0, "p99": 13.0, "mean": 10.0, "max": 14.0}
 USED_S = {"attention_encoder": 3.0, "attention_decoder": 6.0, "speech": 0.4, "tritonserver": 0.6}

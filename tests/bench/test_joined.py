@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from conch.bench.joined import BETWEEN, Between, Group, JoinedRecording, Joining, groups, join
 from conch.bench.manifest import Utterance
 from conch.bench.sounds import amplitude, rms
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 RATE = 16_000
 LENGTHS = (12_000, 16_000, 20_001)

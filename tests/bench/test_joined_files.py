@@ -8,7 +8,7 @@ from conch.bench.joined import Joining
 from conch.bench.joined_files import recordings_folder, write_recordings
 from conch.bench.manifest import Utterance, read_manifest
 from conch.bench.recordings import decode
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 DATA = Path(__file__).parents[1] / "data"
 JOINING = Joining(seconds=10)

@@ -4,7 +4,7 @@ import time
 import pytest
 
 from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced, rotated
-from conch.errors import AudioError
+from conch.wire.errors import AudioError
 
 
 def run(requests: int, concurrency: int, fails: int | None = None) -> tuple[Load[int], int]:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from conch.bench.manifest import Utterance, read_manifest, select, write_manifest
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 
 def write(folder: Path, text: str) -> Path:

@@ -1,7 +1,7 @@
 import pytest
 
 from conch.bench.options import parse_options
-from conch.errors import OptionError
+from conch.wire.errors import OptionError
 
 
 def test_values_take_the_types_of_their_options() -> None:

@@ -28,7 +28,7 @@ from conch.bench.systems import (
     SystemRun,
     blocking,
 )
-from conch.errors import BenchError, ServerError
+from conch.wire.errors import BenchError, ServerError
 
 UTTERANCES = [Utterance(Path("a"), "the cat sat"), Utterance(Path("b"), "it purred")]
 CLIPS = [Clip(Path(name), np.zeros(32_000, np.float32)) for name in "ab"]

@@ -12,7 +12,7 @@ from conch.bench.recording_cases import (
     markdown,
     run,
 )
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 RUN = {
     "path": "/recordings/recording-0003.flac",

@@ -5,13 +5,13 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from conch.acoustic.silero import SileroConfig
 from conch.bench.growth import whisper_settings
 from conch.bench.repositories import model_args, read_config, repository_of
 from conch.bench.settings import read_settings
-from conch.errors import BenchError
-from conch.parameters import read_parameters
-from conch.server.repositories import check_repository
+from conch.component.parameters import read_parameters
+from conch.launcher.repositories import check_repository
+from conch.models.silero import SileroConfig
+from conch.wire.errors import BenchError
 
 
 def config_of(repository: Path, model: str) -> Any:

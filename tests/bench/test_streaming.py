@@ -11,8 +11,8 @@ from conch.bench.live_figures import Heard, Script, Watch, figures
 from conch.bench.manifest import Utterance
 from conch.bench.offline import Sample
 from conch.bench.streaming import StreamingBenchmark, largest, offline_wer, scripts, warm_up
-from conch.errors import BenchError
-from conch.result import Hypothesis, Segment, Transcript
+from conch.wire.errors import BenchError
+from conch.wire.result import Hypothesis, Segment, Transcript
 
 BENCHMARK = StreamingBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch import ffmpeg
+from conch.audio import ffmpeg
 from conch.cli import containers
 from conch.cli.containers import (
     NUM_FIRST_BYTES,
@@ -24,7 +24,7 @@ from conch.cli.containers import (
     first_bytes,
     length_of,
 )
-from conch.errors import AudioError
+from conch.wire.errors import AudioError
 
 needs_pyav = pytest.mark.skipif(importlib.util.find_spec("av") is None, reason="needs PyAV")
 

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 from ctc_export import exported
+from graph_toys import ARPA
 
-from conch.acoustic.ctc_graph import read_vocabulary
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Characters, Subwords
 from conch.cli import main
-from conch.decoding.wfst_search import DecodingGraph, WfstStream
-from conch.errors import ConfigError
-from tests.decoding.wfst_toys import ARPA
+from conch.decoding.graph.search import DecodingGraph, WfstStream
+from conch.models.ctc.onnx_model import read_vocabulary
+from conch.models.ctc.units import Characters, Subwords
+from conch.wire.errors import ConfigError
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 
 @pytest.fixture

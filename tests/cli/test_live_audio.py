@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 from conch.cli import live_audio
-from conch.errors import AudioError
+from conch.wire.errors import AudioError
 
 
 class Pipe(io.BytesIO):

@@ -2,7 +2,7 @@ import pytest
 
 from conch.cli import main
 from conch.cli.serve import models_named
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 
 @pytest.mark.parametrize(

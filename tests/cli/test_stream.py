@@ -1,7 +1,7 @@
 import io
 
 from conch.cli.stream import _Lines
-from conch.result import Hypothesis, Segment, Transcript
+from conch.wire.result import Hypothesis, Segment, Transcript
 
 
 class Terminal(io.StringIO):

@@ -7,8 +7,8 @@ import pytest
 
 from conch.cli import transcribe
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.errors import ServerError
-from conch.options import RecognitionOptions
+from conch.wire.errors import ServerError
+from conch.wire.options import RecognitionOptions
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
 from conch.client.address import Address
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from servers import wait_until
 
 from conch.client import AsyncClient, Client
-from conch.errors import AudioError, OptionError, ServerError
+from conch.wire.errors import AudioError, OptionError, ServerError
 
 # Port 1 of this machine is never a server.
 NOBODY = "grpc://127.0.0.1:1"

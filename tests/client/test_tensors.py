@@ -8,9 +8,9 @@ import tritonclient.grpc._utils as grpc_utils
 import tritonclient.http as tritonhttp
 import tritonclient.http._utils as http_utils
 
-from conch.client import transports, wire
-from conch.client.wire import Audio, OptionValue
-from conch.errors import (
+from conch.client import tensors, transports
+from conch.client.tensors import Audio, OptionValue
+from conch.wire.errors import (
     AudioError,
     ComponentError,
     ConchError,
@@ -22,13 +22,15 @@ from conch.errors import (
     RequestCancelledError,
     ServerError,
 )
-from conch.result import Hypothesis, Transcript
+from conch.wire.result import Hypothesis, Transcript
 
 URL = "http://host:8000"
 
 
-def build(*audios: Audio, timeout_s: float | None = None, **options: OptionValue) -> wire.Request:
-    return wire.build(
+def build(
+    *audios: Audio, timeout_s: float | None = None, **options: OptionValue
+) -> tensors.Request:
+    return tensors.build(
         audios,
         sample_rate=8000,
         model="speech",
@@ -100,7 +102,7 @@ def test_a_batch_is_of_one_kind() -> None:
 @pytest.mark.parametrize("rate", [0, -1, 2**31, 16000.0])
 def test_sample_rates_that_no_int32_holds(rate: int) -> None:
     with pytest.raises(AudioError, match="sample_rate is a whole number"):
-        wire.tensors([np.zeros(5)], rate)
+        tensors.tensors([np.zeros(5)], rate)
 
 
 def test_only_given_options_travel_with_the_type_of_their_field() -> None:
@@ -141,13 +143,13 @@ def test_a_time_out_is_the_servers_deadline_too() -> None:
 )
 def test_errors(http: str, grpc: str, message: str, expected: type[ConchError]) -> None:
     for code in (http, f"StatusCode.{grpc}"):
-        error = wire.error(code, message, URL)
+        error = tensors.error(code, message, URL)
         assert type(error) is expected
         assert message in str(error)
 
 
 def test_a_missing_model_is_named() -> None:
-    error = wire.error("503", "model vad is not loaded on this server, and …", URL)
+    error = tensors.error("503", "model vad is not loaded on this server, and …", URL)
     assert isinstance(error, MissingModelError)
     assert error.model == "vad"
 
@@ -167,7 +169,7 @@ def test_a_missing_model_is_named() -> None:
     ],
 )
 def test_errors_inside_a_stream(message: str, text: str, expected: type[ConchError]) -> None:
-    error = wire.stream_error(message, URL)
+    error = tensors.stream_error(message, URL)
     assert type(error) is expected
     assert text in str(error)
     assert "INTERNAL" not in str(error)
@@ -176,13 +178,13 @@ def test_errors_inside_a_stream(message: str, text: str, expected: type[ConchErr
 def test_transcripts_are_read_from_result() -> None:
     one = Transcript((Hypothesis("a", -1.0, -1.0),), (), 1.0, ("vad",), {})
     tensor = np.array([[one.to_json().encode()]] * 2, dtype=np.object_)
-    assert wire.transcripts(tensor, 2) == [one, one]
+    assert tensors.transcripts(tensor, 2) == [one, one]
 
 
 @pytest.mark.parametrize("result", [None, np.empty((1, 2), np.object_)])
 def test_a_model_without_result_is_not_the_speech_model(result: Any) -> None:
     with pytest.raises(ServerError, match="RESULT"):
-        wire.transcripts(result, 1)
+        tensors.transcripts(result, 1)
 
 
 def test_every_type_of_option_survives_both_protocols() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conch.client import AsyncClient
-from conch.errors import ConchError
+from conch.wire.errors import ConchError
 
 
 def test_no_answer_is_asked_for_compressed():

@@ -3,8 +3,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from conch.errors import ConfigError
-from conch.parameters import read_parameters, share_of_cores
+from conch.component.parameters import read_parameters, share_of_cores
+from conch.wire.errors import ConfigError
 
 
 @dataclass(frozen=True)

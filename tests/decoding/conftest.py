@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from ctc_export import exported
 
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Characters
-from conch.decoding.wfst_graph import GraphConfig, build_graph
+from conch.graphs.build import GraphConfig, build_graph
 from conch.language.arpa import read_ngrams
+from conch.models.ctc.units import Characters
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 WORDS = "the quick brown fox jumps over lazy dog"
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from conch.decoding.agreement import LocalAgreement
-from conch.result import Word
+from conch.wire.result import Word
 
 
 def said(text: str, starts=None) -> list[Word]:

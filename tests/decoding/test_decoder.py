@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from ctc_paths import log_probs_of
 
-from conch.acoustic.ctc_graph import read_vocabulary
-from conch.acoustic.ctc_units import units_from_dict
 from conch.component import Row
-from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
-from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.errors import ConfigError, InvalidRequestError, OptionError, SessionError
+from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
+from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.models.ctc.onnx_model import read_vocabulary
+from conch.models.ctc.units import units_from_dict
+from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, SessionError
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from ctc_paths import log_probs_of
 
-from conch.acoustic.ctc_units import Characters, greedy_text
-from conch.decoding.ctc_greedy import best_path
-from conch.decoding.ctc_hypothesis import words_of
-from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.greedy import best_path
+from conch.decoding.hypothesis import words_of
+from conch.decoding.vocab import CtcVocab
+from conch.models.ctc.units import Characters, greedy_text
 
 VOCAB = CtcVocab(Characters.vocab)
 

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from conch.decoding.ctc_hypothesis import CtcHypothesis, words_of
-from conch.result import Word
+from conch.decoding.hypothesis import CtcHypothesis, words_of
+from conch.wire.result import Word
 
 
 def hypothesis(pieces, frames, probs) -> CtcHypothesis:

@@ -1,13 +1,13 @@
 """What a graph is made of, and what is refused."""
 
 import pytest
+from graph_toys import ARPA, LETTERS, SUBWORDS, VOCAB, WORDS, ToyUnits
 
-from conch.decoding.fst_arrays import open_fst
-from conch.decoding.lexicon import own_spellings, read_lexicon, unit_spellings
-from conch.decoding.wfst_graph import GraphConfig, build_graph
-from conch.errors import ConfigError
+from conch.decoding.graph.fst_arrays import open_fst
+from conch.graphs.build import GraphConfig, build_graph
+from conch.graphs.lexicon import own_spellings, read_lexicon, unit_spellings
 from conch.language.arpa import read_ngrams
-from tests.decoding.wfst_toys import ARPA, LETTERS, SUBWORDS, VOCAB, WORDS, ToyUnits
+from conch.wire.errors import ConfigError
 
 
 @pytest.fixture

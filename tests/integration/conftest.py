@@ -10,7 +10,7 @@ import soundfile
 import tritonclient.http as http
 from recordings import Recording, recordings_of
 
-from conch.server import ServerConfig, TritonServer
+from conch.launcher import ServerConfig, TritonServer
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"

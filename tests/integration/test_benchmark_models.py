@@ -17,7 +17,7 @@ from conch.bench.settings import Setting
 from conch.bench.systems import Clip
 from conch.client import Client
 from conch.component import Row
-from conch.server import ServerConfig, TritonServer
+from conch.launcher import ServerConfig, TritonServer
 
 pytestmark = pytest.mark.server
 

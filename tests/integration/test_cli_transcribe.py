@@ -20,7 +20,7 @@ import soundfile
 import soxr
 from recordings import Recording
 
-from conch.result import Transcript
+from conch.wire.result import Transcript
 
 pytestmark = pytest.mark.server
 

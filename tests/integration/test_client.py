@@ -12,7 +12,7 @@ import soundfile
 import soxr
 
 from conch.client import AsyncClient, Client
-from conch.errors import (
+from conch.wire.errors import (
     AudioError,
     DeadlineError,
     InvalidRequestError,

@@ -10,7 +10,7 @@ from recordings import wer
 from tritonclient.utils import InferenceServerException
 
 from conch.client import Client
-from conch.options import RecognitionOptions
+from conch.wire.options import RecognitionOptions
 
 pytestmark = pytest.mark.server
 

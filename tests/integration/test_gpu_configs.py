@@ -12,7 +12,7 @@ import tritonclient.http as http
 from recordings import Recording, wer
 
 from conch.client import Client
-from conch.server import ServerConfig, TritonServer
+from conch.launcher import ServerConfig, TritonServer
 
 ROOT = Path(__file__).parents[2]
 ON_CPU = {

@@ -10,7 +10,7 @@ import pytest
 from recordings import wer
 
 from conch.client import Client
-from conch.server.stubs import model_processes
+from conch.launcher.stubs import model_processes
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
 

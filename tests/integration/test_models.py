@@ -6,10 +6,10 @@ import tritonclient.grpc as grpc
 
 from conch.cli.own_server import server_url
 from conch.client import Client
-from conch.errors import MissingModelError
-from conch.server import ServerConfig, TritonServer
-from conch.server.repositories import model_names, shipped_repositories
-from conch.server.stubs import model_processes
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.repositories import model_names, shipped_repositories
+from conch.launcher.stubs import model_processes
+from conch.wire.errors import MissingModelError
 
 pytestmark = pytest.mark.server
 

@@ -23,8 +23,8 @@ from servers import wait_until
 from tritonclient.utils import InferenceServerException
 
 from conch.client import Client
-from conch.server import ServerConfig, TritonServer
-from conch.server.stubs import model_processes
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.stubs import model_processes
 
 SOAK_S = float(os.environ.get("SOAK_S", "20"))
 

@@ -15,9 +15,9 @@ from recordings import Recording
 from servers import wait_until
 
 from conch.client import AsyncClient, Client, joined_parts
-from conch.errors import DeadlineError, InvalidRequestError, ServerError
-from conch.result import Transcript
-from conch.server import TritonServer
+from conch.launcher import TritonServer
+from conch.wire.errors import DeadlineError, InvalidRequestError, ServerError
+from conch.wire.result import Transcript
 
 pytestmark = pytest.mark.server
 

@@ -13,7 +13,7 @@ from repositories import repositories_with
 from servers import wait_until
 from tritonclient.utils import InferenceServerException
 
-from conch.server import ServerConfig, TritonServer
+from conch.launcher import ServerConfig, TritonServer
 
 pytestmark = pytest.mark.server
 

@@ -12,11 +12,11 @@ from live import Chunks
 from threadpoolctl import threadpool_limits
 from tritonclient.utils import InferenceServerException
 
-from conch.acoustic.ctc_streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.client import AsyncClient, Client
 from conch.component import Row
-from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.errors import AudioError, SessionError
+from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.wire.errors import AudioError, SessionError
 
 pytestmark = pytest.mark.server
 

@@ -13,9 +13,9 @@ from repositories import repositories_with
 from servers import wait_until
 
 from conch.client import Client
-from conch.errors import ComponentError, DeadlineError, InvalidRequestError, OverloadedError
-from conch.server import ServerConfig, TritonServer
-from conch.server.stubs import model_processes
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.stubs import model_processes
+from conch.wire.errors import ComponentError, DeadlineError, InvalidRequestError, OverloadedError
 
 pytestmark = pytest.mark.server
 

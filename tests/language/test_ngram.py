@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from conch.errors import ConfigError
 from conch.language.ngram import (
     KenlmModel,
     LanguageModelConfig,
@@ -16,6 +15,7 @@ from conch.language.ngram import (
     model_path,
 )
 from conch.language.normalize import language_model_words
+from conch.wire.errors import ConfigError
 
 TINY = r"""\data\
 ngram 1=5

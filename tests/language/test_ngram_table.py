@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from conch.errors import ConfigError
+from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import PocketsphinxModel, model_path
-from conch.language.ngram_pruning import entropy_pruned, likeliest_words, of_order, of_words
 from conch.language.ngram_table import NgramTable
+from conch.wire.errors import ConfigError
 
 ARPA = """made for a test
 

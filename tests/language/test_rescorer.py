@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from conch.component import Row, bytes_array
-from conch.errors import ConfigError
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.language.rescorer import Rescorer
+from conch.wire.errors import ConfigError
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 import tritonclient.grpc as grpc
 from servers import infer
 
-from conch.server import ServerConfig, TritonServer
-from conch.server.admin import (
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.admin import (
     ADMIN_APIS,
     OPTIONS,
     callers_restrictions,
@@ -102,7 +102,7 @@ def test_a_server_whose_health_has_a_key_becomes_ready(identity_repository: Path
 def test_the_log_tells_no_key(identity_repository: Path, caplog: pytest.LogCaptureFixture) -> None:
     extra_args = [OPTIONS[0], "trace:x-api-key=my-secret"]
     with (
-        caplog.at_level("DEBUG", "conch.server"),
+        caplog.at_level("DEBUG", "conch.launcher"),
         TritonServer(ServerConfig([identity_repository], extra_args=extra_args)) as server,
     ):
         command = Path(f"/proc/{server.pid}/cmdline").read_text().split("\0")

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from conch.server import LogLine, diagnosis
-from conch.server.logs import LogParser, unquote
+from conch.launcher import LogLine, diagnosis
+from conch.launcher.logs import LogParser, unquote
 
 # --- log ---------------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from servers import SERVE, infer
 
-from conch.errors import ServerError
-from conch.server import ServerConfig, TritonServer
-from conch.server.repositories import models_with_config
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.repositories import models_with_config
+from conch.wire.errors import ServerError
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +47,7 @@ def test_a_variant_takes_the_place_of_config_pbtxt_where_there_is_one(
     shutil.copytree(identity_repository / "identity", identity_repository / "plain")
     variant(identity_repository, "identity", "two", "KIND_CPU", "KIND_CPU count: 2")
     config = ServerConfig([identity_repository], model_config="two")
-    with caplog.at_level("INFO", "conch.server"), TritonServer(config) as server:
+    with caplog.at_level("INFO", "conch.launcher"), TritonServer(config) as server:
         counts = {
             model: served_config(server.http_url, model)["instance_group"][0]["count"]
             for model in server.models()

@@ -10,15 +10,15 @@ import pytest
 
 from conch.bench.repositories import read_config
 from conch.cli import main
-from conch.errors import ServerError
-from conch.server import ServerConfig, environment, installation, ports
-from conch.server.command import BLS_THREADS, Endpoints, server_command
-from conch.server.repositories import (
+from conch.launcher import ServerConfig, environment, installation, ports
+from conch.launcher.command import BLS_THREADS, Endpoints, server_command
+from conch.launcher.repositories import (
     benchmark_repositories,
     check_models,
     check_repository,
     shipped_repositories,
 )
+from conch.wire.errors import ServerError
 
 WHEEL = installation.wheel_root()
 needs_wheel = pytest.mark.skipif(WHEEL is None, reason="nvidia-pytriton is not installed")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from servers import infer, processes_with, traces_of
 
-from conch.errors import ServerError
-from conch.server import LogLine, ServerConfig, TritonServer, guard, launcher
-from conch.server.installation import wheel_root
+from conch.launcher import LogLine, ServerConfig, TritonServer, guard, triton_server
+from conch.launcher.installation import wheel_root
+from conch.wire.errors import ServerError
 
 pytestmark = pytest.mark.server
 
@@ -68,14 +68,14 @@ def test_two_servers_at_once(identity_repository: Path) -> None:
 def test_lost_port_race_ends_in_other_ports(
     identity_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = launcher.pick_free
+    real = triton_server.pick_free
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
         answers = [[taken, *real("127.0.0.1", 2)]]
         monkeypatch.setattr(
-            launcher, "pick_free", lambda host, n: answers.pop() if answers else real(host, n)
+            triton_server, "pick_free", lambda host, n: answers.pop() if answers else real(host, n)
         )
         with TritonServer(ServerConfig([identity_repository])) as server:
             assert answers == []

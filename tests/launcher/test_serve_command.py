@@ -19,7 +19,7 @@ from servers import (
     wait_until,
 )
 
-from conch.server.stubs import model_processes
+from conch.launcher.stubs import model_processes
 
 pytestmark = pytest.mark.server
 

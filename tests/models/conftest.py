@@ -5,9 +5,9 @@ import torch
 from ctc_export import exported
 from recordings import Recording, recordings_of
 
-from conch.acoustic.ctc_model import CtcModel
-from conch.acoustic.ctc_units import Characters
-from conch.acoustic.whisper import model_folder
+from conch.models.ctc.units import Characters
+from conch.models.whisper.config import model_folder
+from lab.training.ctc.model import CtcModel
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def speech() -> list[Recording]:
 def exported_ctc(tmp_path_factory) -> tuple[CtcModel, Path]:
     """Whisper tiny.en's encoder with an output layer of random weights, and its float32 graph."""
     pytest.importorskip("onnx")
-    from training.ctc.whisper_weights import initial_model
+    from lab.training.ctc.whisper_weights import initial_model
 
     torch.manual_seed(0)
     model = initial_model(model_folder(""), Characters()).eval()

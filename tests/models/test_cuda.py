@@ -5,10 +5,10 @@ import onnxruntime
 import pytest
 import torch
 
-from conch.acoustic.ctc_graph import CtcGraph, CtcGraphConfig
-from conch.acoustic.whisper import WhisperConfig, load_whisper
-from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
-from conch.errors import ConfigError
+from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
+from conch.models.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.models.whisper.config import WhisperConfig, load_whisper
+from conch.wire.errors import ConfigError
 
 CUDA = "CUDAExecutionProvider"
 

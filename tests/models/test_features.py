@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.acoustic.features import (
+from conch.models.features import (
     HISTORY,
     log_mel_spectrogram,
     mel_filters,

@@ -10,9 +10,9 @@ import onnxruntime
 import pytest
 import soundfile
 
-from conch.acoustic.silero import SileroConfig, SileroVad, model_path
 from conch.component import Row
-from conch.errors import ConfigError, InvalidRequestError
+from conch.models.silero import SileroConfig, SileroVad, model_path
+from conch.wire.errors import ConfigError, InvalidRequestError
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_missing_or_wrong_model_is_named(tmp_path):
 
 def test_loading_does_not_import_torch():
     code = (
-        "import sys; from conch.acoustic.silero import SileroConfig, SileroVad;"
+        "import sys; from conch.models.silero import SileroConfig, SileroVad;"
         "SileroVad(SileroConfig()); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from plain_components import PlainComponents
 
-from conch.errors import ComponentError, MissingModelError, RequestCancelledError
-from conch.metrics import CALLS, Metrics
 from conch.orchestrator.calls import Calls
+from conch.orchestrator.metrics import CALLS, Metrics
+from conch.wire.errors import ComponentError, MissingModelError, RequestCancelledError
 
 
 @pytest.mark.parametrize(

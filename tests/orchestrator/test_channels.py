@@ -8,9 +8,9 @@ import pytest
 import soundfile
 from plain_components import PlainComponents
 
-from conch.errors import ComponentError, OptionError
-from conch.metrics import AUDIO_SECONDS
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.orchestrator.metrics import AUDIO_SECONDS
+from conch.wire.errors import ComponentError, OptionError
 
 RATE = 16_000
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from conch.coverage import (
+from conch.orchestrator.coverage import (
     CUT_SEARCH_S,
     DOUBTFUL_S,
     FRAME_S,
@@ -14,7 +14,7 @@ from conch.coverage import (
     holes,
     within_speech,
 )
-from conch.result import Word
+from conch.wire.result import Word
 
 THRESHOLD = 0.5
 

@@ -14,14 +14,13 @@ from spoken_components import (
     until_a_pause,
 )
 
-from conch import coverage
 from conch.component import bytes_array
-from conch.errors import ComponentError, DeadlineError, MissingModelError
-from conch.metrics import HOLES, UNRECOGNISED_SECONDS
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest, coverage
 from conch.orchestrator.covered import MAX_DEPTH
+from conch.orchestrator.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.orchestrator.roles import WORD_COLUMNS
-from conch.result import Transcript, Word
+from conch.wire.errors import ComponentError, DeadlineError, MissingModelError
+from conch.wire.result import Transcript, Word
 
 ONCE = ["vad", "attention_encoder", "attention_decoder"]
 WITNESS = ["ctc_encoder", "ctc_decoder"]

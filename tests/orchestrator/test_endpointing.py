@@ -1,13 +1,20 @@
 import numpy as np
 import pytest
 
-from conch.endpointing import Endpointer, EndpointRules, Speech, SpeechProbs, speech_span
-from conch.segmentation import FRAME_SAMPLES, Span
+from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.orchestrator.endpointing import (
+    Endpointer,
+    EndpointRules,
+    Speech,
+    SpeechProbs,
+    speech_span,
+)
+from conch.orchestrator.segmentation import Span
 
 RULES = EndpointRules(threshold=0.5, silence_ms=320, no_speech_ms=640, length_s=3.2)
 
 
-def probs(text: str, frame_samples: int = FRAME_SAMPLES) -> SpeechProbs:
+def probs(text: str, frame_samples: int = VAD_FRAME_SAMPLES) -> SpeechProbs:
     """`#` is speech, `.` silence, `-` in between."""
     found = np.array([{"#": 0.9, ".": 0.1, "-": 0.4}[item] for item in text])
     return SpeechProbs(found, frame_samples)
@@ -15,7 +22,9 @@ def probs(text: str, frame_samples: int = FRAME_SAMPLES) -> SpeechProbs:
 
 def speech(heard: int, first: int, after_last: int) -> Speech:
     """Of frames."""
-    return Speech(heard * FRAME_SAMPLES, first * FRAME_SAMPLES, after_last * FRAME_SAMPLES)
+    return Speech(
+        heard * VAD_FRAME_SAMPLES, first * VAD_FRAME_SAMPLES, after_last * VAD_FRAME_SAMPLES
+    )
 
 
 def first_endpoint(text: str, rules: EndpointRules = RULES) -> tuple[int, str] | None:
@@ -79,7 +88,7 @@ def test_frames_may_come_in_pieces_of_any_length():
         last = whole.push(probs(text))
         cuts = np.sort(rng.integers(0, 61, size=4))
         for piece in np.split(probs(text).probs, cuts):
-            found = pieces.push(SpeechProbs(piece, FRAME_SAMPLES))
+            found = pieces.push(SpeechProbs(piece, VAD_FRAME_SAMPLES))
         assert (found, pieces.speech) == (last, whole.speech)
 
 

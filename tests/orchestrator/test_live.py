@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from plain_streams import STEP, Client, audio, ended_once, run
 
-from conch.errors import ConfigError, SessionError
-from conch.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.orchestrator import OrchestratorConfig
+from conch.orchestrator.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
+from conch.wire.errors import ConfigError, SessionError
 
 
 def test_every_chunk_is_answered_with_the_text_so_far():

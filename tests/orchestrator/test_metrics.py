@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from conch import metrics
-from conch.errors import (
+from conch.orchestrator import metrics
+from conch.orchestrator.metrics import ANSWER_SECONDS, CHUNKS, ENDPOINTS, REQUESTS, Family, Metrics
+from conch.wire.errors import (
     ComponentError,
     DeadlineError,
     OptionError,
     OverloadedError,
     RequestCancelledError,
 )
-from conch.metrics import ANSWER_SECONDS, CHUNKS, ENDPOINTS, REQUESTS, Family, Metrics
 
-DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
+DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 FAMILIES = [item for item in vars(metrics).values() if isinstance(item, Family)]
 
 

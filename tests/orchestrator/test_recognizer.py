@@ -5,7 +5,8 @@ import pytest
 from plain_components import PlainComponents
 
 from conch.component import bytes_array
-from conch.errors import (
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.wire.errors import (
     AudioError,
     ComponentError,
     DeadlineError,
@@ -13,7 +14,6 @@ from conch.errors import (
     OptionError,
     OverloadedError,
 )
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 
 RATE = 16_000
 

@@ -3,7 +3,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Segmenter, SegmentRules, Span, loudness
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.orchestrator.segmentation import Segmenter, SegmentRules, Span, loudness
 
 RULES = SegmentRules(
     threshold=0.5, min_speech_ms=96, min_silence_ms=320, pad_ms=64, max_segment_s=10
@@ -12,7 +13,7 @@ RULES = SegmentRules(
 
 
 def frames(start: int, end: int) -> Span:
-    return Span(start * FRAME_SAMPLES, end * FRAME_SAMPLES)
+    return Span(start * VAD_FRAME_SAMPLES, end * VAD_FRAME_SAMPLES)
 
 
 def probabilities(*runs: tuple[float, int]) -> list[float]:
@@ -21,7 +22,7 @@ def probabilities(*runs: tuple[float, int]) -> list[float]:
 
 def segments(probs: list[float], rules: SegmentRules = RULES) -> list[Span]:
     segmenter = Segmenter(rules)
-    return segmenter.push(probs) + segmenter.flush(len(probs) * FRAME_SAMPLES)
+    return segmenter.push(probs) + segmenter.flush(len(probs) * VAD_FRAME_SAMPLES)
 
 
 def test_speech_between_silences_is_one_padded_segment():
@@ -77,7 +78,7 @@ def test_the_short_rest_of_a_split_region_is_kept():
 def test_the_end_of_the_audio_ends_the_last_segment():
     segmenter = Segmenter(RULES)
     assert segmenter.push(probabilities((0.9, 20))) == []
-    assert segmenter.flush(20 * FRAME_SAMPLES - 100) == [Span(0, 20 * FRAME_SAMPLES - 100)]
+    assert segmenter.flush(20 * VAD_FRAME_SAMPLES - 100) == [Span(0, 20 * VAD_FRAME_SAMPLES - 100)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -96,7 +97,7 @@ def test_pushed_in_pieces_equals_pushed_at_once_and_segments_keep_the_rules(seed
         assert all(span.start >= needed for span in found)
         pieces += found
         position += step
-    pieces += segmenter.flush(len(probs) * FRAME_SAMPLES)
+    pieces += segmenter.flush(len(probs) * VAD_FRAME_SAMPLES)
 
     assert pieces == whole
     for span in whole:
@@ -112,7 +113,7 @@ def test_every_speech_frame_of_a_kept_region_is_in_a_segment(seed):
     probs = probabilities(*runs)
     covered = np.zeros(len(probs), bool)
     for span in segments(probs):
-        covered[span.start // FRAME_SAMPLES : -(-span.end // FRAME_SAMPLES)] = True
+        covered[span.start // VAD_FRAME_SAMPLES : -(-span.end // VAD_FRAME_SAMPLES)] = True
     assert covered[np.array(probs) >= RULES.threshold].all()
 
 

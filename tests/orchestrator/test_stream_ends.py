@@ -7,7 +7,7 @@ import pytest
 from plain_components import PlainComponents
 from plain_streams import Client, audio, ended_once, run
 
-from conch.errors import (
+from conch.wire.errors import (
     AudioError,
     ComponentError,
     DeadlineError,

@@ -3,14 +3,14 @@
 import warnings
 from pathlib import Path
 
-from conch.acoustic.ctc_model import CtcModel
-from conch.acoustic.ctc_units import Units
+from conch.models.ctc.units import Units
+from lab.training.ctc.model import CtcModel
 
 
 def exported(model: CtcModel, units: Units, folder: Path) -> Path:
     """Write a model's float32 graph into a folder and return it."""
-    from training.ctc import checkpoint
-    from training.ctc.export import main
+    from lab.training.ctc import checkpoint
+    from lab.training.ctc.export import main
 
     checkpoint.save(folder / "model.pt", model, units)
     with warnings.catch_warnings():

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from conch.component import bytes_array
-from conch.coverage import CHARACTER_S, WORD_S
-from conch.errors import ComponentError
+from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.orchestrator.calls import StreamPlace
-from conch.segmentation import FRAME_SAMPLES
+from conch.orchestrator.coverage import CHARACTER_S, WORD_S
+from conch.wire.errors import ComponentError
 
 ENCODER_SAMPLES = 320
 """Of one frame of the attention encoder."""
@@ -79,8 +79,10 @@ class PlainComponents:
         return [inputs["waveform"] for called, inputs in calls if called == model]
 
     def vad(self, inputs: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
-        frames = inputs["waveform"][: len(inputs["waveform"]) // FRAME_SAMPLES * FRAME_SAMPLES]
-        speech = np.abs(frames).reshape(-1, FRAME_SAMPLES).max(axis=1) > 0
+        frames = inputs["waveform"][
+            : len(inputs["waveform"]) // VAD_FRAME_SAMPLES * VAD_FRAME_SAMPLES
+        ]
+        speech = np.abs(frames).reshape(-1, VAD_FRAME_SAMPLES).max(axis=1) > 0
         state = inputs.get("state", np.zeros(1, np.float32)) + 1
         return {"speech_probs": speech.astype(np.float32), "state": state}
 

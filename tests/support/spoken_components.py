@@ -8,11 +8,11 @@ import numpy as np
 from plain_components import ENCODER_SAMPLES, PlainComponents
 
 from conch.component import bytes_array
-from conch.result import Word
+from conch.wire.result import Word
 
 RATE = 16_000
 WORD_S = 0.4
-"""What a made word lasts: no more than `conch.coverage` allows one."""
+"""What a made word lasts: no more than `conch.orchestrator.coverage` allows one."""
 
 Forgets = Callable[[Sequence[Word], float], Sequence[Word]]
 """From the words of some audio and its seconds to those that the decoder writes."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from conch.formats import (
+from conch.wire.formats import (
     MAX_CUE_S,
     MAX_LINE_CHARS,
     MAX_LINES,
@@ -18,7 +18,7 @@ from conch.formats import (
     to_text,
     to_webvtt,
 )
-from conch.result import Channel, Hypothesis, Segment, Stage, Transcript, Word
+from conch.wire.result import Channel, Hypothesis, Segment, Stage, Transcript, Word
 
 
 def transcript(*segments: Segment) -> Transcript:

@@ -3,9 +3,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from conch.decoding.nbest import joined, rescored
-from conch.options import RecognitionOptions
-from conch.result import Hypothesis
+from conch.wire.nbest import joined, rescored
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis
 
 
 def hypothesis(text: str, score: float) -> Hypothesis:

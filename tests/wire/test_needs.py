@@ -8,11 +8,11 @@ import pytest
 from plain_components import PlainComponents
 from plain_streams import Client, audio, run
 
-from conch.errors import OptionError
-from conch.needs import PATHS, components_of, components_of_path, needed_for
-from conch.options import RecognitionOptions
+from conch.launcher.repositories import model_names, shipped_repositories
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.server.repositories import model_names, shipped_repositories
+from conch.wire.errors import OptionError
+from conch.wire.needs import PATHS, components_of, components_of_path, needed_for
+from conch.wire.options import RecognitionOptions
 
 
 def allowed(*, streams: bool) -> list[dict[str, object]]:

@@ -1,7 +1,7 @@
 import pytest
 
-from conch.errors import OptionError
-from conch.options import RecognitionOptions
+from conch.wire.errors import OptionError
+from conch.wire.options import RecognitionOptions
 
 
 def test_no_parameters_give_the_defaults():

@@ -9,8 +9,8 @@ from plain_components import PlainComponents
 from spoken_components import SpokenComponents, made
 
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.parts import joined_parts
-from conch.result import Stage, Transcript
+from conch.wire.parts import joined_parts
+from conch.wire.result import Stage, Transcript
 
 RATE = 16_000
 PAUSE = np.zeros(3 * RATE, np.float32)

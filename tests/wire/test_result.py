@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 
-from conch.result import Channel, Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
+from conch.wire.result import Channel, Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
 
 WORDS = (Word("good", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8))
 BEST = Hypothesis("good day", -0.5, -1.0, -9.0, 2)

@@ -1,4 +1,4 @@
-from conch.acoustic.whisper_decoder import WhisperDecoder, WhisperDecoderConfig
+from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.triton import read_parameters, respond
 
 

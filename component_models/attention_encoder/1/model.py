@@ -1,4 +1,4 @@
-from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.triton import read_parameters, respond
 
 

@@ -1,6 +1,6 @@
 import gc
 
-from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
+from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.triton import read_parameters, respond
 
 

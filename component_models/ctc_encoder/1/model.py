@@ -1,4 +1,4 @@
-from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
+from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.triton import read_parameters, respond
 
 

@@ -1,6 +1,6 @@
 import gc
 
-from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.triton import publish_streams, read_parameters, respond
 
 

@@ -1,4 +1,4 @@
-from conch.acoustic.ctc_streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.triton import publish_streams, read_parameters, respond
 
 

@@ -1,4 +1,4 @@
-from conch.acoustic.silero import SileroConfig, SileroVad
+from conch.models.silero import SileroConfig, SileroVad
 from conch.triton import read_parameters, respond
 
 

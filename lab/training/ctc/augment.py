@@ -11,7 +11,7 @@ import scipy.signal
 import soxr
 from numpy.typing import NDArray
 
-from conch.acoustic.features import SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE
 
 FloatArray = NDArray[np.float32]
 

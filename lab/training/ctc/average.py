@@ -1,12 +1,12 @@
 """Write the mean of the weights of checkpoints, which is often better than each of them.
 
-python -m training.ctc.average runs/mean.pt runs/first/final.pt runs/second/final.pt
+python -m lab.training.ctc.average runs/mean.pt runs/first/final.pt runs/second/final.pt
 """
 
 import argparse
 from pathlib import Path
 
-from training.ctc import checkpoint
+from lab.training.ctc import checkpoint
 
 
 def main(arguments: list[str] | None = None) -> None:

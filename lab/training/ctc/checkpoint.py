@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Units, units_from_dict
+from conch.models.ctc.units import Units, units_from_dict
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 FINAL = "final.pt"
 """The averaged model, in the folder of a training."""

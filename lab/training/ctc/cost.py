@@ -1,6 +1,6 @@
 """Print what the exported model costs: CPU time, speed and memory, next to Whisper's encoder.
 
-    OPENBLAS_NUM_THREADS=1 python -m training.ctc.cost --manifest speech/manifest.tsv
+    OPENBLAS_NUM_THREADS=1 python -m lab.training.ctc.cost --manifest speech/manifest.tsv
 
 The variable is what `conch serve` sets for its models: OpenBLAS's idle threads would spin, and be
 counted, after each chunk's features.
@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
-from conch.acoustic.ctc_streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
-from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.bench.memory import tree_memory
 from conch.component import Row
-from training.ctc.data import read_waveform, utterances_of
+from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+from lab.training.ctc.data import read_waveform, utterances_of
 
 FloatArray = NDArray[np.float32]
 

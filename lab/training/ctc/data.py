@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from conch.acoustic.ctc_units import Units
-from conch.acoustic.features import FRAME_SHIFT, HISTORY, SAMPLE_RATE, streaming_log_mel
 from conch.bench.manifest import Utterance, read_manifest
+from conch.component.waveform import SAMPLE_RATE
 from conch.language.normalize import language_model_words
-from training.ctc.augment import AugmentConfig, augmented, masked
+from conch.models.ctc.units import Units
+from conch.models.features import FRAME_SHIFT, HISTORY, streaming_log_mel
+from lab.training.ctc.augment import AugmentConfig, augmented, masked
 
 FloatArray = NDArray[np.float32]
 

@@ -1,6 +1,6 @@
 """Print word error rates of a checkpoint or exported graph: by source and chunk, greedy and n-gram.
 
-    python -m training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
+    python -m lab.training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
 
 With --ngram also by pyctcdecode's beam search with an n-gram, the en-us trigram unless another is
 named; with --graph also by the decoding graph that comes with Conch, or one of `conch graph`; with
@@ -20,17 +20,17 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from conch.acoustic.ctc_model import CtcModel
-from conch.acoustic.ctc_units import Units
 from conch.bench.decoder import graph_texts
-from conch.decoding.shipped_graph import unpacked_graph
-from conch.decoding.wfst_search import DecodingGraph
+from conch.decoding.graph.search import DecodingGraph
+from conch.decoding.graph.shipped import unpacked_graph
 from conch.language.ngram import LanguageModelConfig, load_language_model
-from training.ctc import checkpoint
-from training.ctc.data import read_waveform, utterances_of
-from training.ctc.graph_rescoring import best_texts, scored_lists
-from training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
-from training.ctc.trainer import STREAMING_LEFT
+from conch.models.ctc.units import Units
+from lab.training.ctc import checkpoint
+from lab.training.ctc.data import read_waveform, utterances_of
+from lab.training.ctc.graph_rescoring import best_texts, scored_lists
+from lab.training.ctc.model import CtcModel
+from lab.training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
+from lab.training.ctc.trainer import STREAMING_LEFT
 
 FloatArray = NDArray[np.float32]
 
@@ -143,7 +143,7 @@ def searched(log_probs: Sequence[FloatArray], units: Units, args: argparse.Names
 
 def open_search(vocab: Sequence[str], args: argparse.Namespace) -> None:
     """Load the n-gram in this process."""
-    from training.ctc.ngram_search import NgramSearch
+    from lab.training.ctc.ngram_search import NgramSearch
 
     global _search
     _search = NgramSearch(

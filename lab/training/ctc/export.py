@@ -1,6 +1,6 @@
 """Write a checkpoint as ONNX: one graph for streaming and for full context.
 
-    python -m training.ctc.export runs/first/final.pt --out model.onnx
+    python -m lab.training.ctc.export runs/first/final.pt --out model.onnx
 
 Its inputs and outputs are those of `CtcModel.step`: features, lens and five caches; log_probs and
 the five caches for the next step. All of them may have any batch, chunk and left context. An
@@ -18,9 +18,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from conch.acoustic.ctc_model import Cache, CtcModel
-from training.ctc import checkpoint
-from training.ctc.int8 import with_int8_products
+from lab.training.ctc import checkpoint
+from lab.training.ctc.int8 import with_int8_products
+from lab.training.ctc.model import Cache, CtcModel
 
 CACHES = Cache._fields
 _AXES = {

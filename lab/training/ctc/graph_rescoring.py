@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from conch.decoding.nbest import rescored
-from conch.decoding.wfst_search import DecodingGraph, WfstStream
+from conch.decoding.graph.search import DecodingGraph, WfstStream
 from conch.language.ngram import LanguageModel
 from conch.language.normalize import language_model_words
-from conch.options import RecognitionOptions
-from conch.result import Hypothesis
+from conch.wire.nbest import rescored
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis
 
 RESCORED = RecognitionOptions.parse({"decoder": "wfst", "rescore": True})
 Scored = tuple[list[Hypothesis], list[tuple[float, int]]]

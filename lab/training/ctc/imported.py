@@ -1,4 +1,4 @@
-"""The weights of an exported graph, to train on from: what `training.ctc.export` wrote."""
+"""The weights of an exported graph, to train on from: what `lab.training.ctc.export` wrote."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Units, units_from_dict
-from conch.acoustic.int8_product import OPERATOR
+from conch.models.ctc.int8_product import OPERATOR
+from conch.models.ctc.units import Units, units_from_dict
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 _PREFIX = "model."
 """Of the model within `export.Step`; matrices alone lose their names."""
@@ -27,7 +27,7 @@ def load_exported(path: Path) -> tuple[CtcModel, Units]:
     Weights are as the graph has them: int8 products are those integers times their scales.
 
     Raises:
-        ValueError: the file is no graph of `training.ctc.export`.
+        ValueError: the file is no graph of `lab.training.ctc.export`.
     """
     try:
         proto = onnx.load(path)
@@ -36,7 +36,7 @@ def load_exported(path: Path) -> tuple[CtcModel, Units]:
     described = {item.key: item.value for item in proto.metadata_props}
     inputs = {item.name: item.type.tensor_type.shape.dim for item in proto.graph.input}
     if "units" not in described or "keys" not in inputs:
-        raise ValueError(f"{path} is not a graph of training.ctc.export")
+        raise ValueError(f"{path} is not a graph of lab.training.ctc.export")
     units = units_from_dict(json.loads(described["units"]))
     tensors = {
         item.name.removesuffix("_fp16"): numpy_helper.to_array(item)

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.acoustic.ctc_graph import CtcGraph, CtcGraphConfig
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Units, greedy_text, units_from_dict
-from conch.acoustic.features import SAMPLE_RATE
 from conch.bench.measures import normalized
-from training.ctc.data import collated, features_of
+from conch.component.waveform import SAMPLE_RATE
+from conch.models.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.models.ctc.units import Units, greedy_text, units_from_dict
+from lab.training.ctc.data import collated, features_of
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 FloatArray = NDArray[np.float32]
 
@@ -23,7 +23,7 @@ _NO_TARGET = np.zeros(0, np.int64)
 
 
 class ExportedModel:
-    """A graph that `training.ctc.export` wrote, with the arguments of `CtcModel`.
+    """A graph that `lab.training.ctc.export` wrote, with the arguments of `CtcModel`.
 
     Chunks are steps with caches, as in serving.
     """

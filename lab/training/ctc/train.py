@@ -1,6 +1,6 @@
 """Train a CTC model that serves both streaming and full context, from Whisper's encoder.
 
-    python -m training.ctc.train --manifest speech/manifest.tsv --split train --out runs/first
+    python -m lab.training.ctc.train --manifest speech/manifest.tsv --split train --out runs/first
 
 Training goes on from the newest checkpoint in the folder, if it has one. At the end the last
 checkpoints are averaged into final.pt.
@@ -18,15 +18,15 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
-from conch.acoustic.ctc_model import CtcModel
-from conch.acoustic.ctc_units import Characters, Subwords, Units
-from conch.acoustic.whisper import model_folder
 from conch.bench.manifest import Utterance
-from training.ctc import checkpoint
-from training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG
-from training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
-from training.ctc.trainer import Dev, Trainer, TrainerConfig
-from training.ctc.whisper_weights import initial_model, with_new_output
+from conch.models.ctc.units import Characters, Subwords, Units
+from conch.models.whisper.config import model_folder
+from lab.training.ctc import checkpoint
+from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG
+from lab.training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
+from lab.training.ctc.model import CtcModel
+from lab.training.ctc.trainer import Dev, Trainer, TrainerConfig
+from lab.training.ctc.whisper_weights import initial_model, with_new_output
 
 AUGMENTATIONS = {
     "none": None,
@@ -166,7 +166,7 @@ def loaded_model(path: Path) -> tuple[CtcModel, Units]:
     """Return the model of a checkpoint or an exported graph, and its units."""
     if path.suffix != ".onnx":
         return checkpoint.load_model(path)
-    from training.ctc.imported import load_exported  # only who starts from one needs onnx
+    from lab.training.ctc.imported import load_exported  # only who starts from one needs onnx
 
     return load_exported(path)
 

@@ -13,11 +13,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_model import CtcModel
-from conch.acoustic.ctc_units import BLANK_ID, Units
-from training.ctc import checkpoint
-from training.ctc.data import Batch, Batches, loaded
-from training.ctc.scoring import greedy_texts, log_probs_of, wer
+from conch.models.ctc.units import BLANK_ID, Units
+from lab.training.ctc import checkpoint
+from lab.training.ctc.data import Batch, Batches, loaded
+from lab.training.ctc.model import CtcModel
+from lab.training.ctc.scoring import greedy_texts, log_probs_of, wer
 
 STREAMING_CHUNK = 32
 """Encoder frames of the streaming figure: 640 ms."""

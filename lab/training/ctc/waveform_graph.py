@@ -1,6 +1,6 @@
 """Write an exported graph as one that takes waveforms, which Triton's ONNX Runtime backend serves.
 
-    python -m training.ctc.waveform_graph src/conch/acoustic/weights/ctc-en.onnx \
+    python -m lab.training.ctc.waveform_graph src/conch/models/ctc/weights/ctc-en.onnx \
         --out ~/served/component_models/ctc_encoder/1/model.onnx
 
 Full context only, products in float32. Features are made inside the graph, so that its tensors are
@@ -25,8 +25,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from conch.acoustic.ctc_graph import FRAME_SAMPLES, Caches, CtcGraph, CtcGraphConfig
-from conch.acoustic.features import (
+from conch.models.ctc.int8_product import float_graph
+from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, Caches, CtcGraph, CtcGraphConfig
+from conch.models.features import (
     FRAME_SHIFT,
     HISTORY,
     N_FFT,
@@ -34,7 +35,6 @@ from conch.acoustic.features import (
     mel_filters,
     window,
 )
-from conch.acoustic.int8_product import float_graph
 
 _STEP_INPUTS = ("features", "lens", *Caches._fields)
 
@@ -65,7 +65,7 @@ class Front(nn.Module):
                 after 41 s of a row positions repeat.
         """
         samples = waveform_shapes[:, 0].long()
-        frame = FRAME_SAMPLES * self.stack
+        frame = ENCODER_FRAME_SAMPLES * self.stack
         output_lens = (samples + (frame - 1)) // frame
         steps = torch.arange(HISTORY + output_lens.max() * frame) - HISTORY
         ends = torch.cumsum(samples, 0)
@@ -83,7 +83,7 @@ class Front(nn.Module):
 def main(arguments: list[str] | None = None) -> None:
     """Write as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", type=Path, help="an .onnx file of training.ctc.export")
+    parser.add_argument("model", type=Path, help="an .onnx file of lab.training.ctc.export")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(arguments)
     onnx.save(waveform_graph(args.model), args.out)
@@ -96,7 +96,7 @@ def waveform_graph(model: Path) -> onnx.ModelProto:
     It checks nothing: rows are to be of at least one sample and at most `ctc_encoder.MAX_S`.
 
     Args:
-        model: an .onnx file of `training.ctc.export`.
+        model: an .onnx file of `lab.training.ctc.export`.
 
     Raises:
         ConfigError: it is no such file.

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Units
+from conch.models.ctc.units import Units
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 _DTYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
 """CTranslate2's numbering (include/ctranslate2/types.h), without bfloat16, which numpy lacks."""

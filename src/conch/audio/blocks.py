@@ -6,10 +6,10 @@ import numpy as np
 import soxr
 
 from conch.component import Array
-from conch.errors import AudioError
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.wire.errors import AudioError
 
-BLOCK_SAMPLES = 1024 * FRAME_SAMPLES
+BLOCK_SAMPLES = 1024 * VAD_FRAME_SAMPLES
 """Samples per block, 32.8 s: a whole utterance goes through the VAD in one call."""
 
 MIN_SAMPLE_RATE = 4_000

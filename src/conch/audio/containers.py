@@ -1,7 +1,7 @@
 """Audio files that libsndfile does not read (m4a, mp4, webm, amr, wma, …), by PyAV: FFmpeg.
 
 What is read comes from anybody. FFmpeg gets the bytes in memory and nothing else: see
-`conch.ffmpeg`.
+`conch.audio.ffmpeg`.
 """
 
 import ctypes
@@ -14,10 +14,10 @@ import numpy as np
 from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
-from conch import ffmpeg
+from conch.audio import ffmpeg
 from conch.audio.contents import breaks_off, found_in
 from conch.component import Array
-from conch.errors import AudioError
+from conch.wire.errors import AudioError
 
 TELL_THEIR_LENGTH = ("asf", "avi", "flac", "flv", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
 """Formats whose header has the length; of others FFmpeg guesses it from the bit rate."""

@@ -10,7 +10,7 @@ import soundfile
 from conch.audio.containers import CUT_OFF_S, ContainerFile
 from conch.audio.contents import UNKNOWN_LENGTH, breaks_off
 from conch.component import Array
-from conch.errors import AudioError
+from conch.wire.errors import AudioError
 
 XING_WITHIN = 4096
 """Bytes of an MP3's first frame in which its length stands, if it does."""

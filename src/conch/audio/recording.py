@@ -17,8 +17,8 @@ from conch.audio.blocks import (
 from conch.audio.files import AudioFile, open_file
 from conch.audio.signal_faults import SignalFaults
 from conch.component import Array
-from conch.errors import AudioError, OptionError
-from conch.segmentation import SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import AudioError, OptionError
 
 Channels = Literal["mix", "split"] | int
 """All mixed, each on its own, or one by its number, from 1."""

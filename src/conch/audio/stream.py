@@ -5,7 +5,7 @@ import soxr
 
 from conch.audio.blocks import check_rate, peak
 from conch.component import Array
-from conch.segmentation import SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE
 
 
 class StreamAudio:

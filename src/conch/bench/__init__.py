@@ -2,8 +2,8 @@
 
 import importlib.util
 
-from conch.errors import BenchError
 from conch.packaged import install
+from conch.wire.errors import BenchError
 
 
 def require(*modules: str) -> None:

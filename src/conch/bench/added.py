@@ -39,12 +39,13 @@ from conch.bench.served import model_work
 from conch.bench.systems import Clip
 from conch.client import AsyncClient
 from conch.component import Array, Row
-from conch.errors import BenchError
-from conch.options import RecognitionOptions
+from conch.component.waveform import SAMPLE_RATE
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.signals import interrupt_on_sigterm
 from conch.orchestrator.offline import segment_rules
-from conch.segmentation import SAMPLE_RATE, Segmenter
-from conch.server import ServerConfig, TritonServer
-from conch.signals import interrupt_on_sigterm
+from conch.orchestrator.segmentation import Segmenter
+from conch.wire.errors import BenchError
+from conch.wire.options import RecognitionOptions
 
 SECONDS = 5.0
 REPEATS = 20

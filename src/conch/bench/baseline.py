@@ -17,7 +17,7 @@ from conch.bench import child
 from conch.bench.machine import cores
 from conch.bench.memory import MB
 from conch.bench.recordings import decode
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 NAME = "faster-whisper"
 SAMPLE_RATE = 16_000
@@ -114,7 +114,7 @@ def main() -> None:
     """Be the child."""
     from faster_whisper import WhisperModel
 
-    from conch.acoustic.whisper import model_folder
+    from conch.models.whisper.config import model_folder
 
     job = Job(**child.job())
     model = WhisperModel(

@@ -14,7 +14,7 @@ from typing import Any
 from conch.bench import baseline
 from conch.bench.machine import versions
 from conch.bench.recordings import decode
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 
 @dataclass(frozen=True, slots=True)

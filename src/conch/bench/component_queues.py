@@ -18,10 +18,10 @@ import numpy as np
 
 from conch.bench.repositories import model_args, read_config
 from conch.component import Array, Component, Outputs, Row
-from conch.errors import ComponentError, MissingModelError, TranscriptionError
+from conch.component.parameters import read_parameters
 from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter, StreamPlace
-from conch.parameters import read_parameters
+from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
 
 
 class HostTensor:
@@ -165,23 +165,23 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
 def _classes(model: str) -> tuple[Callable[[Any], Component], type]:
     # Each imports a runtime of its own, and a road does not need all of them.
     if model == "vad":
-        from conch.acoustic.silero import SileroConfig, SileroVad
+        from conch.models.silero import SileroConfig, SileroVad
 
         return SileroVad, SileroConfig
     if model == "attention_encoder":
-        from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
+        from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 
         return WhisperEncoder, WhisperEncoderConfig
     if model == "attention_decoder":
-        from conch.acoustic.whisper_decoder import WhisperDecoder, WhisperDecoderConfig
+        from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 
         return WhisperDecoder, WhisperDecoderConfig
     if model == "ctc_encoder":
-        from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
+        from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
 
         return CtcEncoder, CtcEncoderConfig
     if model == "ctc_decoder":
-        from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig
+        from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 
         return CtcDecoder, CtcDecoderConfig
     raise KeyError(model)

@@ -10,7 +10,7 @@ import soundfile
 from conch.bench.manifest import Utterance
 from conch.bench.progress import progress
 from conch.bench.recordings import decode
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 AUDIO_SUFFIXES = (".flac", ".wav", ".ogg", ".opus", ".mp3")
 """Of LibriSpeech's files, first one first: it is often converted."""

@@ -13,16 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from conch.decoding.ctc_greedy import best_path
-from conch.decoding.ctc_language import CtcLanguageModel
-from conch.decoding.ctc_options import CtcSearchOptions, Hotword
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.decoding.lexicon import opens_words
-from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
-from conch.errors import BenchError
+from conch.decoding.beam.language import CtcLanguageModel
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
+from conch.decoding.greedy import best_path
+from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram_table import NgramTable
+from conch.models.ctc.units import opens_words
+from conch.wire.errors import BenchError
 
 FloatArray = NDArray[np.float32]
 

@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
-from conch.acoustic.ctc_graph import Vocabulary
 from conch.bench import require
 from conch.bench.decoder import (
     DecoderTime,
@@ -30,14 +28,16 @@ from conch.bench.measures import word_error_rate
 from conch.bench.offline import header
 from conch.bench.recordings import decode
 from conch.bench.report import number, percent, table
-from conch.decoding.ctc_decoder import CtcDecoderConfig
-from conch.decoding.ctc_language import load_ctc_language_model
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.decoding.shipped_graph import unpacked_graph
+from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.beam.language import load_ctc_language_model
+from conch.decoding.decoder import CtcDecoderConfig
+from conch.decoding.graph.shipped import unpacked_graph
+from conch.decoding.options import CtcSearchOptions
+from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
-from conch.segmentation import SAMPLE_RATE
+from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.models.ctc.onnx_model import Vocabulary
 
 _COUNTERPARTS = {"beam": "pyctcdecode beam", "beam + n-gram": "pyctcdecode beam + n-gram"}
 _HOTWORDS = ("conch", "triton inference server", "new york", "zebra crossing")

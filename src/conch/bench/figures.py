@@ -9,7 +9,7 @@ from conch.bench.baseline import BaselineRun
 from conch.bench.load import Load
 from conch.bench.manifest import Part, Utterance
 from conch.bench.measures import latency_ms, rtfx
-from conch.result import Transcript
+from conch.wire.result import Transcript
 
 Spoken = Sequence[tuple[Utterance, str]]
 """Utterances, each with what was understood."""

@@ -45,7 +45,7 @@ from conch.bench.repositories import repository_of
 from conch.bench.served import triton_version
 from conch.bench.settings import Setting
 from conch.bench.streaming import StreamingBenchmark, all_streams, scripts, warm_up
-from conch.segmentation import SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE
 
 PAUSE_S = 0.5
 """Between joined recordings."""

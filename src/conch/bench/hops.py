@@ -1,9 +1,9 @@
 """What a BLS call costs: a component that does nothing, called directly and through BLS models.
 
-The two models under benchmarks/hops call `null` as often as a request says: `hop` the way `speech`
-calls components (event loop, executor, response sender), `hop_blocking` by `exec` in `execute`.
-What one more call adds is the difference of many calls and one, so that the client, the protocol
-and the BLS model itself cancel out.
+The two models under lab/repositories/hops call `null` as often as a request says: `hop` the way
+`speech` calls components (event loop, executor, response sender), `hop_blocking` by `exec` in
+`execute`. What one more call adds is the difference of many calls and one, so that the client, the
+protocol and the BLS model itself cancel out.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ import numpy as np
 from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.plain_client import PlainClient
 from conch.bench.repositories import repository_of
-from conch.segmentation import SAMPLE_RATE
-from conch.server import ServerConfig, TritonServer
+from conch.component.waveform import SAMPLE_RATE
+from conch.launcher import ServerConfig, TritonServer
 
 MODELS = ("hop", "hop_blocking", "null")
 PAYLOADS = {"1 sample": 1, "5 s of audio": 5 * SAMPLE_RATE}

@@ -23,9 +23,9 @@ from conch.bench.component_queues import InProcessComponents, load_components
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
 from conch.bench.recordings import decode
-from conch.errors import BenchError
+from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.segmentation import SAMPLE_RATE
+from conch.wire.errors import BenchError
 
 NAME = "in process"
 

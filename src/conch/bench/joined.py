@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from conch.bench.manifest import Part, Utterance
 from conch.bench.sounds import FAINT_DBFS, amplitude, faded, music, pink_noise, rms, telephone
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 SAMPLE_RATE = 16_000
 """Hz, of utterances and of recordings other than telephone calls."""

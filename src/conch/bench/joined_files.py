@@ -11,7 +11,7 @@ from conch.bench.joined import SAMPLE_RATE, JoinedRecording, Joining, groups, jo
 from conch.bench.manifest import Utterance, spread, write_manifest, write_table
 from conch.bench.progress import progress
 from conch.bench.recordings import decode, duration_s
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 
 @contextmanager

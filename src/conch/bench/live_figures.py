@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from conch.bench.measures import latency_ms, share_of, word_error_rate
 from conch.bench.report import number, percent, table
-from conch.result import Transcript
+from conch.wire.result import Transcript
 
 LOAD = "paced in real time"
 

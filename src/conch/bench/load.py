@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from conch.errors import ConchError
+from conch.wire.errors import ConchError
 
 CLOSED_LOOP = "closed loop"
 PACED = "paced"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from conch.bench.recordings import duration_s
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 REQUIRED = ("path", "text")
 

@@ -59,10 +59,10 @@ from conch.bench.progress import progress
 from conch.bench.recordings import decode
 from conch.bench.served import model_parameters, triton_version
 from conch.client import AsyncClient
-from conch.options import RecognitionOptions
-from conch.result import Transcript
-from conch.server import ServerConfig, TritonServer
-from conch.server.repositories import shipped_repositories
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.repositories import shipped_repositories
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
 
 Send = Literal["waveform", "file"]
 

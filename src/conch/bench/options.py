@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from conch.client import OptionValue
-from conch.errors import OptionError
-from conch.options import RecognitionOptions
+from conch.wire.errors import OptionError
+from conch.wire.options import RecognitionOptions
 
 TRUTHS = {"true": True, "false": False}
 

@@ -61,8 +61,8 @@ from conch.bench.systems import (
     blocking,
     measure,
 )
-from conch.errors import BenchError, ConchError
-from conch.segmentation import SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import BenchError, ConchError
 
 Found = TypeVar("Found")
 

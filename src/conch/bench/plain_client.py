@@ -8,7 +8,7 @@ import tritonclient.http.aio as tritonhttp
 from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from conch.client import wire
+from conch.client import tensors
 from conch.client.transports import UNCOMPRESSED
 from conch.component import Array
 
@@ -58,8 +58,8 @@ class PlainClient:
                 headers=dict(UNCOMPRESSED),
             )
         except InferenceServerException as failure:
-            raise wire.error(failure.status(), failure.message(), self._url) from None
+            raise tensors.error(failure.status(), failure.message(), self._url) from None
         except (OSError, aiohttp.ClientError) as failure:
-            raise wire.unreachable(self._url, failure) from None
+            raise tensors.unreachable(self._url, failure) from None
         found: Array = answer.as_numpy(wanted)
         return found

@@ -36,8 +36,8 @@ from conch.bench.offline import header, load_samples, measure, own_or_running
 from conch.bench.progress import progress
 from conch.bench.report import MOST_RUNS, number, origin, percent, table
 from conch.bench.served import model_parameters, triton_version
-from conch.errors import BenchError
-from conch.options import RecognitionOptions
+from conch.wire.errors import BenchError
+from conch.wire.options import RecognitionOptions
 
 SOURCES = "sources"
 """Stands for one case for each source of the manifest."""

@@ -8,7 +8,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 
 @dataclass(frozen=True, slots=True)

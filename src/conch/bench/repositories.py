@@ -12,8 +12,8 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from conch.bench.settings import Setting
-from conch.errors import BenchError
-from conch.server.repositories import benchmark_repositories, shipped_repositories
+from conch.launcher.repositories import benchmark_repositories, shipped_repositories
+from conch.wire.errors import BenchError
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> It
     """Yield a model repository of the named models, a copy that is removed afterwards.
 
     Args:
-        models: folders of Conch's repositories and of those under benchmarks/.
+        models: folders of Conch's repositories and of those under lab/repositories/.
         settings: of these models, in place of what their config.pbtxt files say.
 
     Raises:

@@ -18,7 +18,7 @@ from conch.bench.manifest import chosen
 from conch.bench.offline import header, load_samples, own_or_running, send_all
 from conch.bench.report import number, origin, percent, table
 from conch.bench.served import triton_version
-from conch.options import RecognitionOptions
+from conch.wire.options import RecognitionOptions
 
 CTC = {"decoder": "ctc"}
 ROADS: Mapping[str, Mapping[str, Any]] = {

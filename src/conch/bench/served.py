@@ -9,7 +9,7 @@ from typing import Any
 from tritonclient.utils import InferenceServerException
 
 from conch.client.address import Address
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 
 def triton_version(url: str) -> str:

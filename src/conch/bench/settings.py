@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 INSTANCES = "instances"
 """In place of a parameter's name: the count of a model's instance group."""

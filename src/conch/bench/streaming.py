@@ -50,8 +50,8 @@ from conch.bench.offline import Sample, header, load_samples, own_or_running
 from conch.bench.progress import progress
 from conch.bench.served import triton_version
 from conch.client import AsyncClient
-from conch.errors import BenchError, ConchError
-from conch.options import RecognitionOptions
+from conch.wire.errors import BenchError, ConchError
+from conch.wire.options import RecognitionOptions
 
 OFFLINE_CLIENTS = 4
 

@@ -24,8 +24,8 @@ from conch.bench.repositories import read_config, repository_of
 from conch.bench.served import model_work, stages_since, triton_version
 from conch.bench.settings import Setting
 from conch.client import AsyncClient
-from conch.segmentation import SAMPLE_RATE
-from conch.server import ServerConfig, TritonServer
+from conch.component.waveform import SAMPLE_RATE
+from conch.launcher import ServerConfig, TritonServer
 
 Stages = Mapping[str, Mapping[str, float]]
 Sender = Callable[[int], Awaitable[str]]

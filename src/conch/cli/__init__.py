@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from conch import __version__
-from conch.errors import ConchError
+from conch.wire.errors import ConchError
 
 # A module of this package each, with add_parser(subparsers) and run(args) -> int. They must
 # import cheaply: all of them are loaded for `conch --help`.

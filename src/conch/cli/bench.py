@@ -25,8 +25,8 @@ from conch.cli.bench_manifest import add_manifest
 from conch.cli.bench_orchestration import add_orchestration, add_suite
 from conch.cli.bench_recordings import add_recordings
 from conch.cli.bench_streaming import add_streaming
-from conch.errors import BenchError, OptionError
-from conch.signals import interrupt_on_sigterm
+from conch.launcher.signals import interrupt_on_sigterm
+from conch.wire.errors import BenchError, OptionError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from conch.cli.arguments import number, output, positive
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 if TYPE_CHECKING:
     from conch.bench.joined import Joining

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from conch.cli.arguments import output
-from conch.errors import BenchError
+from conch.wire.errors import BenchError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

@@ -16,7 +16,7 @@ from conch.cli.bench_arguments import (
     in_order,
     write_report,
 )
-from conch.errors import OptionError
+from conch.wire.errors import OptionError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

@@ -17,8 +17,8 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from conch import ffmpeg
-from conch.errors import AudioError
+from conch.audio import ffmpeg
+from conch.wire.errors import AudioError
 
 Samples = NDArray[np.float32]
 

@@ -13,11 +13,11 @@ import soundfile
 
 from conch.cli.transcribe import Subparsers
 from conch.client import Client
-from conch.errors import ConfigError
-from conch.needs import components_of
-from conch.options import RecognitionOptions
-from conch.result import Hypothesis, Transcript
-from conch.server import ServerConfig, TritonServer
+from conch.launcher import ServerConfig, TritonServer
+from conch.wire.errors import ConfigError
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis, Transcript
 
 NBEST = 3
 MIN_TEXT_WIDTH = 30

@@ -130,14 +130,14 @@ def run(args: argparse.Namespace) -> int:
             latter two share no word.
     """
     # Only who makes a graph waits for numpy, onnxruntime and kaldifst.
-    from conch.acoustic.ctc_graph import read_vocabulary
-    from conch.acoustic.ctc_units import units_from_dict
-    from conch.decoding.fst_arrays import open_fst
-    from conch.decoding.lexicon import own_spellings, read_lexicon
-    from conch.decoding.shipped_graph import unpacked_graph
-    from conch.decoding.wfst_graph import GraphConfig, build_graph
+    from conch.decoding.graph.fst_arrays import open_fst
+    from conch.decoding.graph.shipped import unpacked_graph
+    from conch.graphs.build import GraphConfig, build_graph
+    from conch.graphs.lexicon import own_spellings, read_lexicon
     from conch.language.arpa import read_ngrams
     from conch.language.ngram import model_path
+    from conch.models.ctc.onnx_model import read_vocabulary
+    from conch.models.ctc.units import units_from_dict
 
     config = GraphConfig(
         prune=args.prune,

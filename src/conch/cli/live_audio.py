@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.cli.containers import Samples, container_of, decoded_file, decoded_pipe, first_bytes
-from conch.errors import AudioError
 from conch.packaged import install
+from conch.wire.errors import AudioError
 
 Chunks = Iterator[NDArray[np.float32] | NDArray[np.int16]]
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import Field, fields
 from typing import Any
 
-from conch.options import RecognitionOptions, default_of, describe, kind_of, words_of
+from conch.wire.options import RecognitionOptions, default_of, describe, kind_of, words_of
 
 
 def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:

@@ -20,7 +20,7 @@ def server_url(url: str | None, models: Iterable[str]) -> Iterator[str]:
     if url is not None:
         yield url
         return
-    from conch.server import ServerConfig, TritonServer
+    from conch.launcher import ServerConfig, TritonServer
 
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()

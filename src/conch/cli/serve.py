@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
-    from conch.server import TritonServer
+    from conch.launcher import TritonServer
 
 EPILOG = """\
 examples:
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make_server(args: argparse.Namespace) -> "TritonServer":
-    from conch.server import ServerConfig, TritonServer
+    from conch.launcher import ServerConfig, TritonServer
 
     if not _is_loopback(args.host):
         logging.getLogger("conch").warning(
@@ -152,7 +152,7 @@ def models_named(names: str) -> tuple[str, ...]:
     Raises:
         ServerError: a name that is nearly that of a path.
     """
-    from conch.needs import ENTRY_POINTS, PATHS, components_of_path
+    from conch.wire.needs import ENTRY_POINTS, PATHS, components_of_path
 
     models = list(ENTRY_POINTS)
     for name in filter(None, map(str.strip, names.split(","))):

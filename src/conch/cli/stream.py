@@ -16,10 +16,10 @@ from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
 from conch.client.address import Address
-from conch.errors import OptionError, ServerError
-from conch.needs import components_of
-from conch.options import RecognitionOptions
-from conch.result import Segment, Transcript
+from conch.wire.errors import OptionError, ServerError
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Transcript
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

@@ -15,11 +15,11 @@ from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
 from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
-from conch.errors import ConchError, OptionError, ServerError
-from conch.formats import to_json, to_srt, to_text, to_webvtt
-from conch.needs import components_of
-from conch.options import RecognitionOptions
-from conch.result import Transcript
+from conch.wire.errors import ConchError, OptionError, ServerError
+from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
 
 # So named that argparse's own type is not spelled out in every signature.
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

@@ -18,8 +18,8 @@ In short:
 from conch.client.asynchronous import AsyncClient
 from conch.client.live import AsyncLiveStream, LiveStream
 from conch.client.synchronous import Client
-from conch.client.wire import Audio, OptionValue
-from conch.parts import joined_parts
+from conch.client.tensors import Audio, OptionValue
+from conch.wire.parts import joined_parts
 
 __all__ = [
     "AsyncClient",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _DEFAULT_PORTS = {"http": 8000, "https": 443, "grpc": 8001, "grpcs": 8001}

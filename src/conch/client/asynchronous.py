@@ -7,10 +7,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.client import streams, transports, wire
+from conch.client import streams, tensors, transports
 from conch.client.address import DEFAULT_URL, Address
 from conch.client.live import AsyncLiveStream
-from conch.result import Transcript
+from conch.wire.result import Transcript
 
 
 class AsyncClient:
@@ -29,7 +29,7 @@ class AsyncClient:
         self,
         url: str = DEFAULT_URL,
         *,
-        timeout_s: float = wire.DEFAULT_TIMEOUT_S,
+        timeout_s: float = tensors.DEFAULT_TIMEOUT_S,
         connections: int = 100,
     ) -> None:
         self._address = Address.parse(url)
@@ -50,12 +50,12 @@ class AsyncClient:
 
     async def transcribe(
         self,
-        audio: wire.Audio,
+        audio: tensors.Audio,
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> Transcript:
         """Transcribe one audio; see `Client.transcribe`."""
         return (await self._infer([audio], sample_rate, timeout_s, model, options))[0]
@@ -67,19 +67,19 @@ class AsyncClient:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> list[Transcript]:
         """Transcribe several audios in one request; see `Client.transcribe_batch`."""
         return await self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
 
     async def stream(
         self,
-        audio: wire.Audio,
+        audio: tensors.Audio,
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech_stream",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
@@ -89,7 +89,7 @@ class AsyncClient:
         request = await self._request([audio], sample_rate, timeout_s, model, options)
         async with aclosing(streams.stream_async(self._address, request)) as results:
             async for result in results:
-                yield wire.transcripts(result, 1)[0]
+                yield tensors.transcripts(result, 1)[0]
 
     def live(
         self,
@@ -97,7 +97,7 @@ class AsyncClient:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> AsyncLiveStream:
         """Open a stream for audio as it is spoken; see `Client.live`."""
         return AsyncLiveStream(
@@ -110,16 +110,16 @@ class AsyncClient:
 
     async def _infer(
         self,
-        audios: Sequence[wire.Audio],
+        audios: Sequence[tensors.Audio],
         sample_rate: int,
         timeout_s: float | None,
         model: str,
-        options: dict[str, wire.OptionValue],
+        options: dict[str, tensors.OptionValue],
     ) -> list[Transcript]:
         request = await self._request(audios, sample_rate, timeout_s, model, options)
-        return wire.transcripts(await self._send(request), len(audios))
+        return tensors.transcripts(await self._send(request), len(audios))
 
-    async def _send(self, request: wire.Request) -> transports.Result:
+    async def _send(self, request: tensors.Request) -> transports.Result:
         if self._transport is None:
             # Here and not in __init__, as connections belong to the running event loop.
             self._transport = transports.connect_async(self._address, self._connections)
@@ -127,15 +127,15 @@ class AsyncClient:
 
     async def _request(
         self,
-        audios: Sequence[wire.Audio],
+        audios: Sequence[tensors.Audio],
         sample_rate: int,
         timeout_s: float | None,
         model: str,
-        options: dict[str, wire.OptionValue],
-    ) -> wire.Request:
+        options: dict[str, tensors.OptionValue],
+    ) -> tensors.Request:
         # In a thread: this reads files.
         return await asyncio.to_thread(
-            wire.build,
+            tensors.build,
             audios,
             sample_rate=sample_rate,
             model=model,

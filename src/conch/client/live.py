@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.client import wire
+from conch.client import tensors
 from conch.client.transports import Result
-from conch.errors import ConchError
-from conch.options import RecognitionOptions
-from conch.result import Transcript
+from conch.wire.errors import ConchError
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
 
 
 class _Chunks:
@@ -25,7 +25,7 @@ class _Chunks:
         sample_rate: int,
         timeout_s: float,
         model: str,
-        options: Mapping[str, wire.OptionValue],
+        options: Mapping[str, tensors.OptionValue],
     ) -> None:
         parsed = RecognitionOptions.parse(options, streams=True)
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
@@ -33,22 +33,22 @@ class _Chunks:
         self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
         self.has_started = self.has_ended = False
 
-    def request(self, chunk: NDArray[Any], *, ends: bool) -> wire.Request:
+    def request(self, chunk: NDArray[Any], *, ends: bool) -> tensors.Request:
         if self.has_ended:
             raise RuntimeError("the stream has ended; open another")
-        inputs = wire.chunk_tensors(chunk, self._sample_rate)
+        inputs = tensors.chunk_tensors(chunk, self._sample_rate)
         starts = not self.has_started
         self.has_started, self.has_ended = True, ends
-        return wire.Request(
+        return tensors.Request(
             model=self._model,
             inputs=inputs,
             parameters={"session": self._session, **(self._options if starts else {})},
             timeout_s=self._timeout_s,
-            place=wire.StreamPlace(self._id, starts, ends),
+            place=tensors.StreamPlace(self._id, starts, ends),
         )
 
     @contextlib.contextmanager
-    def unless_refused(self, request: wire.Request) -> Iterator[None]:
+    def unless_refused(self, request: tensors.Request) -> Iterator[None]:
         """Let the stream be started, or ended, once more where the server has refused to."""
         try:
             yield
@@ -65,7 +65,7 @@ class LiveStream:
     Leaving its `with` block before `finish` ends the stream on the server without an answer.
     """
 
-    def __init__(self, infer: Callable[[wire.Request], Result], **settings: Any) -> None:
+    def __init__(self, infer: Callable[[tensors.Request], Result], **settings: Any) -> None:
         self._infer, self._chunks = infer, _Chunks(**settings)
 
     def __enter__(self) -> "LiveStream":
@@ -99,13 +99,15 @@ class LiveStream:
     def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         request = self._chunks.request(chunk, ends=ends)
         with self._chunks.unless_refused(request):
-            return wire.transcripts(self._infer(request), 1)[0]
+            return tensors.transcripts(self._infer(request), 1)[0]
 
 
 class AsyncLiveStream:
     """`LiveStream` with `async with` and `await`, over an `AsyncClient`."""
 
-    def __init__(self, infer: Callable[[wire.Request], Awaitable[Result]], **settings: Any) -> None:
+    def __init__(
+        self, infer: Callable[[tensors.Request], Awaitable[Result]], **settings: Any
+    ) -> None:
         self._infer, self._chunks = infer, _Chunks(**settings)
 
     async def __aenter__(self) -> "AsyncLiveStream":
@@ -127,4 +129,4 @@ class AsyncLiveStream:
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         request = self._chunks.request(chunk, ends=ends)
         with self._chunks.unless_refused(request):
-            return wire.transcripts(await self._infer(request), 1)[0]
+            return tensors.transcripts(await self._infer(request), 1)[0]

@@ -12,16 +12,16 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from typing import Any
 
-from conch.client import wire
+from conch.client import tensors
 from conch.client.address import Address
 from conch.client.transports import Result, grpc_arguments, grpc_error, result_of
-from conch.errors import ConchError, ServerError
+from conch.wire.errors import ConchError, ServerError
 
 GRACE_S = 0.1
 """How long an answer that nobody reads on may take to end by itself before it is cancelled."""
 
 
-def stream(address: Address, request: wire.Request) -> Generator[Result, None, None]:
+def stream(address: Address, request: tensors.Request) -> Generator[Result, None, None]:
     """Send a request; yield RESULT of every part of the answer as it comes."""
     _check_protocol(address)
     import tritonclient.grpc as tritongrpc
@@ -51,7 +51,7 @@ def stream(address: Address, request: wire.Request) -> Generator[Result, None, N
                 if result.get_response().outputs:
                     yield result_of(result)
         except queue.Empty:
-            raise wire.no_answer(request.timeout_s, str(address)) from None
+            raise tensors.no_answer(request.timeout_s, str(address)) from None
         except GeneratorExit:
             # Whoever leaves at the last segment leaves shortly before the end.
             with contextlib.suppress(queue.Empty):
@@ -65,7 +65,7 @@ def stream(address: Address, request: wire.Request) -> Generator[Result, None, N
         client.close()
 
 
-async def stream_async(address: Address, request: wire.Request) -> AsyncGenerator[Result, None]:
+async def stream_async(address: Address, request: tensors.Request) -> AsyncGenerator[Result, None]:
     """Send a request; yield RESULT of every part of the answer as it comes."""
     _check_protocol(address)
     import grpc  # type: ignore[import-untyped]
@@ -91,7 +91,7 @@ async def stream_async(address: Address, request: wire.Request) -> AsyncGenerato
         except grpc.RpcError as failure:
             # A call that is out of time before it is sent fails with INTERNAL.
             if time.monotonic() >= give_up_at:
-                raise wire.no_answer(request.timeout_s, str(address)) from None
+                raise tensors.no_answer(request.timeout_s, str(address)) from None
             code, message = str(failure.code()), failure.details() or ""
             raise grpc_error(code, message, request, address) from None
         except GeneratorExit:
@@ -114,10 +114,10 @@ def _is_last(result: Any, failure: Any) -> bool:
     return bool(result.get_response().parameters["triton_final_response"].bool_param)
 
 
-def _error(failure: Any, request: wire.Request, address: Address) -> ConchError:
+def _error(failure: Any, request: tensors.Request, address: Address) -> ConchError:
     code, message = failure.status(), failure.message()
     if code is None:
-        return wire.stream_error(message, str(address))
+        return tensors.stream_error(message, str(address))
     return grpc_error(code, message, request, address)
 
 

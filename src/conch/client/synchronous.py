@@ -6,10 +6,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.client import streams, transports, wire
+from conch.client import streams, tensors, transports
 from conch.client.address import DEFAULT_URL, Address
 from conch.client.live import LiveStream
-from conch.result import Transcript
+from conch.wire.result import Transcript
 
 
 class Client:
@@ -28,7 +28,7 @@ class Client:
     """
 
     def __init__(
-        self, url: str = DEFAULT_URL, *, timeout_s: float = wire.DEFAULT_TIMEOUT_S
+        self, url: str = DEFAULT_URL, *, timeout_s: float = tensors.DEFAULT_TIMEOUT_S
     ) -> None:
         self._address = Address.parse(url)
         self._transport = transports.connect(self._address)
@@ -46,12 +46,12 @@ class Client:
 
     def transcribe(
         self,
-        audio: wire.Audio,
+        audio: tensors.Audio,
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> Transcript:
         """Transcribe one audio.
 
@@ -62,8 +62,8 @@ class Client:
             sample_rate: of a waveform, in Hz; a file says its own.
             timeout_s: seconds until the client gives up, and the server with it.
             model: the entry point on the server.
-            options: fields of `conch.options.RecognitionOptions`; those not given are the server's
-                defaults.
+            options: fields of `conch.wire.options.RecognitionOptions`; those not given are the
+                server's defaults.
 
         Raises:
             AudioError: found before anything is sent.
@@ -82,7 +82,7 @@ class Client:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> list[Transcript]:
         """Transcribe several audios, all waveforms or all files, in one request.
 
@@ -94,12 +94,12 @@ class Client:
 
     def stream(
         self,
-        audio: wire.Audio,
+        audio: tensors.Audio,
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech_stream",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> Generator[Transcript, None, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
@@ -118,7 +118,7 @@ class Client:
         request = self._request([audio], sample_rate, timeout_s, model, options)
         with closing(streams.stream(self._address, request)) as results:
             for result in results:
-                yield wire.transcripts(result, 1)[0]
+                yield tensors.transcripts(result, 1)[0]
 
     def live(
         self,
@@ -126,7 +126,7 @@ class Client:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
-        **options: wire.OptionValue,
+        **options: tensors.OptionValue,
     ) -> LiveStream:
         """Open a stream for audio as it is spoken; nothing is sent before its first chunk.
 
@@ -150,24 +150,24 @@ class Client:
 
     def _infer(
         self,
-        audios: Sequence[wire.Audio],
+        audios: Sequence[tensors.Audio],
         sample_rate: int,
         timeout_s: float | None,
         model: str,
-        options: dict[str, wire.OptionValue],
+        options: dict[str, tensors.OptionValue],
     ) -> list[Transcript]:
         request = self._request(audios, sample_rate, timeout_s, model, options)
-        return wire.transcripts(self._transport.infer(request), len(audios))
+        return tensors.transcripts(self._transport.infer(request), len(audios))
 
     def _request(
         self,
-        audios: Sequence[wire.Audio],
+        audios: Sequence[tensors.Audio],
         sample_rate: int,
         timeout_s: float | None,
         model: str,
-        options: dict[str, wire.OptionValue],
-    ) -> wire.Request:
-        return wire.build(
+        options: dict[str, tensors.OptionValue],
+    ) -> tensors.Request:
+        return tensors.build(
             audios,
             sample_rate=sample_rate,
             model=model,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.errors import (
+from conch.wire.errors import (
     AudioError,
     ComponentError,
     ConchError,
@@ -27,8 +27,8 @@ from conch.errors import (
     ServerError,
     SessionError,
 )
-from conch.options import RecognitionOptions
-from conch.result import Transcript
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
 
 Audio: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any]
 """A path to an audio file, the bytes of one, or a waveform: mono samples [N], floats in [-1, 1]

@@ -1,7 +1,8 @@
 """Four thin ways to carry a `Request`: HTTP and gRPC, each blocking and asyncio.
 
-A transport sends one request and returns the RESULT tensor; all meaning is in `conch.client.wire`.
-The tritonclient modules are imported when a transport is made, as each takes a while to import.
+A transport sends one request and returns the RESULT tensor; all meaning is in
+`conch.client.tensors`. The tritonclient modules are imported when a transport is made, as each
+takes a while to import.
 """
 
 import asyncio
@@ -11,9 +12,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.client import wire
+from conch.client import tensors
 from conch.client.address import Address
-from conch.errors import AudioError, ConchError
+from conch.wire.errors import AudioError, ConchError
 
 Result: TypeAlias = NDArray[Any] | None
 
@@ -55,7 +56,7 @@ sent as a copy: tritonclient adds to it."""
 class Transport(Protocol):
     """Sends requests one after the other."""
 
-    def infer(self, request: wire.Request) -> Result: ...
+    def infer(self, request: tensors.Request) -> Result: ...
 
     def close(self) -> None: ...
 
@@ -63,7 +64,7 @@ class Transport(Protocol):
 class AsyncTransport(Protocol):
     """Sends any number of requests at the same time."""
 
-    async def infer(self, request: wire.Request) -> Result: ...
+    async def infer(self, request: tensors.Request) -> Result: ...
 
     async def close(self) -> None: ...
 
@@ -88,7 +89,7 @@ class HttpTransport:
         self._client: Any = None
         self._thread = 0
 
-    def infer(self, request: wire.Request) -> Result:
+    def infer(self, request: tensors.Request) -> Result:
         import gevent  # type: ignore[import-untyped]
         import tritonclient.http as tritonhttp
         from geventhttpclient.response import HTTPParseError
@@ -99,14 +100,14 @@ class HttpTransport:
             with gevent.Timeout(request.timeout_s):
                 return result_of(client.infer(**_arguments(tritonhttp, request)))
         except InferenceServerException as failure:
-            raise wire.error(failure.status(), failure.message(), str(self._address)) from None
+            raise tensors.error(failure.status(), failure.message(), str(self._address)) from None
         except BaseException as failure:
             # Whatever it was, the connection may be in the middle of an answer.
             self.close()
             if isinstance(failure, gevent.Timeout):
-                raise wire.no_answer(request.timeout_s, str(self._address)) from None
+                raise tensors.no_answer(request.timeout_s, str(self._address)) from None
             if isinstance(failure, OSError | HTTPParseError):
-                raise wire.unreachable(str(self._address), failure) from None
+                raise tensors.unreachable(str(self._address), failure) from None
             raise
 
     def _connected(self, tritonhttp: Any) -> Any:
@@ -137,7 +138,7 @@ class GrpcTransport:
         self._address = address
         self._client = tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure)
 
-    def infer(self, request: wire.Request) -> Result:
+    def infer(self, request: tensors.Request) -> Result:
         import tritonclient.grpc as tritongrpc
         from tritonclient.utils import InferenceServerException
 
@@ -166,7 +167,7 @@ class AsyncHttpTransport:
             conn_timeout=None,  # `infer` has a time-out for all of the request.
         )
 
-    async def infer(self, request: wire.Request) -> Result:
+    async def infer(self, request: tensors.Request) -> Result:
         import aiohttp
         import tritonclient.http.aio as tritonhttp
         from tritonclient.utils import InferenceServerException
@@ -177,11 +178,11 @@ class AsyncHttpTransport:
                 result = await self._client.infer(**arguments, headers=dict(UNCOMPRESSED))
             return result_of(result)
         except InferenceServerException as failure:
-            raise wire.error(failure.status(), failure.message(), str(self._address)) from None
+            raise tensors.error(failure.status(), failure.message(), str(self._address)) from None
         except TimeoutError:
-            raise wire.no_answer(request.timeout_s, str(self._address)) from None
+            raise tensors.no_answer(request.timeout_s, str(self._address)) from None
         except (OSError, aiohttp.ClientError) as failure:
-            raise wire.unreachable(str(self._address), failure) from None
+            raise tensors.unreachable(str(self._address), failure) from None
 
     async def close(self) -> None:
         await self._client.close()
@@ -196,7 +197,7 @@ class AsyncGrpcTransport:
         self._address = address
         self._client = tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure)
 
-    async def infer(self, request: wire.Request) -> Result:
+    async def infer(self, request: tensors.Request) -> Result:
         import tritonclient.grpc.aio as tritongrpc
         from tritonclient.utils import InferenceServerException
 
@@ -216,7 +217,7 @@ def result_of(answer: Any) -> Result:
     return result
 
 
-def _arguments(module: Any, request: wire.Request) -> dict[str, Any]:
+def _arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
     """Return what every tritonclient's `infer` takes, in that module's own classes."""
     from tritonclient.utils import np_to_triton_dtype
 
@@ -243,7 +244,7 @@ def _arguments(module: Any, request: wire.Request) -> dict[str, Any]:
     }
 
 
-def grpc_arguments(module: Any, request: wire.Request) -> dict[str, Any]:
+def grpc_arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
     """Return what a gRPC tritonclient's `infer` takes.
 
     Raises:
@@ -266,11 +267,11 @@ def _size(tensor: NDArray[Any]) -> int:
 
 
 def grpc_error(
-    code: str | None, message: str, request: wire.Request, address: Address
+    code: str | None, message: str, request: tensors.Request, address: Address
 ) -> ConchError:
     """Return the exception for a gRPC status; see `wire.error`."""
     if code == "StatusCode.DEADLINE_EXCEEDED" and not message.startswith("deadline"):
-        return wire.no_answer(request.timeout_s, str(address))
+        return tensors.no_answer(request.timeout_s, str(address))
     if code == "StatusCode.UNAVAILABLE" and any(words in message for words in GRPC_LOST):
-        return wire.unreachable(str(address), message)
-    return wire.error(code, message, str(address))
+        return tensors.unreachable(str(address), message)
+    return tensors.error(code, message, str(address))

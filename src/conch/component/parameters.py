@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar, get_type_hints
 
-from conch.errors import ConfigError
+from conch.wire.errors import ConfigError
 
 Config = TypeVar("Config")
 

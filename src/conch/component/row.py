@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.errors import TranscriptionError
+from conch.wire.errors import TranscriptionError
 
 Array = NDArray[Any]
 Outputs = Mapping[str, Array]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from conch.errors import ConfigError, SessionError
+from conch.wire.errors import ConfigError, SessionError
 
 State = TypeVar("State")
 StreamId = int | str

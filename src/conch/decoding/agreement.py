@@ -7,7 +7,7 @@ on, whatever the search says later.
 
 from collections.abc import Sequence
 
-from conch.result import Word
+from conch.wire.result import Word
 
 
 class LocalAgreement:

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_graph import read_vocabulary
 from conch.component import Outputs, Row, bytes_array
-from conch.decoding.ctc_language import load_ctc_language_model
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
+from conch.component.parameters import share_of_cores
+from conch.decoding.beam.language import load_ctc_language_model
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.graph.search import DecodingGraph, WfstConfig
+from conch.decoding.graph.shipped import unpacked_graph
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.search_parameters import decoder_of, is_greedy, nbest_count, search_options
-from conch.decoding.shipped_graph import unpacked_graph
 from conch.decoding.utterance_search import (
     BeamUtterance,
     Found,
@@ -25,10 +25,10 @@ from conch.decoding.utterance_search import (
     advance,
     greedy,
 )
-from conch.decoding.wfst_search import DecodingGraph, WfstConfig
-from conch.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
+from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
-from conch.parameters import share_of_cores
+from conch.models.ctc.onnx_model import read_vocabulary
+from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 
 FloatArray = NDArray[np.float32]
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.decoding.ctc_hypothesis import CtcHypothesis
-from conch.decoding.ctc_vocab import BLANK, CtcVocab
+from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.vocab import BLANK, CtcVocab
 
 
 def best_path(log_probs: NDArray[np.float32], vocab: CtcVocab) -> CtcHypothesis:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from conch.result import Word
+from conch.wire.result import Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from conch.errors import OptionError
+from conch.wire.errors import OptionError
 
 MAX_HOTWORDS = 1000
 MAX_HOTWORD_LENGTH = 100

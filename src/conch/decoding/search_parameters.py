@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from conch.decoding.ctc_options import CtcSearchOptions, Hotword
-from conch.errors import OptionError
+from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.wire.errors import OptionError
 
 
 def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component import Outputs, Row, bytes_array
-from conch.decoding.ctc_decoder import CtcDecoder, CtcDecoderConfig, outputs
+from conch.component.streams import Streams
+from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig, outputs
 from conch.decoding.search_parameters import nbest_count
 from conch.decoding.utterance_search import UtteranceSearch, advance
-from conch.errors import TranscriptionError
-from conch.streams import Streams
+from conch.wire.errors import TranscriptionError
 
 FloatArray = NDArray[np.float32]
 

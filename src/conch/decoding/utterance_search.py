@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 
 from conch.decoding.agreement import LocalAgreement
-from conch.decoding.ctc_greedy import best_path
-from conch.decoding.ctc_hypothesis import CtcHypothesis, words_of
-from conch.decoding.ctc_options import CtcSearchOptions
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_stable import stable_text
-from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
-from conch.result import Word
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.beam.stable import stable_text
+from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
+from conch.decoding.greedy import best_path
+from conch.decoding.hypothesis import CtcHypothesis, words_of
+from conch.decoding.options import CtcSearchOptions
+from conch.wire.result import Word
 
 FloatArray = NDArray[np.float32]
 

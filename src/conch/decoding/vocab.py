@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conch.errors import ConfigError
+from conch.wire.errors import ConfigError
 
 BLANK = 0
 

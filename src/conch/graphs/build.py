@@ -21,16 +21,16 @@ from typing import Any
 import kaldifst
 import numpy as np
 
-from conch.acoustic.ctc_units import BLANK_ID, Units
-from conch.decoding.fst_arrays import FstArrays, fst_arrays, open_fst, write_fst
-from conch.decoding.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
-from conch.decoding.wfst_grammar import grammar
-from conch.errors import ConfigError
-from conch.language.ngram_pruning import entropy_pruned, likeliest_words, of_order, of_words
+from conch.decoding.graph import FORMAT
+from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays, open_fst, write_fst
+from conch.graphs.grammar import grammar
+from conch.graphs.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
+from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
 from conch.language.ngram_table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
+from conch.models.ctc.units import BLANK_ID, Units
+from conch.wire.errors import ConfigError
 
 EPSILON = 0
-FORMAT = "conch-ctc-graph-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

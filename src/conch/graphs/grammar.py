@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from conch.decoding.fst_arrays import FstArrays, fst_arrays
+from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
 from conch.language.ngram_table import (
     SENTENCE_END,
     SENTENCE_START,

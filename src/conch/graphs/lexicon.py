@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from conch.acoustic.ctc_units import Units
-from conch.errors import ConfigError
+from conch.models.ctc.units import Units, opens_words
+from conch.wire.errors import ConfigError
 
 Lexicon = tuple[tuple[str, str], ...]
 """Words, each with letters to write it with; a word may come several times."""
@@ -64,11 +64,6 @@ def unit_spellings(lexicon: Lexicon, units: Units) -> list[tuple[str, tuple[int,
     """
     closing = () if opens_words(units.vocab) else (units.vocab.index(" "),)
     return [(word, (*units.encode(letters), *closing)) for word, letters in lexicon]
-
-
-def opens_words(vocab: Sequence[str]) -> bool:
-    """Return whether spaces are part of the unit that follows them, not units between words."""
-    return any(len(unit) > 1 for unit in vocab)
 
 
 def letters_of(vocab: Sequence[str]) -> frozenset[str]:

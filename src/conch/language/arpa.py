@@ -8,7 +8,6 @@ from typing import TextIO, cast
 
 import numpy as np
 
-from conch.errors import ConfigError
 from conch.language.ngram_table import (
     SENTENCE_END,
     SENTENCE_START,
@@ -17,6 +16,7 @@ from conch.language.ngram_table import (
     sorted_table,
 )
 from conch.language.sphinx_trie import is_sphinx_trie, read_sphinx_trie
+from conch.wire.errors import ConfigError
 
 _LOG_10 = math.log(10)
 _GZIP = b"\x1f\x8b"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from conch.errors import ConfigError
 from conch.packaged import install, packaged
+from conch.wire.errors import ConfigError
 
 
 class LanguageModel(Protocol):

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from conch.component import Outputs, Row
-from conch.errors import TranscriptionError
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.language.normalize import language_model_words
+from conch.wire.errors import TranscriptionError
 
 
 class Rescorer:

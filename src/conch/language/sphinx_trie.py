@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.errors import ConfigError
 from conch.language.ngram_table import NgramOrder, NgramTable, sorted_table
+from conch.wire.errors import ConfigError
 
 MAGIC = b"Trie Language Model"
 _BINS = 1 << 16

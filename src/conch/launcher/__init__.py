@@ -5,9 +5,9 @@ with TritonServer(config) as server:
     print(server.http_url)
 """
 
-from conch.server.config import ServerConfig
-from conch.server.launcher import TritonServer
-from conch.server.logs import LogLine
-from conch.server.repositories import shipped_repositories
+from conch.launcher.config import ServerConfig
+from conch.launcher.logs import LogLine
+from conch.launcher.repositories import shipped_repositories
+from conch.launcher.triton_server import TritonServer
 
 __all__ = ["LogLine", "ServerConfig", "TritonServer", "shipped_repositories"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 ADMIN_APIS = ("shared-memory", "model-repository", "trace", "logging")
 """As Triton names them; the other APIs answer clients."""

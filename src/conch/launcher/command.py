@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.server.admin import Restriction
-from conch.server.config import ServerConfig
-from conch.server.installation import Installation
+from conch.launcher.admin import Restriction
+from conch.launcher.config import ServerConfig
+from conch.launcher.installation import Installation
 
 # More than the calls of a model in flight (max_calls_in_flight of speech), as they send its answers
 # too; but every instance of every model has so many, and each that waits makes waking another one

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from conch.errors import ServerError
-from conch.server.admin import callers_restrictions
-from conch.server.repositories import shipped_repositories
+from conch.launcher.admin import callers_restrictions
+from conch.launcher.repositories import shipped_repositories
+from conch.wire.errors import ServerError
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 

@@ -5,7 +5,7 @@ import re
 import signal
 from collections.abc import Sequence
 
-from conch.server.logs import LogLine, tail
+from conch.launcher.logs import LogLine, tail
 
 _MODEL_FAILURES = (
     re.compile(r"failed to load '(?P<name>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL),

@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 # What a slim Debian leaves out of the libraries that the server and its stub link to.
 DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.errors import ServerError
 from conch.packaged import install
+from conch.wire.errors import ServerError
 
 STUB = "triton_python_backend_stub"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO
 
-LOGGER = logging.getLogger("conch.server")
+LOGGER = logging.getLogger("conch.launcher")
 # A library leaves it to the application whether log lines are shown.
 logging.getLogger("conch").addHandler(logging.NullHandler())
 

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import socket
 
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 
 def resolve_host(host: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from conch.server.admin import Restriction, headers_for
-from conch.server.command import Endpoints
+from conch.launcher.admin import Restriction, headers_for
+from conch.launcher.command import Endpoints
 
 TIMEOUT_S = 2.0
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})

@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from conch.errors import ServerError
-from conch.server import guard
-from conch.server.logs import LOGGER, LogLine, LogReader
+from conch.launcher import guard
+from conch.launcher.logs import LOGGER, LogLine, LogReader
+from conch.wire.errors import ServerError
 
 OUTPUT_TIMEOUT_S = 5.0
 GUARD_TIMEOUT_S = 5.0

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import conch
-from conch.errors import ServerError
+from conch.wire.errors import ServerError
 
 NAMES = ("bls_models", "component_models")
-BENCHMARKS = "benchmarks"
+BENCHMARKS = "lab/repositories"
 
 
 def shipped_repositories() -> tuple[Path, ...]:

@@ -1,1 +1,1 @@
-"""From waveforms to speech probabilities, hidden states and texts."""
+"""From waveforms to speech probabilities, hidden states and texts: a package per family."""

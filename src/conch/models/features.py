@@ -6,9 +6,10 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
+from conch.component.waveform import SAMPLE_RATE
+
 FloatArray = NDArray[np.float32]
 
-SAMPLE_RATE = 16_000
 FRAME_SHIFT = 160
 """Samples from one frame to the next: 10 ms."""
 N_FFT = 400

@@ -9,13 +9,12 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.component import Outputs, Row
-from conch.errors import ConfigError, InvalidRequestError, TranscriptionError
+from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.packaged import packaged
+from conch.wire.errors import ConfigError, InvalidRequestError, TranscriptionError
 
 FloatArray = NDArray[np.float32]
 
-FRAME = 512
-"""Samples of one speech probability: 32 ms."""
 CONTEXT = 64
 """Samples before a frame that the network also sees."""
 HIDDEN = 128
@@ -92,10 +91,14 @@ class SileroVad:
         h, c = state[: 2 * HIDDEN].reshape(2, 1, 1, HIDDEN)
         context = state[2 * HIDDEN :]
         probs = [np.zeros(0, dtype=np.float32)]
-        for start in range(0, len(waveform), self._block * FRAME):
-            block = waveform[start : start + self._block * FRAME]
-            padded = np.concatenate([context, block, np.zeros(-len(block) % FRAME, np.float32)])
-            frames = np.lib.stride_tricks.sliding_window_view(padded, CONTEXT + FRAME)[::FRAME]
+        for start in range(0, len(waveform), self._block * VAD_FRAME_SAMPLES):
+            block = waveform[start : start + self._block * VAD_FRAME_SAMPLES]
+            padded = np.concatenate(
+                [context, block, np.zeros(-len(block) % VAD_FRAME_SAMPLES, np.float32)]
+            )
+            frames = np.lib.stride_tricks.sliding_window_view(padded, CONTEXT + VAD_FRAME_SAMPLES)[
+                ::VAD_FRAME_SAMPLES
+            ]
             feed = {"input": np.ascontiguousarray(frames), "h": h, "c": c}
             block_probs, h, c = self._session.run(["speech_probs", "hn", "cn"], feed)
             probs.append(block_probs)

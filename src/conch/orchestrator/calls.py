@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conch.component import Array
-from conch.errors import (
+from conch.orchestrator.metrics import CALL_SECONDS, CALLS, Family, Metrics
+from conch.wire.errors import (
     ComponentError,
     DeadlineError,
     MissingModelError,
     RequestCancelledError,
 )
-from conch.metrics import CALL_SECONDS, CALLS, Family, Metrics
-from conch.result import Stage
+from conch.wire.result import Stage
 
 Parameter = bool | int | str
 

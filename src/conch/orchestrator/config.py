@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.errors import ConfigError
+from conch.wire.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

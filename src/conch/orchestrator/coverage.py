@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from conch.component import Array
-from conch.result import Word
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.wire.result import Word
 
-FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
+FRAME_S = VAD_FRAME_SAMPLES / SAMPLE_RATE
 """Seconds of one speech probability."""
 
 # What an English word takes of speech in the slowest reading of dev. Of 490 segments with pauses,

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from conch.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
-from conch.decoding.nbest import joined
-from conch.errors import ComponentError, OptionError
-from conch.metrics import HOLES, UNRECOGNISED_SECONDS
-from conch.options import RecognitionOptions
 from conch.orchestrator import ctc_roles
 from conch.orchestrator.calls import Calls
+from conch.orchestrator.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
+from conch.orchestrator.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.orchestrator.segment import SpeechSegment, recognize_segment
-from conch.result import Segment, Unrecognised, Word
+from conch.wire.errors import ComponentError, OptionError
+from conch.wire.nbest import joined
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Unrecognised, Word
 
 CERTAIN_WORDS, DOUBTFUL_WORDS = 2, 3
 """Words that a witness must hear in a hole besides those that have a text."""

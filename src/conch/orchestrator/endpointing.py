@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conch.component import Array
-from conch.segmentation import HYSTERESIS, LEAST_CLOSE, SAMPLE_RATE, Span
+from conch.component.waveform import SAMPLE_RATE
+from conch.orchestrator.segmentation import HYSTERESIS, LEAST_CLOSE, Span
 
 Rule = Literal["silence", "no_speech", "length"]
 

@@ -16,19 +16,20 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from conch.audio import StreamAudio
+from conch.audio.stream import StreamAudio
 from conch.component import Array
-from conch.decoding.nbest import joined, rescored
-from conch.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
-from conch.metrics import ENDPOINTS, Metrics
-from conch.options import RecognitionOptions
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls, StreamPlace
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
+from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
+from conch.orchestrator.metrics import ENDPOINTS, Metrics
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segment import SpeechSegment
-from conch.result import Hypothesis, Segment, Transcript
-from conch.segmentation import FRAME_SAMPLES, SAMPLE_RATE, Span, frames_between, speech_likeness
+from conch.orchestrator.segmentation import Span, frames_between, speech_likeness
+from conch.wire.nbest import joined, rescored
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis, Segment, Transcript
 
 One = TypeVar("One")
 Other = TypeVar("Other")
@@ -216,10 +217,10 @@ class Stream:
 
     async def _find_speech(self, step: Array, calls: Calls) -> SpeechProbs:
         if not len(step):
-            return SpeechProbs(step, FRAME_SAMPLES)
+            return SpeechProbs(step, VAD_FRAME_SAMPLES)
         probs, state = await roles.find_speech(calls, step, self._vad_state)
         self._vad_state = state.numpy().copy()  # a handle would keep the server's memory
-        return SpeechProbs(probs, FRAME_SAMPLES)
+        return SpeechProbs(probs, VAD_FRAME_SAMPLES)
 
     async def _rescored(self, found: CtcDecoded, calls: Calls) -> CtcDecoded:
         scores = await roles.language_scores(calls, [item.text for item in found.nbest])

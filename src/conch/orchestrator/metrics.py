@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from conch.errors import (
+from conch.wire.errors import (
     ComponentError,
     DeadlineError,
     InvalidRequestError,

@@ -8,17 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from conch.audio import AudioBlocks, Recording
+from conch.audio.blocks import AudioBlocks
+from conch.audio.recording import Recording
 from conch.component import Array
-from conch.options import RecognitionOptions
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls, Tensor
 from conch.orchestrator.covered import recognize_covered
 from conch.orchestrator.segment import SpeechSegment
-from conch.result import Segment
-from conch.segmentation import (
-    FRAME_SAMPLES,
-    SAMPLE_RATE,
+from conch.orchestrator.segmentation import (
     Segmenter,
     SegmentRules,
     Span,
@@ -26,6 +24,8 @@ from conch.segmentation import (
     loudness,
     speech_likeness,
 )
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment
 
 
 async def recognize_channels(
@@ -143,7 +143,7 @@ class _Held:
         self._samples = np.zeros(0, np.float32)
         self._probs = np.zeros(0, np.float32)
         self._start = 0
-        """Sample of the audio where it begins, a multiple of FRAME_SAMPLES."""
+        """Sample of the audio where it begins, a multiple of VAD_FRAME_SAMPLES."""
 
     @property
     def end(self) -> int:
@@ -157,7 +157,7 @@ class _Held:
     def drop_before(self, sample: int) -> None:
         dropped = min(sample - self._start, len(self._samples))
         self._samples = self._samples[dropped:]
-        self._probs = self._probs[-(-dropped // FRAME_SAMPLES) :]
+        self._probs = self._probs[-(-dropped // VAD_FRAME_SAMPLES) :]
         self._start += dropped
 
     def cut(self, span: Span, options: RecognitionOptions) -> SpeechSegment:

@@ -7,23 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from conch.audio import StreamAudio
+from conch.audio.stream import StreamAudio
 from conch.component import Array
-from conch.errors import (
+from conch.component.waveform import SAMPLE_RATE
+from conch.orchestrator.calls import Calls, Components, within_deadline
+from conch.orchestrator.config import OrchestratorConfig
+from conch.orchestrator.live import Stream
+from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
+from conch.orchestrator.request import SpeechRequest
+from conch.wire.errors import (
     AudioError,
     InvalidRequestError,
     OptionError,
     OverloadedError,
     SessionError,
 )
-from conch.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
-from conch.options import RecognitionOptions
-from conch.orchestrator.calls import Calls, Components, within_deadline
-from conch.orchestrator.config import OrchestratorConfig
-from conch.orchestrator.request import SpeechRequest
-from conch.orchestrator.streaming import Stream
-from conch.result import Transcript
-from conch.segmentation import SAMPLE_RATE
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +80,8 @@ class OpenStreams:
         """Answer one chunk.
 
         Raises:
-            TranscriptionError: the chunk cannot be answered; see `conch.errors`. What is wrong with
-                the chunk itself leaves the stream open, everything else ends it.
+            TranscriptionError: the chunk cannot be answered; see `conch.wire.errors`. What is wrong
+                with the chunk itself leaves the stream open, everything else ends it.
         """
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())

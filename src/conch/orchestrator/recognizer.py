@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
-from conch.audio import Recording
-from conch.errors import InvalidRequestError, OverloadedError
-from conch.metrics import AUDIO_SECONDS, REQUESTS, Metrics
-from conch.options import RecognitionOptions
+from conch.audio.recording import Recording
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
+from conch.orchestrator.metrics import AUDIO_SECONDS, REQUESTS, Metrics
 from conch.orchestrator.offline import recognize_channels
 from conch.orchestrator.open_streams import OpenStreams
 from conch.orchestrator.request import SpeechRequest, naming_row
-from conch.parts import transcript_of
-from conch.result import Segment, Transcript
+from conch.wire.errors import InvalidRequestError, OverloadedError
+from conch.wire.options import RecognitionOptions
+from conch.wire.parts import transcript_of
+from conch.wire.result import Segment, Transcript
 
 OFFLINE = "offline"
 MAX_WARNINGS = 10
@@ -40,7 +40,8 @@ class Recognizer:
         """Return one transcript per row, all rows on their roads at once; of a stream's chunk one.
 
         Raises:
-            TranscriptionError: the request, or a component it needs, failed; see `conch.errors`.
+            TranscriptionError: the request, or a component it needs, failed; see
+                `conch.wire.errors`.
         """
         if request.stream_id:
             return [await self.open_streams.hear(request, components)]

@@ -5,17 +5,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from conch.audio import Recording, file_recording, waveform_recording
+from conch.audio.recording import Recording, file_recording, waveform_recording
 from conch.component import Array
-from conch.errors import (
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import (
     AudioError,
     DeadlineError,
     InvalidRequestError,
     MissingModelError,
     TranscriptionError,
 )
-from conch.options import RecognitionOptions
-from conch.segmentation import SAMPLE_RATE
+from conch.wire.options import RecognitionOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from conch.component import Array, bytes_array
-from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls, Tensor
-from conch.result import Hypothesis, Word
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis, Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conch.errors import TranscriptionError
-from conch.options import RecognitionOptions
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.offline import recognize_asked
 from conch.orchestrator.segment import SpeechSegment
-from conch.result import Segment
+from conch.wire.errors import TranscriptionError
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment
 
 
 class SecondPasses:

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from conch.component import Array
-from conch.coverage import has_pause, is_thin
-from conch.decoding.nbest import attention_rescored, rescored
-from conch.options import RecognitionOptions
+from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls
-from conch.result import Segment, Word
-from conch.segmentation import SAMPLE_RATE, frames_between
+from conch.orchestrator.coverage import has_pause, is_thin
+from conch.orchestrator.segmentation import frames_between
+from conch.wire.nbest import attention_rescored, rescored
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conch.component import Array
-
-SAMPLE_RATE = 16_000
-FRAME_SAMPLES = 512
-"""Samples per speech probability: 32 ms, the frame of Silero VAD."""
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 
 HYSTERESIS = 0.15
 """A region closes this far below the threshold that opened it, as in Silero's own utilities."""
@@ -61,7 +58,7 @@ class Segmenter:
         self._min_speech = _frames(rules.min_speech_ms)
         self._min_silence = max(1, _frames(rules.min_silence_ms))
         self._pad = _frames(rules.pad_ms)
-        longest = int(rules.max_segment_s * SAMPLE_RATE / FRAME_SAMPLES)
+        longest = int(rules.max_segment_s * SAMPLE_RATE / VAD_FRAME_SAMPLES)
         self._longest = max(2, longest - 2 * self._pad)
         self._merge_gap = _frames(MERGE_GAP_S * 1000)
         self._now = 0
@@ -81,7 +78,7 @@ class Segmenter:
         first = self._now - len(self._probs)
         if self._pending is not None:
             first = self._pending.start
-        return max(self._emitted_until, first - self._pad, 0) * FRAME_SAMPLES
+        return max(self._emitted_until, first - self._pad, 0) * VAD_FRAME_SAMPLES
 
     def push(self, speech_probs: Iterable[float]) -> list[Span]:
         """Take the next frames' probabilities; return the segments that are complete now."""
@@ -155,21 +152,21 @@ class Segmenter:
         end = min(self._pending.end + self._pad, until)
         self._emitted_until = end
         self._pending = None
-        done.append(Span(start * FRAME_SAMPLES, end * FRAME_SAMPLES))
+        done.append(Span(start * VAD_FRAME_SAMPLES, end * VAD_FRAME_SAMPLES))
 
 
 def _frames(milliseconds: float) -> int:
-    return round(milliseconds * SAMPLE_RATE / 1000 / FRAME_SAMPLES)
+    return round(milliseconds * SAMPLE_RATE / 1000 / VAD_FRAME_SAMPLES)
 
 
 def frames_between(speech_probs: Array, start: int, end: int) -> Array:
     """Return the probabilities of the frames that samples `[start, end)` lie in.
 
     Args:
-        speech_probs: FP32 [frames] of FRAME_SAMPLES each, from sample 0 on.
+        speech_probs: FP32 [frames] of VAD_FRAME_SAMPLES each, from sample 0 on.
         start, end: samples.
     """
-    between: Array = speech_probs[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)]
+    between: Array = speech_probs[start // VAD_FRAME_SAMPLES : -(-end // VAD_FRAME_SAMPLES)]
     return between
 
 
@@ -183,7 +180,7 @@ def speech_likeness(waveform: Array) -> Array:
         waveform: FP32 [samples] in [-1, 1].
 
     Returns:
-        FP32 [ceil(samples / FRAME_SAMPLES)] in [0, 1].
+        FP32 [ceil(samples / VAD_FRAME_SAMPLES)] in [0, 1].
     """
     level = loudness(waveform)
     if not len(level):
@@ -199,10 +196,10 @@ def loudness(waveform: Array) -> Array:
         waveform: FP32 [samples] in [-1, 1].
 
     Returns:
-        FP32 [ceil(samples / FRAME_SAMPLES)]; 0 is -100 dB full scale or less.
+        FP32 [ceil(samples / VAD_FRAME_SAMPLES)]; 0 is -100 dB full scale or less.
     """
-    missing = -len(waveform) % FRAME_SAMPLES
-    frames = np.pad(waveform, (0, missing)).reshape(-1, FRAME_SAMPLES)
+    missing = -len(waveform) % VAD_FRAME_SAMPLES
+    frames = np.pad(waveform, (0, missing)).reshape(-1, VAD_FRAME_SAMPLES)
     power = np.mean(np.square(frames, dtype=np.float32), axis=1)
     level: Array = np.clip(1 + np.log10(np.maximum(power, 1e-10)) / 10, 0, 1)
     return level

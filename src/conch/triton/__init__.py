@@ -5,7 +5,7 @@ the requests of a component, `EntryPoint` those of a BLS model; `publish_streams
 port how many streams a component keeps.
 """
 
-from conch.parameters import read_parameters
+from conch.component.parameters import read_parameters
 from conch.triton.entry_point import EntryPoint
 from conch.triton.metrics import publish_streams
 from conch.triton.requests import respond

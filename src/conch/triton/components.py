@@ -10,16 +10,16 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
-from conch.errors import (
+from conch.orchestrator import Tensor
+from conch.orchestrator.calls import Parameter, StreamPlace
+from conch.wire.errors import (
     ComponentError,
     MissingModelError,
     OptionError,
     RequestCancelledError,
     TranscriptionError,
 )
-from conch.needs import needed_for
-from conch.orchestrator import Tensor
-from conch.orchestrator.calls import Parameter, StreamPlace
+from conch.wire.needs import needed_for
 
 
 class TritonComponents:

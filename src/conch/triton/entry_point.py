@@ -12,13 +12,13 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
-from conch.metrics import OPEN_STREAMS
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.result import Transcript
+from conch.orchestrator.metrics import OPEN_STREAMS
 from conch.triton.components import TritonComponents
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
 from conch.triton.statuses import stream_error, triton_error
+from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from conch.component import Array, Component, Outputs, Row
-from conch.errors import InvalidRequestError
 from conch.triton.statuses import triton_error
+from conch.wire.errors import InvalidRequestError
 
 
 def respond(requests: Sequence[Any], component: Component) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from conch.errors import (
+from conch.wire.errors import (
     DeadlineError,
     InvalidRequestError,
     MissingModelError,

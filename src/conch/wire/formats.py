@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
-from conch.result import Segment, Transcript, Word
+from conch.wire.result import Segment, Transcript, Word
 
 MAX_LINE_CHARS = 42
 MAX_LINES = 2

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
-from conch.options import RecognitionOptions
-from conch.result import Hypothesis
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis
 
 Number = TypeVar("Number", int, float)
 

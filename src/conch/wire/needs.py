@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from conch.options import RecognitionOptions
+from conch.wire.options import RecognitionOptions
 
 ENTRY_POINTS = ("speech", "speech_stream")
 """The BLS models, which call the components."""

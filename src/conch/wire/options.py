@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
-from conch.errors import OptionError
+from conch.wire.errors import OptionError
 
 
 def option(
@@ -76,7 +76,7 @@ class RecognitionOptions:
         False,
         "rescore the n-best with the language model, which takes the place of a graph's own",
     )
-    # Chosen by training/tune_rescoring.py, for ctc by training/tune_ctc.py; see docs/decoding.md.
+    # Chosen by lab/training/tune_rescoring.py, for ctc by tune_ctc.py; see docs/decoding.md.
     lm_weight: float = option(
         0.01,
         "weight of the language model's score, in fusion and rescoring; the search in a graph has "

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from conch.decoding.nbest import joined
-from conch.result import Channel, Segment, Stage, Transcript
+from conch.wire.nbest import joined
+from conch.wire.result import Channel, Segment, Stage, Transcript
 
 
 def transcript_of(

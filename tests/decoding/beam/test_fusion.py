@@ -6,13 +6,13 @@ import pytest
 import torch
 from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
 
-from conch.decoding.ctc_language import load_ctc_language_model
-from conch.decoding.ctc_lexicon import NO_WORD, ROOT, lexicon
-from conch.decoding.ctc_options import CtcSearchOptions, Hotword
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.errors import ConfigError
+from conch.decoding.beam.language import load_ctc_language_model
+from conch.decoding.beam.lexicon import NO_WORD, ROOT, lexicon
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, PocketsphinxModel
+from conch.wire.errors import ConfigError
 
 TINY = r"""\data\
 ngram 1=7
@@ -153,8 +153,8 @@ def test_dropping_history_makes_a_narrow_beam_better(search):
 
 
 def test_the_same_scores_as_pyctcdecode(config):
-    training = pytest.importorskip("training.ctc.ngram_search")
-    theirs = training.NgramSearch(VOCAB, config, lm_weight=0.7, word_bonus=0.4, beam_size=8)
+    theirs = pytest.importorskip("lab.training.ctc.ngram_search")
+    theirs = theirs.NgramSearch(VOCAB, config, lm_weight=0.7, word_bonus=0.4, beam_size=8)
     search = fused(config)
     own = options(beam_size=8, unit_min_log_prob=-5.0)
     same = total = 0

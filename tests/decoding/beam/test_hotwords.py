@@ -12,11 +12,11 @@ from ctc_reference import (
     text_scores,
 )
 
-from conch.decoding.ctc_hotwords import hotword_tables
-from conch.decoding.ctc_options import CtcSearchOptions, Hotword
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.errors import OptionError
+from conch.decoding.beam.hotwords import hotword_tables
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.vocab import CtcVocab
+from conch.wire.errors import OptionError
 
 LISTS = [
     {"ab": 3.0},

@@ -6,9 +6,9 @@ import random
 import pytest
 import torch
 
+from conch.decoding.beam.ngram_tensors import EMPTY_HISTORY, ngram_tensors, score_words
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import PocketsphinxModel, model_path
-from conch.language.ngram_tensors import EMPTY_HISTORY, ngram_tensors, score_words
 
 TINY = r"""\data\
 ngram 1=5

@@ -7,13 +7,13 @@ import pytest
 import torch
 from ctc_reference import VOCAB, random_log_probs, text_scores
 
-from conch.acoustic.ctc_units import Characters, greedy_text
-from conch.decoding.ctc_hypothesis import words_of
-from conch.decoding.ctc_options import CtcSearchOptions, Hotword
-from conch.decoding.ctc_prefix import Prefix
-from conch.decoding.ctc_search import CtcSearch
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.errors import ConfigError, OptionError
+from conch.decoding.beam.prefix import Prefix
+from conch.decoding.beam.search import CtcSearch
+from conch.decoding.hypothesis import words_of
+from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.vocab import CtcVocab
+from conch.models.ctc.units import Characters, greedy_text
+from conch.wire.errors import ConfigError, OptionError
 
 ALL = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000)
 """A beam that holds every prefix of a few frames."""

@@ -5,14 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from conch.decoding.lexicon import read_lexicon
-from conch.decoding.nbest import rescored
-from conch.decoding.wfst_graph import GraphConfig, build_graph
-from conch.decoding.wfst_search import DecodingGraph, WfstConfig, WfstStream
-from conch.errors import ConfigError, InvalidRequestError
-from conch.language.arpa import read_ngrams
-from tests.decoding.wfst_toys import (
+from graph_toys import (
     ARPA,
     LETTERS,
     SUBWORDS,
@@ -22,7 +15,14 @@ from tests.decoding.wfst_toys import (
     lm_score,
     random_log_probs,
 )
-from training.ctc.graph_rescoring import RESCORED, scored_lists
+
+from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
+from conch.graphs.build import GraphConfig, build_graph
+from conch.graphs.lexicon import read_lexicon
+from conch.language.arpa import read_ngrams
+from conch.wire.errors import ConfigError, InvalidRequestError
+from conch.wire.nbest import rescored
+from lab.training.ctc.graph_rescoring import RESCORED, scored_lists
 
 WIDE = WfstConfig(
     acoustic_scale=1.5,

@@ -2,10 +2,10 @@ import lzma
 
 import pytest
 
-from conch.acoustic.ctc_graph import read_vocabulary
-from conch.decoding.shipped_graph import unpacked_graph
-from conch.decoding.wfst_search import DecodingGraph
-from conch.errors import ConfigError
+from conch.decoding.graph.search import DecodingGraph
+from conch.decoding.graph.shipped import unpacked_graph
+from conch.models.ctc.onnx_model import read_vocabulary
+from conch.wire.errors import ConfigError
 
 
 def test_it_is_unpacked_once_and_loads(tmp_path, monkeypatch):

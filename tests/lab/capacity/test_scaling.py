@@ -1,8 +1,6 @@
 """docs/scaling.md: its tables, the arithmetic behind them, and the configs that it speaks of."""
 
-import importlib
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,31 +8,19 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
+from lab.capacity import capacity, scaling_tables
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
-ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts():
-    sys.path.insert(0, str(ROOT / "scripts"))
-    yield
-    sys.path.remove(str(ROOT / "scripts"))
-
-
-@pytest.fixture(scope="module")
-def capacity(scripts):
-    return importlib.import_module("capacity")
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_tables_are_those_of_the_code():
-    tables = importlib.import_module("scaling_tables")
-    text = tables.DOCUMENT.read_text()
-    assert all(f"<!-- {name} -->" in text for name in tables.TABLES)
-    assert tables.with_tables(text) == text, "run scripts/scaling_tables.py"
+    text = scaling_tables.DOCUMENT.read_text()
+    assert all(f"<!-- {name} -->" in text for name in scaling_tables.TABLES)
+    assert scaling_tables.with_tables(text) == text, "run python -m lab.capacity.scaling_tables"
 
 
-def test_operations_are_two_for_each_weight_and_those_of_attention(capacity):
+def test_operations_are_two_for_each_weight_and_those_of_attention():
     """Weights of the model itself; each is used once a frame, the first convolution's twice."""
     model = CtcModel(CtcModelConfig(vocab_size=29, model_size=512, num_heads=8, num_layers=6))
     weights = sum(item.numel() for item in model.parameters() if item.ndim > 1)
@@ -44,7 +30,7 @@ def test_operations_are_two_for_each_weight_and_those_of_attention(capacity):
     assert capacity.CTC.frame_flop(100) - capacity.CTC.frame_flop(0) == 2 * 6 * 2 * 512 * 100
 
 
-def test_limits_by_hand(capacity):
+def test_limits_by_hand():
     stages = (
         capacity.Stage("one", 10.0, 10.0),
         capacity.Stage("threads", 5.0, 5.0, math.inf),
@@ -63,7 +49,7 @@ def test_limits_by_hand(capacity):
 
 
 @pytest.mark.parametrize("arrivals", [0.3, 1.6, 5.0])
-def test_a_mean_batch_is_that_of_a_simulated_queue(capacity, arrivals):
+def test_a_mean_batch_is_that_of_a_simulated_queue(arrivals):
     """Each batch takes 1 s; requests arrive at random, `arrivals` of them a second."""
     times = np.cumsum(np.random.default_rng(0).exponential(1 / arrivals, 20_000))
     free, taken, batches = 0.0, 0, 0
@@ -74,7 +60,7 @@ def test_a_mean_batch_is_that_of_a_simulated_queue(capacity, arrivals):
     assert capacity.mean_batch(arrivals) == pytest.approx(len(times) / batches, rel=0.02)
 
 
-def test_a_batch_is_what_arrives_at_the_rate_that_the_cores_allow(capacity):
+def test_a_batch_is_what_arrives_at_the_rate_that_the_cores_allow():
     search = capacity.Stage("decoder", 200.0, 28.0, instances=2, rows=32)
     assert search.limit == pytest.approx(2 * 32 * 700 / 28)
     assert search.host_ms(1e-9) == pytest.approx(28.0), "alone"
@@ -87,7 +73,7 @@ def test_a_batch_is_what_arrives_at_the_rate_that_the_cores_allow(capacity):
     assert work.rate_of_cores(6) < rate, "more servers have smaller batches"
 
 
-def test_instances_and_batches_are_those_of_the_overlays(capacity):
+def test_instances_and_batches_are_those_of_the_overlays():
     for work in capacity.works():
         for stage in work.stages:
             if math.isinf(stage.instances):

@@ -5,11 +5,11 @@ import pytest
 import torch
 from recordings import Recording, wer
 
-from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig, buckets
-from conch.acoustic.ctc_units import greedy_text
 from conch.component import Row
-from conch.errors import AudioError, ConfigError
-from training.ctc.scoring import log_probs_of
+from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig, buckets
+from conch.models.ctc.units import greedy_text
+from conch.wire.errors import AudioError, ConfigError
+from lab.training.ctc.scoring import log_probs_of
 
 
 def rows(waveforms):
@@ -74,7 +74,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path):
     broken.write_bytes(b"no graph")
     with pytest.raises(ConfigError, match=r"cannot load .*broken\.onnx"):
         CtcEncoder(CtcEncoderConfig(model=str(broken)))
-    silero = pytest.importorskip("conch.acoustic.silero")
+    silero = pytest.importorskip("conch.models.silero")
     with pytest.raises(ConfigError, match=r"not a graph of training\.ctc\.export"):
         CtcEncoder(CtcEncoderConfig(model=str(silero.model_path(""))))
 

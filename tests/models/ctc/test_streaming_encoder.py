@@ -6,11 +6,12 @@ import torch
 from recordings import Recording
 from servers import wait_until
 
-from conch.acoustic.ctc_streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
-from conch.acoustic.silero import FRAME, SileroConfig, SileroVad
 from conch.component import Row
-from conch.errors import AudioError, ConfigError, SessionError
-from training.ctc.scoring import log_probs_of
+from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.models.silero import SileroConfig, SileroVad
+from conch.wire.errors import AudioError, ConfigError, SessionError
+from lab.training.ctc.scoring import log_probs_of
 
 LEFT_MS = 1_000
 
@@ -110,7 +111,7 @@ def test_hears_speech_where_the_vad_does(speech):
         assert found["speech_probs"].min() >= -1e-6
         heard = np.flatnonzero(found["speech_probs"] >= 0.5) * found["frame_samples"].item()
         (expected,) = vad([row(1, waveform)])
-        spoken = np.flatnonzero(expected["speech_probs"] >= 0.5) * FRAME
+        spoken = np.flatnonzero(expected["speech_probs"] >= 0.5) * VAD_FRAME_SAMPLES
         # A letter comes a little after its sound has begun, the last one before it has faded.
         assert spoken[0] - 0.2 * 16_000 <= heard[0] <= spoken[0] + 0.5 * 16_000
         assert spoken[-1] - 0.7 * 16_000 <= heard[-1] <= spoken[-1] + 0.2 * 16_000

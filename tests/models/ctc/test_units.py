@@ -1,6 +1,6 @@
 import pytest
 
-from conch.acoustic.ctc_units import Characters, Subwords, greedy_text, units_from_dict
+from conch.models.ctc.units import Characters, Subwords, greedy_text, units_from_dict
 
 TEXTS = ["the cat sat on the mat", "the hat that the cat had", "don't"]
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from conch.acoustic.whisper import model_folder
-from conch.acoustic.whisper_alignment import WordTokens, confidence, split_words, time_words
-from conch.acoustic.whisper_tokens import WhisperTokens
+from conch.models.whisper.alignment import WordTokens, confidence, split_words, time_words
+from conch.models.whisper.config import model_folder
+from conch.models.whisper.tokens import WhisperTokens
 
 
 def words_of(pieces: list[str], *, spaced: bool = True) -> list[tuple[str, int, int]]:

@@ -12,13 +12,13 @@ import pytest
 import soundfile
 from whisper_normalizer.english import EnglishTextNormalizer
 
-from conch.acoustic.whisper import model_folder
-from conch.acoustic.whisper_decoder import WhisperDecoder, WhisperDecoderConfig
-from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.component import Row, bytes_array
-from conch.errors import ConfigError, InvalidRequestError, OptionError
+from conch.models.whisper.config import model_folder
+from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
+from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 END_OF_TEXT = 50256
 BECKETT = "Ever tried. Ever failed. No matter. Try again. Fail again. Fail better."
 

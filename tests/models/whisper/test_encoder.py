@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.acoustic.whisper import model_folder
-from conch.acoustic.whisper_encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.component import Row
-from conch.errors import AudioError, ConfigError
+from conch.models.whisper.config import model_folder
+from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.wire.errors import AudioError, ConfigError
 
 
 @pytest.fixture(scope="module")

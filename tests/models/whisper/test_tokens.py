@@ -2,9 +2,9 @@
 
 import pytest
 
-from conch.acoustic.whisper import model_folder
-from conch.acoustic.whisper_tokens import WhisperTokens
-from conch.errors import ConfigError, OptionError
+from conch.models.whisper.config import model_folder
+from conch.models.whisper.tokens import WhisperTokens
+from conch.wire.errors import ConfigError, OptionError
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from typing import TypeVar
 
 import torch
 
-from conch.decoding.ctc_beam import Beam, Chunk, Moment, advance_frames, empty_beam
-from conch.decoding.ctc_fusion import FusionState, FusionTables, FusionWeights, empty_fusion
-from conch.decoding.ctc_hotwords import HotwordTables, combined, no_hotwords
-from conch.decoding.ctc_language import CtcLanguageModel, no_language_model
-from conch.decoding.ctc_prefix import Trace, linked, traced
-from conch.decoding.ctc_state import SearchState, StreamChunk
-from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.beam.fusion import FusionState, FusionTables, FusionWeights, empty_fusion
+from conch.decoding.beam.hotwords import HotwordTables, combined, no_hotwords
+from conch.decoding.beam.language import CtcLanguageModel, no_language_model
+from conch.decoding.beam.prefix import Trace, linked, traced
+from conch.decoding.beam.state import SearchState, StreamChunk
+from conch.decoding.beam.step import Beam, Chunk, Moment, advance_frames, empty_beam
+from conch.decoding.vocab import CtcVocab
 
 
 def advance_batch(

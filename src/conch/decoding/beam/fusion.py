@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from conch.decoding.ctc_hotwords import BETWEEN_WORDS, HotwordTables
-from conch.decoding.ctc_lexicon import ROOT, Lexicon
-from conch.language.ngram_tensors import NgramTensors, score_words
+from conch.decoding.beam.hotwords import BETWEEN_WORDS, HotwordTables
+from conch.decoding.beam.lexicon import ROOT, Lexicon
+from conch.decoding.beam.ngram_tensors import NgramTensors, score_words
 
 
 class FusionTables(NamedTuple):

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.decoding.ctc_options import Hotword
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.errors import OptionError
+from conch.decoding.options import Hotword
+from conch.decoding.vocab import CtcVocab
+from conch.wire.errors import OptionError
 
 BETWEEN_WORDS = 0
 _UNMATCHED = 1

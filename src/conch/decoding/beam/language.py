@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conch.decoding.ctc_lexicon import NO_WORD, Lexicon, lexicon
-from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.beam.lexicon import NO_WORD, Lexicon, lexicon
+from conch.decoding.beam.ngram_tensors import NgramTensors, ngram_tensors, score_words
+from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
-from conch.language.ngram_tensors import NgramTensors, ngram_tensors, score_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.decoding.ctc_vocab import CtcVocab
-from conch.language.ngram_tensors import UNKNOWN_WORD
+from conch.decoding.beam.ngram_tensors import UNKNOWN_WORD
+from conch.decoding.vocab import CtcVocab
 
 NO_WORD = -2
 """Between words."""

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from conch.decoding.ctc_batch import advance_batch
-from conch.decoding.ctc_beam import ROOT_HASH, Moment, empty_beam, parent_hashes
-from conch.decoding.ctc_fusion import empty_fusion
-from conch.decoding.ctc_hotwords import HotwordTables, hotword_tables
-from conch.decoding.ctc_hypothesis import CtcHypothesis
-from conch.decoding.ctc_language import CtcLanguageModel
-from conch.decoding.ctc_options import CtcSearchOptions, Hotword
-from conch.decoding.ctc_prefix import Prefix, emissions_of
-from conch.decoding.ctc_state import SearchState, StreamChunk, stream_chunks
-from conch.decoding.ctc_vocab import BLANK, CtcVocab
-from conch.errors import OptionError
+from conch.decoding.beam.batch import advance_batch
+from conch.decoding.beam.fusion import empty_fusion
+from conch.decoding.beam.hotwords import HotwordTables, hotword_tables
+from conch.decoding.beam.language import CtcLanguageModel
+from conch.decoding.beam.prefix import Prefix, emissions_of
+from conch.decoding.beam.state import SearchState, StreamChunk, stream_chunks
+from conch.decoding.beam.step import ROOT_HASH, Moment, empty_beam, parent_hashes
+from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.vocab import BLANK, CtcVocab
+from conch.wire.errors import OptionError
 
 _LEAST_STREAMS = 4
 """A thread gains nothing from fewer: most of a step's time is not in its streams."""

@@ -4,9 +4,9 @@ from itertools import takewhile
 
 import torch
 
-from conch.decoding.ctc_prefix import emissions_of
-from conch.decoding.ctc_state import SearchState
-from conch.decoding.ctc_vocab import CtcVocab
+from conch.decoding.beam.prefix import emissions_of
+from conch.decoding.beam.state import SearchState
+from conch.decoding.vocab import CtcVocab
 
 
 def stable_text(state: SearchState, vocab: CtcVocab) -> str:

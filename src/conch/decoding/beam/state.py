@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from conch.decoding.ctc_beam import Moment
-from conch.decoding.ctc_hotwords import HotwordTables
-from conch.decoding.ctc_options import NO_LIMIT, CtcSearchOptions
-from conch.decoding.ctc_prefix import Prefix
-from conch.decoding.ctc_vocab import BLANK
+from conch.decoding.beam.hotwords import HotwordTables
+from conch.decoding.beam.prefix import Prefix
+from conch.decoding.beam.step import Moment
+from conch.decoding.options import NO_LIMIT, CtcSearchOptions
+from conch.decoding.vocab import BLANK
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from conch.decoding.ctc_fusion import (
+from conch.decoding.beam.fusion import (
     FusionState,
     FusionTables,
     FusionWeights,
@@ -27,8 +27,8 @@ from conch.decoding.ctc_fusion import (
     selected,
     superseded,
 )
-from conch.decoding.ctc_prefix import Steps
-from conch.decoding.ctc_vocab import BLANK
+from conch.decoding.beam.prefix import Steps
+from conch.decoding.vocab import BLANK
 
 _NEVER = -math.inf
 # Hashes wrap around at 64 bits. The multiplier is odd, so that its inverse gives back the hash

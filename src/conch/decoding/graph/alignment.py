@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_units import BLANK_ID
+from conch.models.ctc.units import BLANK_ID
 
 
 @dataclass(frozen=True, slots=True)

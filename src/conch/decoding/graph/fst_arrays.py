@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.errors import ConfigError
+from conch.wire.errors import ConfigError
 
 IntArray = NDArray[np.int64]
 

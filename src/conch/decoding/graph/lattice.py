@@ -13,7 +13,7 @@ import kaldifst
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.decoding.fst_arrays import FstArrays, FstFile, IntArray, fst_arrays, write_fst
+from conch.decoding.graph.fst_arrays import FstArrays, FstFile, IntArray, fst_arrays, write_fst
 
 FloatArray = NDArray[np.float64]
 _MAX_STATES = 10_000

@@ -12,13 +12,12 @@ import kaldifst
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_units import BLANK_ID
-from conch.decoding.fst_arrays import open_fst
-from conch.decoding.lexicon import opens_words
-from conch.decoding.wfst_alignment import AlignedWord, aligned_words, unit_runs
-from conch.decoding.wfst_graph import FORMAT
-from conch.decoding.wfst_lattice import lattice_nbest
-from conch.errors import ConfigError, InvalidRequestError
+from conch.decoding.graph import FORMAT
+from conch.decoding.graph.alignment import AlignedWord, aligned_words, unit_runs
+from conch.decoding.graph.fst_arrays import open_fst
+from conch.decoding.graph.lattice import lattice_nbest
+from conch.models.ctc.units import BLANK_ID, opens_words
+from conch.wire.errors import ConfigError, InvalidRequestError
 
 FloatArray = NDArray[np.float32]
 

@@ -7,9 +7,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from conch.errors import ConfigError
+from conch.models.ctc import WEIGHTS
+from conch.wire.errors import ConfigError
 
-PACKED = Path(__file__).parents[1] / "acoustic" / "weights" / "ctc-en.fst.xz"
+PACKED = WEIGHTS / "ctc-en.fst.xz"
 
 
 def unpacked_graph(packed: Path = PACKED) -> Path:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_graph import FRAME_SAMPLES, CtcGraph, CtcGraphConfig
-from conch.acoustic.features import HISTORY, SAMPLE_RATE, streaming_log_mel
 from conch.component import Outputs, Row
-from conch.errors import AudioError, ConfigError, TranscriptionError
+from conch.component.waveform import SAMPLE_RATE
+from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, CtcGraph, CtcGraphConfig
+from conch.models.features import HISTORY, streaming_log_mel
+from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 
 FloatArray = NDArray[np.float32]
 
@@ -75,7 +76,7 @@ class CtcEncoder:
             float32 `[ceil(samples / 320 / stack), vocab]` each.
         """
         stack = self._graph.vocabulary.stack
-        frame = FRAME_SAMPLES * stack
+        frame = ENCODER_FRAME_SAMPLES * stack
         lens = [-(-len(item) // frame) for item in waveforms]  # of output frames
         features = np.zeros((len(waveforms), max(lens) * 2 * stack, self._graph.n_mels), np.float32)
         for row, (waveform, length) in enumerate(zip(waveforms, lens, strict=True)):

@@ -1,7 +1,7 @@
 """The int8 products of an exported CTC graph, and the same graph without them.
 
-They are calls of a function that the file itself defines (`training.ctc.int8`): made for CPUs, as
-ONNX Runtime has no such product on CUDA.
+They are calls of a function that the file itself defines (`lab.training.ctc.int8`): made for CPUs,
+as ONNX Runtime has no such product on CUDA.
 """
 
 from pathlib import Path

@@ -10,15 +10,16 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from conch.acoustic.features import SAMPLE_RATE
-from conch.errors import ConfigError
-from conch.parameters import share_of_cores
+from conch.component.parameters import share_of_cores
+from conch.component.waveform import SAMPLE_RATE
+from conch.models.ctc import WEIGHTS
+from conch.wire.errors import ConfigError
 
 FloatArray = NDArray[np.float32]
 
-FRAME_SAMPLES = 320
+ENCODER_FRAME_SAMPLES = 320
 """Samples of one encoder frame: 20 ms."""
-SHIPPED = Path(__file__).parent / "weights" / "ctc-en.onnx"
+SHIPPED = WEIGHTS / "ctc-en.onnx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class CtcGraphConfig:
     """Which graph, and where it runs."""
 
     model: str = ""
-    """An .onnx file of `training.ctc.export`; empty is the one that comes with Conch."""
+    """An .onnx file of `lab.training.ctc.export`; empty is the one that comes with Conch."""
     device: str = "cpu"
     """cpu or cuda (with onnxruntime-gpu); left out of config.pbtxt, the instance's kind decides."""
     device_index: int = 0
@@ -46,12 +47,12 @@ class Vocabulary:
     stack: int
     """Encoder frames of one output frame."""
     units: str
-    """As JSON, for `conch.acoustic.ctc_units.units_from_dict`."""
+    """As JSON, for `conch.models.ctc.units.units_from_dict`."""
 
     @property
     def frame_s(self) -> float:
         """Seconds of an output frame."""
-        return self.stack * FRAME_SAMPLES / SAMPLE_RATE
+        return self.stack * ENCODER_FRAME_SAMPLES / SAMPLE_RATE
 
 
 class Caches(NamedTuple):
@@ -188,13 +189,13 @@ def _opened(
         raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
     inputs = {item.name for item in session.get_inputs()}
     if not inputs >= {"features", "lens", *Caches._fields}:
-        raise ConfigError(f"{path} is not a graph of training.ctc.export: it takes {inputs}")
+        raise ConfigError(f"{path} is not a graph of lab.training.ctc.export: it takes {inputs}")
     return session
 
 
 def _in_float(path: Path) -> bytes:
     try:
-        from conch.acoustic.int8_product import float_graph
+        from conch.models.ctc.int8_product import float_graph
     except ImportError as error:
         raise ConfigError(
             "a CTC model on a GPU needs the package onnx, which turns its int8 products into "

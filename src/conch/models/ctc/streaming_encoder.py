@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.ctc_graph import FRAME_SAMPLES, Caches, CtcGraph, CtcGraphConfig
-from conch.acoustic.features import HISTORY, SAMPLE_RATE, streaming_log_mel
 from conch.component import Outputs, Row
-from conch.errors import AudioError, ConfigError, TranscriptionError
-from conch.streams import StreamId, Streams
+from conch.component.streams import StreamId, Streams
+from conch.component.waveform import SAMPLE_RATE
+from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, Caches, CtcGraph, CtcGraphConfig
+from conch.models.features import HISTORY, streaming_log_mel
+from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 
 FloatArray = NDArray[np.float32]
 
@@ -62,7 +63,7 @@ class CtcStreamingEncoder:
         self._graph = CtcGraph(config)
         self._chunk = round(config.chunk_ms * SAMPLE_RATE / 1000)
         vocabulary = self._graph.vocabulary
-        self._frame = FRAME_SAMPLES * vocabulary.stack
+        self._frame = ENCODER_FRAME_SAMPLES * vocabulary.stack
         # The blank and the space: neither is anything said.
         self._silent = [unit for unit, text in enumerate(vocabulary.texts) if not text.strip()]
         frame_ms = 1000 * self._frame // SAMPLE_RATE
@@ -70,7 +71,7 @@ class CtcStreamingEncoder:
             raise ConfigError(f"chunk_ms takes a multiple of {frame_ms}; is: {config.chunk_ms}")
         if not 0 <= config.left_ms <= 30_000:
             raise ConfigError(f"left_ms takes 0 to 30000; is: {config.left_ms}")
-        left_frames = round(config.left_ms * SAMPLE_RATE / 1000) // FRAME_SAMPLES
+        left_frames = round(config.left_ms * SAMPLE_RATE / 1000) // ENCODER_FRAME_SAMPLES
         start = self._graph.empty_caches(1, left_frames)
         silence = np.zeros(HISTORY, np.float32)
         self._warm_up(start)

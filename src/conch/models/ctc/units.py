@@ -27,6 +27,11 @@ class Units(Protocol):
         ...
 
 
+def opens_words(vocab: Sequence[str]) -> bool:
+    """Return whether spaces are part of the unit that follows them, not units between words."""
+    return any(len(unit) > 1 for unit in vocab)
+
+
 class Characters:
     """Space, apostrophe and a to z, every 20 ms."""
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.whisper import ENCODER_FRAME_S
-from conch.result import Word
+from conch.models.whisper.config import ENCODER_FRAME_S
+from conch.wire.result import Word
 
 _OPENING = "\"'“‘¿([{-"  # noqa: RUF001
 _SENTENCE_ENDS = (".", "。", "!", "！", "?", "？")  # noqa: RUF001

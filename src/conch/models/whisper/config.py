@@ -6,9 +6,9 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from conch.errors import ConfigError
+from conch.component.parameters import share_of_cores
 from conch.packaged import packaged
-from conch.parameters import share_of_cores
+from conch.wire.errors import ConfigError
 
 WINDOW_S = 30.0
 """The longest audio that Whisper takes at once."""

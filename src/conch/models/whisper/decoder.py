@@ -10,13 +10,13 @@ import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.whisper import WhisperConfig, load_whisper, model_folder
-from conch.acoustic.whisper_alignment import split_words, time_words
-from conch.acoustic.whisper_search import MAX_POSITIONS, Decoded, Guards, search
-from conch.acoustic.whisper_tokens import WhisperTokens
 from conch.component import Array, Outputs, Row, bytes_array
-from conch.errors import InvalidRequestError, OptionError, TranscriptionError
-from conch.result import Word
+from conch.models.whisper.alignment import split_words, time_words
+from conch.models.whisper.config import WhisperConfig, load_whisper, model_folder
+from conch.models.whisper.search import MAX_POSITIONS, Decoded, Guards, search
+from conch.models.whisper.tokens import WhisperTokens
+from conch.wire.errors import InvalidRequestError, OptionError, TranscriptionError
+from conch.wire.result import Word
 
 FloatArray = NDArray[np.float32]
 

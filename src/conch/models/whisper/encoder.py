@@ -9,10 +9,11 @@ import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.features import FRAME_SHIFT, SAMPLE_RATE, log_mel_spectrogram
-from conch.acoustic.whisper import WINDOW_S, WhisperConfig, load_whisper
 from conch.component import Outputs, Row
-from conch.errors import AudioError, ConfigError, TranscriptionError
+from conch.component.waveform import SAMPLE_RATE
+from conch.models.features import FRAME_SHIFT, log_mel_spectrogram
+from conch.models.whisper.config import WINDOW_S, WhisperConfig, load_whisper
+from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 
 FloatArray = NDArray[np.float32]
 

@@ -8,7 +8,7 @@ import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.acoustic.whisper_tokens import WhisperTokens
+from conch.models.whisper.tokens import WhisperTokens
 
 FloatArray = NDArray[np.float32]
 

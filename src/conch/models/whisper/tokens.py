@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tokenizers
 
-from conch.errors import ConfigError, OptionError
+from conch.wire.errors import ConfigError, OptionError
 
 _LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})

@@ -1,9 +1,9 @@
 import torch
 
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Characters
-from training.ctc import checkpoint
-from training.ctc.average import main
+from conch.models.ctc.units import Characters
+from lab.training.ctc import checkpoint
+from lab.training.ctc.average import main
+from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 
 def test_mean_of_weights(tmp_path):

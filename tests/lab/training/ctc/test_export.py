@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from conch.acoustic.ctc_model import Cache, CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Characters
-from training.ctc import checkpoint
+from conch.models.ctc.units import Characters
+from lab.training.ctc import checkpoint
+from lab.training.ctc.model import Cache, CtcModel, CtcModelConfig
 
 onnx = pytest.importorskip("onnx")
 # torch's exporter in Python announces its successor.
@@ -26,8 +26,8 @@ def model() -> CtcModel:
 
 @pytest.mark.parametrize(("weights", "tolerance"), [("fp32", 0), ("fp16", 1e-3), ("int8", 0.02)])
 def test_the_weights_of_a_graph_are_those_of_the_model(model, tmp_path, weights, tolerance):
-    from training.ctc.export import main
-    from training.ctc.imported import load_exported
+    from lab.training.ctc.export import main
+    from lab.training.ctc.imported import load_exported
 
     saved, path = tmp_path / "model.pt", tmp_path / "model.onnx"
     checkpoint.save(saved, model, Characters())
@@ -41,11 +41,11 @@ def test_the_weights_of_a_graph_are_those_of_the_model(model, tmp_path, weights,
 
 
 def test_another_graph_has_no_weights_to_train_on(tmp_path):
-    from training.ctc.imported import load_exported
+    from lab.training.ctc.imported import load_exported
 
     path = tmp_path / "other.onnx"
     for content, message in (
-        (onnx.ModelProto().SerializeToString(), "is not a graph of training.ctc.export"),
+        (onnx.ModelProto().SerializeToString(), "is not a graph of lab.training.ctc.export"),
         (b"no graph at all", "is not an ONNX file, or broken"),
     ):
         path.write_bytes(content)
@@ -56,7 +56,7 @@ def test_another_graph_has_no_weights_to_train_on(tmp_path):
 @pytest.mark.parametrize("weights", ["fp32", "fp16", "int8"])
 def test_graph_equals_the_model(model, tmp_path, weights):
     onnxruntime = pytest.importorskip("onnxruntime")
-    from training.ctc.export import main
+    from lab.training.ctc.export import main
 
     saved, path = tmp_path / "model.pt", tmp_path / "model.onnx"
     checkpoint.save(saved, model, Characters())

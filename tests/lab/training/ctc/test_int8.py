@@ -10,8 +10,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from conch.acoustic.int8_product import float_graph  # noqa: E402
-from training.ctc.int8 import quantized, with_int8_products  # noqa: E402
+from conch.models.ctc.int8_product import float_graph  # noqa: E402
+from lab.training.ctc.int8 import quantized, with_int8_products  # noqa: E402
 
 SIZE = 256
 

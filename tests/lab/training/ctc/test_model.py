@@ -8,13 +8,13 @@ import soundfile
 import torch
 import torch.nn.functional as F
 
-from conch.acoustic.ctc_model import POSITIONS, Cache, CtcModel, CtcModelConfig, periodic_positions
-from conch.acoustic.ctc_units import Characters
-from conch.acoustic.features import HISTORY, log_mel_spectrogram, streaming_log_mel
-from conch.acoustic.whisper import WhisperConfig, load_whisper, model_folder
-from training.ctc.whisper_weights import initial_model, read_weights
+from conch.models.ctc.units import Characters
+from conch.models.features import HISTORY, log_mel_spectrogram, streaming_log_mel
+from conch.models.whisper.config import WhisperConfig, load_whisper, model_folder
+from lab.training.ctc.model import POSITIONS, Cache, CtcModel, CtcModelConfig, periodic_positions
+from lab.training.ctc.whisper_weights import initial_model, read_weights
 
-RECORDING = Path(__file__).parents[1] / "data" / "kokoro_0_00788.ogg"
+RECORDING = Path(__file__).parents[3] / "data" / "kokoro_0_00788.ogg"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from conch.acoustic.ctc_units import Characters, Subwords
 from conch.language.ngram import LanguageModelConfig
+from conch.models.ctc.units import Characters, Subwords
 
 pytest.importorskip("pyctcdecode")
 
-from training.ctc.ngram_search import NgramSearch
+from lab.training.ctc.ngram_search import NgramSearch
 
 ARPA = """\\data\\
 ngram 1=5

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from conch.acoustic.ctc_model import CtcModel, CtcModelConfig
-from conch.acoustic.ctc_units import Characters
-from training.ctc import checkpoint
-from training.ctc.evaluate import Table
-from training.ctc.scoring import ExportedModel, log_probs_of, word_errors
+from conch.models.ctc.units import Characters
+from lab.training.ctc import checkpoint
+from lab.training.ctc.evaluate import Table
+from lab.training.ctc.model import CtcModel, CtcModelConfig
+from lab.training.ctc.scoring import ExportedModel, log_probs_of, word_errors
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(("chunk", "left"), [(0, 0), (16, 40)])
 def test_exported_graph_gives_the_same(tmp_path, chunk, left):
     pytest.importorskip("onnx")
-    from training.ctc.export import main
+    from lab.training.ctc.export import main
 
     torch.manual_seed(0)
     model = CtcModel(CtcModelConfig(vocab_size=29, model_size=64, num_heads=2)).eval()

@@ -7,14 +7,14 @@ import pytest
 import soundfile
 import torch
 
-from conch.acoustic.ctc_units import Characters
-from training.ctc import checkpoint
-from training.ctc.augment import MASKS, AugmentConfig, augmented, masked
-from training.ctc.data import Batches, Waveforms, utterances_of
-from training.ctc.train import main
-from training.ctc.trainer import TrainerConfig, drawn_context, learning_rates
+from conch.models.ctc.units import Characters
+from lab.training.ctc import checkpoint
+from lab.training.ctc.augment import MASKS, AugmentConfig, augmented, masked
+from lab.training.ctc.data import Batches, Waveforms, utterances_of
+from lab.training.ctc.train import main
+from lab.training.ctc.trainer import TrainerConfig, drawn_context, learning_rates
 
-MANIFEST = Path(__file__).parents[1] / "data" / "manifest.tsv"
+MANIFEST = Path(__file__).parents[3] / "data" / "manifest.tsv"
 
 
 @pytest.fixture

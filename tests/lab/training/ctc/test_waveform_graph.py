@@ -8,16 +8,16 @@ from google.protobuf import text_format
 from recordings import recordings_of
 from tritonclient.grpc import model_config_pb2
 
-from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
-from conch.acoustic.ctc_graph import SHIPPED
 from conch.component import Row
-from conch.errors import AudioError
+from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.models.ctc.onnx_model import SHIPPED
+from conch.wire.errors import AudioError
 
 pytest.importorskip("onnx")
 # torch's exporter in Python announces its successor.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 OVERLAY = ROOT / "component_models" / "ctc_encoder" / "configs" / "onnxruntime.pbtxt"
 
 
@@ -25,7 +25,7 @@ OVERLAY = ROOT / "component_models" / "ctc_encoder" / "configs" / "onnxruntime.p
 def component(tmp_path_factory) -> CtcEncoder:
     """The Python component with products in float32, as the graph has them."""
     onnx = pytest.importorskip("onnx")
-    from conch.acoustic.int8_product import float_graph
+    from conch.models.ctc.int8_product import float_graph
 
     path = tmp_path_factory.mktemp("float") / "model.onnx"
     onnx.save(float_graph(SHIPPED), path)
@@ -35,7 +35,7 @@ def component(tmp_path_factory) -> CtcEncoder:
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
     onnxruntime = pytest.importorskip("onnxruntime")
-    from training.ctc.waveform_graph import main
+    from lab.training.ctc.waveform_graph import main
 
     path = tmp_path_factory.mktemp("waveform") / "model.onnx"
     main([str(SHIPPED), "--out", str(path)])

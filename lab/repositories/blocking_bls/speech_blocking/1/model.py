@@ -1,9 +1,9 @@
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.options import RecognitionOptions
 from conch.orchestrator.offline import segment_rules
-from conch.segmentation import Segmenter
+from conch.orchestrator.segmentation import Segmenter
+from conch.wire.options import RecognitionOptions
 
 
 class TritonPythonModel:

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import triton_python_backend_utils as pb_utils
 
-from conch.errors import ComponentError
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
+from conch.wire.errors import ComponentError
 
 
 class TritonPythonModel:

@@ -7,17 +7,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from conch.errors import ServerError
-from conch.server import diagnosis, probe, stubs
-from conch.server.admin import callers_restrictions, own_restrictions, without_keys
-from conch.server.command import Endpoints, server_command
-from conch.server.config import ServerConfig
-from conch.server.environment import server_environment, shared_memory_shortage
-from conch.server.installation import Installation, find_installation, wheel_root
-from conch.server.logs import LOGGER, LogLine, tail
-from conch.server.ports import pick_free, require_free, resolve_host
-from conch.server.process import ServerProcess, Workspace
-from conch.server.repositories import check_models, check_repository, models_with_config
+from conch.launcher import diagnosis, probe, stubs
+from conch.launcher.admin import callers_restrictions, own_restrictions, without_keys
+from conch.launcher.command import Endpoints, server_command
+from conch.launcher.config import ServerConfig
+from conch.launcher.environment import server_environment, shared_memory_shortage
+from conch.launcher.installation import Installation, find_installation, wheel_root
+from conch.launcher.logs import LOGGER, LogLine, tail
+from conch.launcher.ports import pick_free, require_free, resolve_host
+from conch.launcher.process import ServerProcess, Workspace
+from conch.launcher.repositories import check_models, check_repository, models_with_config
+from conch.wire.errors import ServerError
 
 START_ATTEMPTS = 5
 POLL_S = 0.05
@@ -32,7 +32,7 @@ class TritonServer:
     """A `tritonserver` that is ready inside a `with` block and gone without trace after it.
 
     `on_log` gets every line of the server's log from `config.log_level` up, on a thread of its
-    own; the same lines go to the logger "conch.server". ServerError says why a server does not
+    own; the same lines go to the logger "conch.launcher". ServerError says why a server does not
     start. Dies with this program, however that ends (see guard.py).
     """
 

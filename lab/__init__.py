@@ -1,0 +1,1 @@
+"""What the project measures and trains with; not part of the installed package."""

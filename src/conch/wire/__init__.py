@@ -1,0 +1,1 @@
+"""What client and server speak: options, results, errors and their formats; needs numpy alone."""
