@@ -75,7 +75,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot load .*broken\.onnx"):
         CtcEncoder(CtcEncoderConfig(model=str(broken)))
     silero = pytest.importorskip("conch.models.silero")
-    with pytest.raises(ConfigError, match=r"not a graph of training\.ctc\.export"):
+    with pytest.raises(ConfigError, match=r"not a graph of lab\.training\.ctc\.export"):
         CtcEncoder(CtcEncoderConfig(model=str(silero.model_path(""))))
 
 
