@@ -20,10 +20,9 @@ import torch.multiprocessing
 
 from conch.acoustic.ctc_model import CtcModel
 from conch.acoustic.ctc_units import Characters, Subwords, Units
-from conch.acoustic.whisper import model_folder
 from conch.bench.manifest import Utterance
 from training.ctc import checkpoint
-from training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG
+from training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS
 from training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
 from training.ctc.trainer import Dev, Trainer, TrainerConfig
 from training.ctc.whisper_weights import initial_model, with_new_output
@@ -34,6 +33,7 @@ AUGMENTATIONS = {
     "speeds": SPEEDS,
     "light": LIGHT,
     "strong": STRONG,
+    "views": VIEWS,
 }
 
 
@@ -100,6 +100,9 @@ def train(args: argparse.Namespace) -> None:
         peak_rate=args.rate,
         output_rate=args.output_rate,
         output_only_steps=0 if args.init and not args.units else args.output_only_steps,
+        warm_up_steps=args.warm_up_steps,
+        masks=AUGMENTATIONS[args.augment],
+        consistency=args.consistency,
         bf16=args.bf16,
         workers=args.workers,
         evaluate_minutes=args.evaluate_minutes,
@@ -134,8 +137,21 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     add("--rate", type=float, default=8e-5, help="highest learning rate of the encoder")
     add("--output-rate", type=float, default=1e-3, help="and of the output layer")
     add("--output-only-steps", type=int, default=100, help="first steps, with the encoder as it is")
+    add("--warm-up-steps", type=int, default=60, help="in which the encoder's rate rises")
     add("--bf16", action=argparse.BooleanOptionalAction, default=True, help="bfloat16 products")
-    add("--augment", choices=AUGMENTATIONS, default="light", help="strong from ten epochs on")
+    add(
+        "--augment",
+        choices=AUGMENTATIONS,
+        default="light",
+        help="strong, views: ten epochs and more",
+    )
+    add(
+        "--consistency",
+        type=float,
+        default=0.0,
+        help="weight of the agreement of two views of each utterance (0.2, with --augment views); "
+        "0: one view, in half the time",
+    )
     add("--dropout", type=float, default=0.0, help="0.1 from ten epochs on")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     add("--processes", type=int, default=1, help="that share each step; on CPUs one a core")
@@ -159,6 +175,8 @@ def starting_model(
     if args.init:
         encoder, _ = loaded_model(args.init)
         return with_new_output(encoder, units, args.dropout), units
+    from conch.acoustic.whisper import model_folder  # only who starts from one needs CTranslate2
+
     return initial_model(model_folder(args.whisper), units, args.dropout), units
 
 
