@@ -76,6 +76,10 @@ def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
 
 def train(args: argparse.Namespace) -> None:
     """Train in this process."""
+    if args.device == "cuda":
+        # It plans for every shape of a batch, for up to 1.5 s, and hardly two batches share one.
+        torch.backends.cudnn.enabled = False
+        torch.backends.cuda.enable_cudnn_sdp(False)
     random.seed(args.seed)
     np.random.seed(args.seed)
     torch.manual_seed(args.seed)
