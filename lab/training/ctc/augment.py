@@ -3,7 +3,7 @@
 All functions take a `numpy.random.Generator`, so that a seed decides everything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from conch.component.waveform import SAMPLE_RATE
 
 FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,15 @@ STRONG = AugmentConfig(
     max_time_mask=30,
 )
 """For trainings of ten epochs and more."""
+VIEWS = replace(
+    STRONG,
+    speeds=(0.9, 0.95, 1.0, 1.05, 1.1),
+    noise_chance=0.35,
+    snr_db=(3.0, 30.0),
+    time_masks_per_s=1.5,
+    max_time_mask=32,
+)
+"""For `--consistency`: two views of an utterance, of each of which a fifth is hidden."""
 
 
 def augmented(
@@ -130,20 +140,32 @@ def looped(waveform: FloatArray, length: int, rng: np.random.Generator) -> Float
     return np.resize(np.roll(waveform, -start), length)
 
 
-def masked(features: FloatArray, config: AugmentConfig, rng: np.random.Generator) -> FloatArray:
-    """Return features `[frames, n_mels]` with bands and spans at their mean (SpecAugment).
+def drawn_masks(
+    lens: Sequence[int], n_mels: int, config: AugmentConfig, rng: np.random.Generator
+) -> tuple[BoolArray, BoolArray]:
+    """Return which mel bands and which frames of each utterance are hidden (SpecAugment).
 
     https://arxiv.org/abs/1904.08779
+
+    Args:
+        lens: frames of each utterance.
+        n_mels: mel bands.
+        config: how many masks, and how wide.
+        rng: decides.
+
+    Returns:
+        bool `[B, n_mels]` and bool `[B, longest]`; a span hides a quarter of its
+        utterance at most.
     """
-    features = features.copy()
-    mean = features.mean()
-    num_frames, n_mels = features.shape
-    for _ in range(config.freq_masks):
-        width = int(rng.integers(config.max_freq_mask + 1))
-        start = int(rng.integers(n_mels - width + 1))
-        features[:, start : start + width] = mean
-    for _ in range(rng.poisson(config.time_masks_per_s * num_frames / 100)):
-        width = min(int(rng.integers(config.max_time_mask + 1)), num_frames // 4)
-        start = int(rng.integers(num_frames - width + 1))
-        features[start : start + width] = mean
-    return features
+    bands = np.zeros((len(lens), n_mels), np.bool_)
+    spans = np.zeros((len(lens), max(lens)), np.bool_)
+    for row, num_frames in enumerate(lens):
+        for _ in range(config.freq_masks):
+            width = int(rng.integers(config.max_freq_mask + 1))
+            start = int(rng.integers(n_mels - width + 1))
+            bands[row, start : start + width] = True
+        for _ in range(rng.poisson(config.time_masks_per_s * num_frames / 100)):
+            width = min(int(rng.integers(config.max_time_mask + 1)), num_frames // 4)
+            start = int(rng.integers(num_frames - width + 1))
+            spans[row, start : start + width] = True
+    return bands, spans

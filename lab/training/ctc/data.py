@@ -19,7 +19,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.language.normalize import language_model_words
 from conch.models.ctc.units import Units
 from conch.models.features import FRAME_SHIFT, HISTORY, streaming_log_mel
-from lab.training.ctc.augment import AugmentConfig, augmented, masked
+from lab.training.ctc.augment import AugmentConfig, augmented
 
 FloatArray = NDArray[np.float32]
 
@@ -165,7 +165,7 @@ class Batches(torch.utils.data.Dataset[Batch]):
         return 2**31  # epochs go on until the trainer stops
 
     def __getitem__(self, number: int) -> Batch:
-        """Return a batch, augmented."""
+        """Return a batch, its waveforms augmented and nothing masked."""
         epoch, position = divmod(number, self.per_epoch)
         if self._planned[0] != epoch:
             self._planned = (epoch, self._plan(epoch))
@@ -188,8 +188,7 @@ class Batches(torch.utils.data.Dataset[Batch]):
         def other() -> FloatArray:
             return self._waveforms[int(rng.choice(self._usable))]
 
-        waveform = augmented(waveform, other, self._augment, rng)
-        return masked(features_of(waveform, self._n_mels), self._augment, rng)
+        return features_of(augmented(waveform, other, self._augment, rng), self._n_mels)
 
 
 def _frames_needed(target: NDArray[np.int64]) -> int:

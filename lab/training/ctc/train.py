@@ -20,9 +20,8 @@ import torch.multiprocessing
 
 from conch.bench.manifest import Utterance
 from conch.models.ctc.units import Characters, Subwords, Units
-from conch.models.whisper.config import model_folder
 from lab.training.ctc import checkpoint
-from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG
+from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS
 from lab.training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.trainer import Dev, Trainer, TrainerConfig
@@ -34,6 +33,7 @@ AUGMENTATIONS = {
     "speeds": SPEEDS,
     "light": LIGHT,
     "strong": STRONG,
+    "views": VIEWS,
 }
 
 
@@ -76,6 +76,10 @@ def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
 
 def train(args: argparse.Namespace) -> None:
     """Train in this process."""
+    if args.device == "cuda":
+        # It plans for every shape of a batch, for up to 1.5 s, and hardly two batches share one.
+        torch.backends.cudnn.enabled = False
+        torch.backends.cuda.enable_cudnn_sdp(False)
     random.seed(args.seed)
     np.random.seed(args.seed)
     torch.manual_seed(args.seed)
@@ -100,6 +104,9 @@ def train(args: argparse.Namespace) -> None:
         peak_rate=args.rate,
         output_rate=args.output_rate,
         output_only_steps=0 if args.init and not args.units else args.output_only_steps,
+        warm_up_steps=args.warm_up_steps,
+        masks=AUGMENTATIONS[args.augment],
+        consistency=args.consistency,
         bf16=args.bf16,
         workers=args.workers,
         evaluate_minutes=args.evaluate_minutes,
@@ -134,8 +141,21 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     add("--rate", type=float, default=8e-5, help="highest learning rate of the encoder")
     add("--output-rate", type=float, default=1e-3, help="and of the output layer")
     add("--output-only-steps", type=int, default=100, help="first steps, with the encoder as it is")
+    add("--warm-up-steps", type=int, default=60, help="in which the encoder's rate rises")
     add("--bf16", action=argparse.BooleanOptionalAction, default=True, help="bfloat16 products")
-    add("--augment", choices=AUGMENTATIONS, default="light", help="strong from ten epochs on")
+    add(
+        "--augment",
+        choices=AUGMENTATIONS,
+        default="light",
+        help="strong, views: ten epochs and more",
+    )
+    add(
+        "--consistency",
+        type=float,
+        default=0.0,
+        help="weight of the agreement of two views of each utterance (0.2, with --augment views); "
+        "0: one view, in half the time",
+    )
     add("--dropout", type=float, default=0.0, help="0.1 from ten epochs on")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     add("--processes", type=int, default=1, help="that share each step; on CPUs one a core")
@@ -159,6 +179,10 @@ def starting_model(
     if args.init:
         encoder, _ = loaded_model(args.init)
         return with_new_output(encoder, units, args.dropout), units
+    from conch.models.whisper.config import (
+        model_folder,  # only who starts from one needs CTranslate2
+    )
+
     return initial_model(model_folder(args.whisper), units, args.dropout), units
 
 

@@ -12,9 +12,12 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from conch.models.ctc.units import BLANK_ID, Units
 from lab.training.ctc import checkpoint
+from lab.training.ctc.augment import AugmentConfig, drawn_masks
+from lab.training.ctc.consistency import FULL_CONTEXT, View, disagreement
 from lab.training.ctc.data import Batch, Batches, loaded
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.scoring import greedy_texts, log_probs_of, wer
@@ -65,6 +68,10 @@ class TrainerConfig:
     """What a chunk sees before it, drawn evenly."""
     moved_chance: float = 0.25
     """Of an utterance at positions of a long stream, not at its start."""
+    masks: AugmentConfig | None = None
+    """What is hidden of the features; nothing if None."""
+    consistency: float = 0.0
+    """Weight of the disagreement of two views of each batch; 0: one view is enough."""
     bf16: bool = True
     workers: int = 1
     evaluate_minutes: float = 10.0
@@ -183,24 +190,7 @@ class Trainer:
         # Of the batch's number, not of a running state: a resumed training draws the same.
         rng = np.random.default_rng((config.seed, self.number, self.rank))
         torch.manual_seed(int(rng.integers(2**62)))  # of dropout
-        chunk, left = drawn_context(config, rng)
-        moved = rng.random(len(batch.lens)) < config.moved_chance
-        offsets = torch.from_numpy(moved * rng.integers(2**16, size=len(batch.lens)))
-        device = self.device
-        with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-            log_probs, lens = self.model(
-                batch.features.to(device), batch.lens.to(device), chunk, left, offsets.to(device)
-            )
-        loss = F.ctc_loss(
-            log_probs.transpose(0, 1),
-            batch.targets.to(device),
-            lens,
-            batch.target_lens.to(device),
-            blank=BLANK_ID,
-            reduction="sum",
-            zero_infinity=True,
-        )
-        loss = loss / int(batch.target_lens.sum())
+        loss = self._loss(batch, rng)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         mean_loss, seconds = self._shared(float(loss.detach()), batch.seconds)
@@ -208,6 +198,43 @@ class Trainer:
         if torch.isfinite(norm):
             self.optimizer.step()
         return mean_loss, seconds
+
+    def _loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
+        """Return a batch's negative log likelihood per unit, and how far its views disagree."""
+        targets, target_lens = batch.targets.to(self.device), batch.target_lens.to(self.device)
+        views = [self._view(batch, rng) for _ in range(2 if self.config.consistency else 1)]
+        losses = [
+            F.ctc_loss(
+                view.log_probs.transpose(0, 1),
+                targets,
+                view.lens,
+                target_lens,
+                blank=BLANK_ID,
+                reduction="sum",
+                zero_infinity=True,
+            )
+            for view in views
+        ]
+        total = torch.stack(losses).mean()
+        if len(views) == 2:
+            total = total + self.config.consistency * disagreement(*views)
+        return total / int(batch.target_lens.sum())
+
+    def _view(self, batch: Batch, rng: np.random.Generator) -> View:
+        """Run the model on a batch under masks and a context drawn for it."""
+        config, device = self.config, self.device
+        chunk, left = drawn_context(config, rng)
+        moved = rng.random(len(batch.lens)) < config.moved_chance
+        offsets = torch.from_numpy(moved * rng.integers(2**16, size=len(batch.lens)))
+        features = batch.features.to(device)
+        if config.masks is not None:
+            drawn = drawn_masks(batch.lens.tolist(), features.shape[2], config.masks, rng)
+            features = with_masks(features, batch.lens, *drawn)
+        with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
+            log_probs, lens = self.model(
+                features, batch.lens.to(device), chunk, left, offsets.to(device)
+            )
+        return View(log_probs, lens, chunk or FULL_CONTEXT)
 
     def _shared(self, loss: float, seconds: float) -> tuple[float, float]:
         """Make the gradients, and the time, those of all processes; return loss and seconds."""
@@ -257,6 +284,18 @@ class Trainer:
         if self.rank:
             return
         print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
+def with_masks(
+    features: Tensor, lens: Tensor, bands: NDArray[np.bool_], spans: NDArray[np.bool_]
+) -> Tensor:
+    """Return features `[B, F, n_mels]` with what is hidden at each utterance's mean."""
+    device = features.device
+    means = features.sum((1, 2)) / (lens.to(device) * features.shape[2])  # padding is zeros
+    padded = np.pad(spans, ((0, 0), (0, features.shape[1] - spans.shape[1])))
+    hidden_bands = torch.from_numpy(bands).to(device)[:, None, :]
+    hidden_frames = torch.from_numpy(padded).to(device)[:, :, None]
+    return torch.where(hidden_bands | hidden_frames, means[:, None, None], features)
 
 
 def learning_rates(config: TrainerConfig, step: int, progress: float) -> tuple[float, float]:
