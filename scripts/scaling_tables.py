@@ -1,4 +1,4 @@
-"""The tables of docs/scaling.md, from the arithmetic of `capacity.py`.
+"""The tables of docs/notes/scaling.md, from the arithmetic of `capacity.py`.
 
 python scripts/scaling_tables.py            # writes them into the document
 """
@@ -11,7 +11,7 @@ from capacity import ENCODERS, FRAMES_PER_S, INPUTS, WINDOW_S, Encoder, value, w
 
 from conch.bench.report import number, table
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "scaling.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "notes" / "scaling.md"
 MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 WAVEFORM_BITS_PER_S = 16_000 * 32
 FILE_BITS_PER_S = 32_000

@@ -15,7 +15,7 @@ from conch.errors import (
 )
 from conch.metrics import ANSWER_SECONDS, CHUNKS, ENDPOINTS, REQUESTS, Family, Metrics
 
-DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
+DOCS = Path(__file__).parents[1] / "docs" / "guide" / "operating.md"
 FAMILIES = [item for item in vars(metrics).values() if isinstance(item, Family)]
 
 
