@@ -1,19 +1,21 @@
 """Every error that Conch raises on purpose.
 
-ConchError
-├── ConfigError              a model's parameters or files are wrong (at load)
-├── ServerError              tritonserver cannot be found, started or stopped
-├── BenchError               a benchmark cannot be run as asked
-└── TranscriptionError       one request cannot be answered
-    ├── InvalidRequestError      the request itself is wrong
-    │   ├── OptionError              an option: unknown, mistyped, out of range
-    │   ├── AudioError               the audio: missing, empty, not finite, not decodable
-    │   └── SessionError             a chunk of a stream that is not open
-    ├── DeadlineError            the request's own time budget is spent
-    ├── RequestCancelledError    the client gave up
-    ├── OverloadedError          a limit of this server is reached
-    └── ComponentError           a component model answered with an error
-        └── MissingModelError        a component model is not loaded
+Only a `TranscriptionError` is about a single request:
+
+    ConchError
+    ├── ConfigError              a model's parameters or files are wrong (at load)
+    ├── ServerError              tritonserver cannot be found, started or stopped
+    ├── BenchError               a benchmark cannot be run as asked
+    └── TranscriptionError       one request cannot be answered
+        ├── InvalidRequestError      the request itself is wrong
+        │   ├── OptionError              an option: unknown, mistyped, out of range
+        │   ├── AudioError               the audio: missing, empty, not finite, not decodable
+        │   └── SessionError             a chunk of a stream that is not open
+        ├── DeadlineError            the request's own time budget is spent
+        ├── RequestCancelledError    the client gave up
+        ├── OverloadedError          a limit of this server is reached
+        └── ComponentError           a component model answered with an error
+            └── MissingModelError        a component model is not loaded
 """
 
 
