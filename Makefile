@@ -9,7 +9,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check unit integration slow soak clean
+.PHONY: help demo serve bench test check docs unit integration slow soak clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | \
@@ -27,12 +27,17 @@ bench: $(TOOLS) ## Measure everything, into bench-results (ARGS="suite --help" t
 
 test: check unit integration ## Lint, types, unit tests and server tests
 
-check: $(TOOLS) ## Lint, format and types
+check: $(TOOLS) docs ## Lint, format, types and docs
 	@echo "conch: lint, format and types"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || \
 		{ echo "conch: not formatted; run $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/mypy
+
+docs: $(TOOLS) ## Build the documentation into site/, and check its links
+	@echo "conch: docs"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@$(BIN)/python scripts/check_links.py
 
 unit: $(TOOLS) ## Tests that need no server
 	@echo "conch: unit tests"
@@ -49,7 +54,7 @@ slow: $(TOOLS) ## An hour of audio in one request, long benchmarks (not part of 
 	@$(BIN)/python -m pytest -q -m slow $(ARGS)
 
 clean: ## Remove .venv, caches and build outputs
-	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache build dist
+	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(SERVER): $(INPUTS)

@@ -13,7 +13,7 @@ url=http://127.0.0.1:8000
 size=$(($(wc -c <"$file")))
 octal() { printf '\\%03o' $(($1 & 255)) $(($1 >> 8 & 255)) $(($1 >> 16 & 255)) $(($1 >> 24 & 255)); }
 
-# Options of the request go into "parameters"; the list of them is in the README.
+# Options of the request go into "parameters"; docs/guide/options.md lists them.
 header=$(
     cat <<JSON
 {

@@ -14,7 +14,7 @@ from conch.client import Client, joined_parts
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file")
-    # A stream goes over gRPC; HTTP has server-sent events, see the README.
+    # A stream goes over gRPC; HTTP has server-sent events: docs/guide/protocol.md.
     parser.add_argument("--url", default="grpc://127.0.0.1:8001")
     args = parser.parse_args()
 

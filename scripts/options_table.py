@@ -1,4 +1,4 @@
-"""Writes the options table of README.md from `RecognitionOptions`, between its two markers."""
+"""Writes the table of docs/guide/options.md from `RecognitionOptions`, between its two markers."""
 
 import re
 from dataclasses import fields
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conch.wire.options import RecognitionOptions, default_of, describe
 
-README = Path(__file__).parents[1] / "README.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "guide" / "options.md"
 MARKED = re.compile(r"(<!-- options -->\n).*?(<!-- /options -->)", flags=re.S)
 
 
@@ -21,9 +21,9 @@ def table() -> str:
 
 
 def with_table(text: str) -> str:
-    """Return the README with the table as it is now."""
+    """Return the document with the table as it is now."""
     return MARKED.sub(lambda marks: marks[1] + table() + marks[2], text)
 
 
 if __name__ == "__main__":
-    README.write_text(with_table(README.read_text()))
+    DOCUMENT.write_text(with_table(DOCUMENT.read_text()))

@@ -1,4 +1,4 @@
-"""The tables of docs/scaling.md, from the arithmetic of `capacity.py`.
+"""The tables of docs/notes/scaling.md, from the arithmetic of `capacity.py`.
 
 python -m lab.capacity.scaling_tables            # writes them into the document
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from conch.bench.report import number, table
 from lab.capacity.capacity import ENCODERS, FRAMES_PER_S, INPUTS, WINDOW_S, Encoder, value, works
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "scaling.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "notes" / "scaling.md"
 MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 WAVEFORM_BITS_PER_S = 16_000 * 32
 FILE_BITS_PER_S = 32_000

@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from conch import __version__
 from conch.wire.errors import ConchError
@@ -12,6 +13,30 @@ from conch.wire.errors import ConchError
 # A module of this package each, with add_parser(subparsers) and run(args) -> int. They must
 # import cheaply: all of them are loaded for `conch --help`.
 SUBCOMMANDS = ("serve", "transcribe", "stream", "graph", "demo", "bench")
+
+WHEEL = "nvidia-pytriton"
+TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
+"""The server in each version of the wheel, which does not say so itself."""
+
+
+def version_text() -> str:
+    """Return the versions of Conch and of the Triton server that is installed with it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        wheel = version(WHEEL)
+    except PackageNotFoundError:
+        return f"conch {__version__}; no Triton server is installed ({WHEEL} is missing)"
+    triton = TRITON_OF_WHEEL.get(wheel, "of unknown version")
+    return f"conch {__version__}; Triton {triton}, from {WHEEL} {wheel}"
+
+
+class _Version(argparse.Action):
+    """Print the versions, which nobody else has to wait for, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(version_text())
+        parser.exit()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -21,7 +46,9 @@ def build_parser() -> argparse.ArgumentParser:
         description="Speech recognition on NVIDIA Triton through one BLS model.",
         epilog="`conch COMMAND --help` explains a command and shows examples.",
     )
-    parser.add_argument("--version", action="version", version=f"conch {__version__}")
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show Conch's version and Triton's, and exit"
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in SUBCOMMANDS:
         importlib.import_module(f"conch.cli.{name}").add_parser(subparsers)

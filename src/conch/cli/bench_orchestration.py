@@ -27,7 +27,7 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 ORCHESTRATION_EPILOG = """
 The systems are: conch; in process; in process, unbatched; blocking x1, x4 and x8 (see --instances);
-conch, no VAD; ensemble, no VAD; faster-whisper. docs/performance.md tells what each is.
+conch, no VAD; ensemble, no VAD; faster-whisper. docs/notes/performance.md tells what each is.
 
 examples:
   conch bench orchestration --manifest speech/manifest.tsv --split dev --limit 24 --json found.json

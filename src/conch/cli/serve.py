@@ -27,7 +27,7 @@ examples:
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
   conch serve --model-config gpu
-      on a GPU, by the configs/gpu.pbtxt of every model that has one: see docs/scaling.md
+      on a GPU, by the configs/gpu.pbtxt of every model that has one: see docs/notes/scaling.md
   conch serve --host 0.0.0.0 -- --log-verbose 1 --http-thread-count 16
       reachable from other machines; what follows -- goes to tritonserver as it is
 

@@ -14,12 +14,16 @@ from conch.wire.result import Transcript
 
 
 class AsyncClient:
-    """Sends audio to a Conch server; awaits the transcript.
+    """Send audio to a Conch server and await the transcript.
 
-    It is `Client` with `async with` and `await`: the same URLs, arguments and errors. Any number
-    of requests may be awaited at the same time; over HTTP they share a pool of `connections`,
-    over gRPC one connection. Cancelling the awaiting task cancels the request, on the server too
-    where it is gRPC. A client belongs to the event loop of its first request.
+    The arguments and errors are those of `Client`. Any number of requests may be in flight.
+    Cancelling the task that awaits a request cancels the request, over gRPC on the server too.
+    A client belongs to the event loop of its first request.
+
+    Args:
+        url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
+        timeout_s: seconds until a call without a `timeout_s` of its own gives up.
+        connections: HTTP connections at once; gRPC has one.
 
     Raises:
         ServerError: `url` is not the URL of a server.
@@ -44,7 +48,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; requests still awaited fail."""
+        """Close the connections; requests in flight fail."""
         if self._transport is not None:
             await self._transport.close()
 
@@ -83,8 +87,8 @@ class AsyncClient:
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
-        See `Client.stream`. An `async for` that is left early leaves the closing to the event
-        loop; `contextlib.aclosing` does it at once.
+        See `Client.stream`. `contextlib.aclosing` cancels the request as soon as its block is left;
+        without it, the event loop does so later.
         """
         request = await self._request([audio], sample_rate, timeout_s, model, options)
         async with aclosing(streams.stream_async(self._address, request)) as results:
@@ -99,7 +103,7 @@ class AsyncClient:
         model: str = "speech",
         **options: tensors.OptionValue,
     ) -> AsyncLiveStream:
-        """Open a stream for audio as it is spoken; see `Client.live`."""
+        """Open a live stream; see `Client.live`."""
         return AsyncLiveStream(
             self._send,
             sample_rate=sample_rate,

@@ -60,7 +60,7 @@ class _Chunks:
 
 
 class LiveStream:
-    """One stream over a `Client`, which opens it.
+    """Send live audio chunk by chunk; `Client.live` returns one.
 
     Leaving its `with` block before `finish` ends the stream on the server without an answer.
     """
@@ -79,14 +79,14 @@ class LiveStream:
     def send(self, chunk: NDArray[Any]) -> Transcript:
         """Send the next samples and return the transcript so far.
 
-        Its `segments` are the utterances that are new, or replaced by their second pass; `stable`
-        is the beginning of `text` that will not change any more.
+        `segments` of the transcript are the utterances that are new or have their second pass since
+        the last answer. `stable` is the beginning of `text` that no longer changes.
 
         Args:
             chunk: mono samples [N], any number: floats in [-1, 1], int16 or int32.
 
         Raises:
-            AudioError: the chunk is none; the stream goes on.
+            AudioError: the chunk is no waveform; the stream goes on.
             SessionError: the stream has expired, or an error has ended it.
             ConchError: as `Client.transcribe`.
         """
@@ -103,7 +103,7 @@ class LiveStream:
 
 
 class AsyncLiveStream:
-    """`LiveStream` with `async with` and `await`, over an `AsyncClient`."""
+    """Send live audio chunk by chunk and await the answers; `AsyncClient.live` returns one."""
 
     def __init__(
         self, infer: Callable[[tensors.Request], Awaitable[Result]], **settings: Any
@@ -119,7 +119,7 @@ class AsyncLiveStream:
                 await self.finish()
 
     async def send(self, chunk: NDArray[Any]) -> Transcript:
-        """See `LiveStream.send`; chunks that are sent without waiting are heard in order."""
+        """See `LiveStream.send`; chunks that are sent without waiting keep their order."""
         return await self._answer(chunk, ends=False)
 
     async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:

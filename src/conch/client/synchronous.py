@@ -13,15 +13,16 @@ from conch.wire.result import Transcript
 
 
 class Client:
-    """Sends audio to a Conch server and waits for the transcript.
+    """Send audio to a Conch server and wait for the transcript.
 
-    `url` is `host:port` or `http://`, `https://`, `grpc://` or `grpcs://` in front of it. Nothing
-    is sent before the first call, so that a server may start later. `timeout_s` is the patience
-    with a request that brings no `timeout_s` of its own.
+    Nothing is sent before the first call, so the server may start later.
 
-    Threads: over gRPC one client may be shared between threads; over HTTP it belongs to the thread
-    of its first call, and another thread gets a RuntimeError. For many requests at once on one
-    thread there is `AsyncClient`.
+    Over gRPC, threads may share a client. Over HTTP a client belongs to the thread of its first
+    call, and another thread gets a RuntimeError. `AsyncClient` keeps many requests in flight.
+
+    Args:
+        url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
+        timeout_s: seconds until a call without a `timeout_s` of its own gives up.
 
     Raises:
         ServerError: `url` is not the URL of a server.
@@ -64,14 +65,22 @@ class Client:
             model: the entry point on the server.
             options: fields of `conch.wire.options.RecognitionOptions`; those not given are the
                 server's defaults.
+            audio: the path of an audio file, the bytes of one, or a mono waveform [N] of floats in
+                [-1, 1], int16 or int32.
+            sample_rate: Hz of a waveform; a file has its own.
+            timeout_s: seconds until the client and the server give up.
+            model: name of the entry point on the server.
+            options: options of the request, by name, such as `nbest=3`.
 
         Raises:
-            AudioError: found before anything is sent.
-            OptionError: found before anything is sent, or by the server.
-            InvalidRequestError: by the server, what is wrong with the audio among it.
-            DeadlineError: `timeout_s` or the option `deadline_ms` is spent.
-            OverloadedError, ComponentError, RequestCancelledError: the server's answer.
-            ServerError: no server there, or not one of Conch.
+            AudioError: the audio cannot be read or is no waveform; nothing was sent.
+            OptionError: an option is unknown, mistyped or out of range.
+            InvalidRequestError: the server refuses the audio.
+            DeadlineError: `timeout_s` or the option `deadline_ms` is over.
+            OverloadedError: the server is full.
+            ComponentError: a component of the server failed.
+            RequestCancelledError: the request was cancelled.
+            ServerError: there is no server, or it is not one of Conch.
         """
         return self._infer([audio], sample_rate, timeout_s, model, options)[0]
 
@@ -86,9 +95,8 @@ class Client:
     ) -> list[Transcript]:
         """Transcribe several audios, all waveforms or all files, in one request.
 
-        The arguments are those of `transcribe`; the transcripts are in the order of `audios`. A
-        request has one status, so that one bad audio is an error for the batch: send what should
-        not fail together as requests of its own.
+        Arguments and errors are those of `transcribe`; the transcripts have the order of `audios`.
+        One bad audio fails the whole batch. Send audios that may be bad one by one.
         """
         return self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
 
@@ -103,17 +111,15 @@ class Client:
     ) -> Generator[Transcript, None, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
-        The arguments and errors are those of `transcribe`; an error is raised at the step at which
-        it is known. The last transcript has no segment, but the figures of the whole: `duration`,
-        `road` and `stages`; it is the only one where nobody speaks. `joined_parts` makes of all of
-        them what `transcribe` returns.
+        Arguments and errors are those of `transcribe`. The last transcript has no segment. It holds
+        the duration, the path and the timings of the whole. `joined_parts` joins all of them to
+        what `transcribe` returns.
 
-        Closing the iterator before its end cancels the request, on the server too. CPython closes
-        it when a `for` is left that holds the only reference; `contextlib.closing` does it for
-        sure.
+        Leaving the loop cancels the request on the server. `contextlib.closing` does so even if
+        another reference to the iterator exists.
 
         Raises:
-            ServerError: also where the client's URL is not gRPC.
+            ServerError: also if the client's URL is not gRPC.
         """
         request = self._request([audio], sample_rate, timeout_s, model, options)
         with closing(streams.stream(self._address, request)) as results:
@@ -128,14 +134,14 @@ class Client:
         model: str = "speech",
         **options: tensors.OptionValue,
     ) -> LiveStream:
-        """Open a stream for audio as it is spoken; nothing is sent before its first chunk.
+        """Open a live stream; nothing is sent before its first chunk.
 
         Args:
-            sample_rate: of the chunks, in Hz.
-            timeout_s: seconds until the client gives up on one chunk.
-            model: the entry point on the server.
-            options: as of `transcribe`, for the whole stream; `mode="two_pass"` corrects each
-                utterance once it is over.
+            sample_rate: Hz of the chunks.
+            timeout_s: seconds until the client gives up on a chunk.
+            model: name of the entry point on the server.
+            options: options of the whole stream, by name; `mode="two_pass"` corrects each utterance
+                when it is over.
 
         Raises:
             OptionError: an option is unknown, mistyped or out of range.

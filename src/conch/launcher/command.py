@@ -11,7 +11,7 @@ from conch.launcher.installation import Installation
 
 # More than the calls of a model in flight (max_calls_in_flight of speech), as they send its answers
 # too; but every instance of every model has so many, and each that waits makes waking another one
-# dearer (docs/performance.md).
+# dearer (docs/notes/performance.md).
 BLS_THREADS = 64
 
 # The server waits for requests in flight, and after that the launcher for the server.

@@ -1,19 +1,21 @@
 """Every error that Conch raises on purpose.
 
-ConchError
-├── ConfigError              a model's parameters or files are wrong (at load)
-├── ServerError              tritonserver cannot be found, started or stopped
-├── BenchError               a benchmark cannot be run as asked
-└── TranscriptionError       one request cannot be answered
-    ├── InvalidRequestError      the request itself is wrong
-    │   ├── OptionError              an option: unknown, mistyped, out of range
-    │   ├── AudioError               the audio: missing, empty, not finite, not decodable
-    │   └── SessionError             a chunk of a stream that is not open
-    ├── DeadlineError            the request's own time budget is spent
-    ├── RequestCancelledError    the client gave up
-    ├── OverloadedError          a limit of this server is reached
-    └── ComponentError           a component model answered with an error
-        └── MissingModelError        a component model is not loaded
+Only a `TranscriptionError` is about a single request:
+
+    ConchError
+    ├── ConfigError              a model's parameters or files are wrong (at load)
+    ├── ServerError              tritonserver cannot be found, started or stopped
+    ├── BenchError               a benchmark cannot be run as asked
+    └── TranscriptionError       one request cannot be answered
+        ├── InvalidRequestError      the request itself is wrong
+        │   ├── OptionError              an option: unknown, mistyped, out of range
+        │   ├── AudioError               the audio: missing, empty, not finite, not decodable
+        │   └── SessionError             a chunk of a stream that is not open
+        ├── DeadlineError            the request's own time budget is spent
+        ├── RequestCancelledError    the client gave up
+        ├── OverloadedError          a limit of this server is reached
+        └── ComponentError           a component model answered with an error
+            └── MissingModelError        a component model is not loaded
 """
 
 
@@ -50,11 +52,11 @@ class AudioError(InvalidRequestError):
 
 
 class SessionError(InvalidRequestError):
-    """A chunk belongs to no open stream: it never started, has ended or has expired."""
+    """A chunk belongs to no open stream: the stream never started, has ended or has expired."""
 
 
 class DeadlineError(TranscriptionError, TimeoutError):
-    """The request's `deadline_ms` is spent."""
+    """The time budget of the request, `timeout_s` or `deadline_ms`, is over."""
 
 
 class RequestCancelledError(TranscriptionError):
@@ -62,7 +64,7 @@ class RequestCancelledError(TranscriptionError):
 
 
 class OverloadedError(TranscriptionError):
-    """Too many requests in flight for this server."""
+    """A limit of the server is reached; try again later, or on another server."""
 
 
 class ComponentError(TranscriptionError):

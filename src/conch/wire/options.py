@@ -24,7 +24,7 @@ def option(
     wfst: Any = None,
     decoders: tuple[str, ...] = (),
 ) -> Any:
-    """Return a dataclass field with what `parse`, `--help` and README.md tell about it.
+    """Return a dataclass field with what `parse`, `--help` and docs/guide/options.md tell about it.
 
     Args:
         default: without the option.
@@ -44,24 +44,24 @@ class RecognitionOptions:
     """What one request asks for; the defaults are what a request without options gets."""
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
-        "auto", "the road; auto is streaming for a stream's chunks, else offline"
+        "auto", "the path; auto is streaming for live audio, offline for a recording"
     )
     decoder: Literal["attention", "ctc", "wfst"] = option(
         "attention",
-        "which decoder writes the text: Whisper's, a beam search over CTC, or CTC in a graph of "
-        "known words; of a stream wfst, or ctc where hotwords or lm_fusion need it",
+        "what writes the text: Whisper, a beam search over CTC, or CTC in a graph of known words; "
+        "live text comes from wfst, and from ctc with hotwords or lm_fusion",
     )
     channels: Literal["mix", "split"] | int = option(
         "mix",
-        "of a recording: all mixed, each its own transcript (for telephone calls, at most 8), or "
-        "one by its number",
+        "of a recording: mix all channels into one, transcribe each by itself (at most 8), or "
+        "take one by its number",
         low=1,
         high=64,
     )
-    language: str = option("auto", "language code of the speech (en, de, …), or auto")
+    language: str = option("auto", "language code of the speech (en, de, …); auto detects it")
     beam_size: int = option(
         5,
-        "live hypotheses of the beam search, at most 32 with attention; with wfst those to rescore",
+        "hypotheses that the search keeps, at most 32 with attention; with wfst those to rescore",
         low=1,
         high=128,
         ctc=16,
@@ -74,20 +74,26 @@ class RecognitionOptions:
     )
     rescore: bool = option(
         False,
-        "rescore the n-best with the language model, which takes the place of a graph's own",
+        "rescore the n-best with the language model, which replaces the one in the graph",
     )
     # Chosen by lab/training/tune_rescoring.py, for ctc by tune_ctc.py; see docs/decoding.md.
+    # Chosen by lab/training/tune_rescoring.py, for ctc by lab/training/tune_ctc.py: see
+    # docs/notes/decoding.md.
     lm_weight: float = option(
         0.01,
-        "weight of the language model's score, in fusion and rescoring; the search in a graph has "
-        "its own",
+        "weight of the language model's score in fusion and rescoring",
         low=0,
         high=10,
         ctc=0.8,
         wfst=1.0,
     )
     word_bonus: float = option(
-        0.0, "added for each word, in fusion and rescoring", low=-20, high=20, ctc=1.5, wfst=0.0
+        0.0,
+        "score added for each word in fusion and rescoring",
+        low=-20,
+        high=20,
+        ctc=1.5,
+        wfst=0.0,
     )
     attention_rescore: bool = option(
         False, "rescore the n-best with Whisper's decoder", decoders=("ctc", "wfst")
@@ -97,47 +103,57 @@ class RecognitionOptions:
     )
     hotwords: str = option(
         "",
-        "phrases to prefer, parted by commas, each with a weight if you like: Conch:8, Triton",
+        "phrases to prefer, separated by commas, each with or without a weight: Conch:8, Triton",
         decoders=("ctc",),
     )
     hotword_weight: float = option(
-        10.0, "of a hotword without its own: nats for each time it is found", low=0, high=100
+        10.0,
+        "score in nats added each time a hotword without its own weight occurs",
+        low=0,
+        high=100,
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(
         True,
-        "find the speech first; without, all of a recording is decoded, and a stream goes by the "
-        "letters that its CTC model hears",
+        "find the speech first; without it, all of a recording is decoded, and the letters of the "
+        "CTC model tell where a live speaker pauses",
     )
     vad_threshold: float = option(
-        0.5, "speech probability that opens a region", low=0.01, high=0.99
+        0.5, "speech probability at which a stretch of speech begins", low=0.01, high=0.99
     )
-    vad_min_speech_ms: int = option(100, "shorter regions are dropped", low=0, high=10_000)
-    vad_min_silence_ms: int = option(500, "silence that closes a region", low=32, high=10_000)
-    vad_pad_ms: int = option(300, "audio kept on each side of a region", low=0, high=2_000)
+    vad_min_speech_ms: int = option(
+        100, "shorter stretches of speech are dropped", low=0, high=10_000
+    )
+    vad_min_silence_ms: int = option(
+        500, "silence that ends a stretch of speech", low=32, high=10_000
+    )
+    vad_pad_ms: int = option(300, "audio kept on each side of the speech", low=0, high=2_000)
     coverage: bool = option(
         True,
         "with attention: find speech that the text leaves out, and decode it again",
     )
     max_segment_s: float = option(
         25.0,
-        "longest segment sent to the encoder; with vad at least 4 times vad_pad_ms",
+        "longest segment; with vad at least 4 times vad_pad_ms",
         low=1,
         high=30,
     )
-    partials: bool = option(True, "of a stream: what is said before it is final")
-    endpointing: bool = option(True, "of a stream: end utterances by the three rules below")
+    partials: bool = option(True, "live: send text before it is final")
+    endpointing: bool = option(True, "live: end utterances by the next three rules")
     endpoint_silence_ms: int = option(
-        1000, "rule silence: so much of it after speech", low=100, high=10_000
+        1000,
+        "live, rule silence: silence after speech that ends an utterance",
+        low=100,
+        high=10_000,
     )
     endpoint_no_speech_ms: int = option(
-        5000, "rule no_speech: so much silence before anybody speaks", low=500, high=60_000
+        5000, "live, rule no_speech: silence before anybody speaks", low=500, high=60_000
     )
     max_utterance_s: float = option(
-        20.0, "rule length: the longest utterance of a stream", low=2, high=28
+        20.0, "live, rule length: the longest utterance", low=2, high=28
     )
     deadline_ms: int = option(
-        0, "time budget of the request, of a stream's each chunk; 0 is none", low=0, high=86_400_000
+        0, "time budget of a request, or of each live chunk; 0 is none", low=0, high=86_400_000
     )
 
     @classmethod
@@ -269,7 +285,7 @@ def kind_of(item: "Field[Any]") -> type | None:
 
 
 def default_of(item: "Field[Any]") -> str:
-    """Return the default of an option in words, as `--help` and README.md show it."""
+    """Return the default of an option in words, as `--help` and docs/guide/options.md show it."""
     default = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
     own = {name: value for name, value in item.metadata["own"].items() if value is not None}
     if len(own) == 2 and own["ctc"] == own["wfst"]:

@@ -44,13 +44,12 @@ def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
 def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
     """Return the transcript of the whole audio from the parts of its stream.
 
-    It is what one answer to the same request would hold. Of a stream that broke off it is what was
-    known by then.
+    It equals the answer to the same request by `transcribe`. If the stream broke off, it holds what
+    was known by then.
 
     Args:
-        parts: all of them, in the order in which they came; at least one.
-        nbest: the option of the request. The parts do not tell it: a segment may keep more
-            hypotheses, or have found fewer.
+        parts: all parts in the order in which they came, at least one.
+        nbest: the option of the request, which the parts do not hold.
     """
     last = parts[-1]
     return transcript_of(

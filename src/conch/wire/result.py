@@ -11,6 +11,7 @@ class Word:
     """One word of a transcript."""
 
     text: str
+    """The word, with its punctuation."""
     start: float
     """Seconds on the audio's clock."""
     end: float
@@ -24,21 +25,22 @@ class Hypothesis:
     """One candidate transcript; every score is a natural logarithm, higher is better."""
 
     text: str
+    """The candidate's text."""
     score: float
-    """`am_score`, plus what hotwords give, plus `attention_weight · attention_score`, plus
-    `lm_weight · lm_score + word_bonus · num_words`, each where the request asks for it. With
-    decoder wfst the last is `(lm_score + word_bonus · num_words) / acoustic_scale`, by the graph's
-    own n-grams and weights, unless `rescore` puts the rescorer's in their place."""
+    """What orders the candidates: `am_score`, plus the hotwords' weights, plus
+    `attention_weight · attention_score`, plus `lm_weight · lm_score + word_bonus · num_words`, as
+    far as the request asks for them. Without `rescore`, decoder wfst takes the graph's own n-grams
+    and weights for the last: `(lm_score + word_bonus · num_words) / acoustic_scale`."""
     am_score: float
-    """Log probability of the tokens given the audio, by the decoder; with decoder wfst that of the
-    best alignment, each blank's less the graph's blank penalty."""
+    """Log probability of the text given the audio, by the decoder. With decoder wfst it is that of
+    the best alignment, less the blank penalty of the graph for each blank."""
     lm_score: float | None = None
     """Log probability of the words by the rescorer or, without `rescore`, by the language model of
-    the search; None where neither was asked."""
+    the search; None without both."""
     num_words: int | None = None
-    """Words as the language model counts them; None where it was not asked."""
+    """Words as the language model counts them; None without a language model."""
     attention_score: float | None = None
-    """Log probability of the text by Whisper's decoder; None without attention_rescore."""
+    """Log probability of the text by Whisper's decoder; None without `attention_rescore`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Unrecognised:
     end: float
     """Seconds on the audio's clock."""
     heard: str = ""
-    """What the CTC model made of it: a hint, too uncertain for the text."""
+    """What the CTC model recognised there: a hint, too uncertain for the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +64,25 @@ class Segment:
     end: float
     """Seconds on the audio's clock."""
     nbest: tuple[Hypothesis, ...]
+    """Candidates, best first."""
     words: tuple[Word, ...] = ()
+    """Words of the best candidate, with `word_timestamps`."""
     unrecognised: tuple[Unrecognised, ...] = ()
-    """Speech in it that its text leaves out."""
+    """Speech that the text leaves out."""
     index: int = 0
-    """Of a stream's utterance: which it is."""
+    """Live: number of the utterance, from 0."""
     endpoint: str = ""
-    """Of a stream's utterance: why it ended: silence, length, or end of the stream."""
+    """Live: why the utterance ended: `silence`, `length`, or `end` of the stream."""
     passes: int = 1
-    """Of a stream's utterance: 2 where the text is the second pass'."""
+    """Live: 2 if the text is that of the second pass."""
     error: str = ""
-    """Of a stream's utterance: why there is no second pass."""
+    """Live: why there is no second pass."""
     channel: int = 0
-    """Of a recording: which channel it is of, from 1; 0 where they are mixed."""
+    """Recordings: number of the channel, from 1; 0 if the channels are mixed."""
 
     @property
     def text(self) -> str:
+        """Return the best candidate."""
         return self.nbest[0].text if self.nbest else ""
 
 
@@ -86,10 +91,11 @@ class Channel:
     """What is said on one channel of a recording whose channels are not mixed."""
 
     number: int
-    """From 1."""
+    """Number of the channel, from 1."""
     text: str
-    """The best hypothesis."""
+    """Text of the best candidate."""
     score: float
+    """Score of the best candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,9 @@ class Stage:
     """What one component cost a request."""
 
     calls: int
+    """Calls of the component."""
     ms: float
-    """Sum of the waiting times of the calls; calls in flight together each count."""
+    """Milliseconds in these calls; calls in flight at once each count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,35 +123,38 @@ class Transcript:
     stages: Mapping[str, Stage]
     """By component, plus `total` for the time from request to answer."""
     is_final: bool = True
-    """Of a stream: whether it has ended, and nothing changes any more."""
+    """Live: whether the stream has ended."""
     stable: str = ""
-    """Of a stream: the beginning of the text that will not change any more."""
+    """Live: the beginning of the text that no longer changes."""
     channels: tuple[Channel, ...] = ()
-    """Of a recording: each channel that was recognised by itself; none where they are mixed."""
+    """Recordings: the channels that were transcribed by themselves; empty if they are mixed."""
     warnings: tuple[str, ...] = ()
-    """Of a recording: what was wrong with it, a sentence each."""
+    """Recordings: what is wrong with the audio, a sentence each."""
 
     @property
     def text(self) -> str:
+        """Return the best candidate."""
         return self.nbest[0].text
 
     @property
     def words(self) -> tuple[Word, ...]:
+        """Return the words of all segments."""
         return tuple(word for segment in self.segments for word in segment.words)
 
     @property
     def unrecognised(self) -> tuple[Unrecognised, ...]:
+        """Return the speech that has no text, of all segments."""
         return tuple(span for segment in self.segments for span in segment.unrecognised)
 
     def to_json(self) -> str:
-        """Return the RESULT tensor's content: the fields above, and each `text` for convenience."""
+        """Return the content of the tensor RESULT: all fields, and the text of each n-best."""
         return json.dumps(_fields(self), ensure_ascii=False, default=_fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Transcript":
-        """Rebuild a transcript from RESULT, or from what `conch transcribe --format json` writes.
+        """Return the transcript of a RESULT, or of the output of `conch transcribe --format json`.
 
-        Keys of newer servers are ignored.
+        Unknown keys, as of a newer server, are ignored.
         """
         data = json.loads(text)
         parts = {

@@ -1,4 +1,4 @@
-"""docs/scaling.md: its tables, the arithmetic behind them, and the configs that it speaks of."""
+"""docs/notes/scaling.md: its tables, their arithmetic, and the configs that it speaks of."""
 
 import math
 from pathlib import Path

@@ -1,0 +1,103 @@
+"""Writes the tables of docs/guide/configuration.md: every parameter of every model that ships.
+
+    python scripts/configuration_table.py
+
+Names, values and meanings are those of each config.pbtxt, whose comments stand above the
+parameters; the types are those of the dataclass that the model reads them into.
+"""
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_type_hints
+
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "guide" / "configuration.md"
+MARKED = re.compile(r"(<!-- (parameters|instances) -->\n).*?(<!-- /\2 -->)", flags=re.S)
+PARAMETER = re.compile(r'parameters \{ key: "(\w+)" value \{ string_value: "(.*)" \} \}')
+KINDS = {bool: "true or false", int: "integer", float: "number", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter as its config.pbtxt has it."""
+
+    name: str
+    value: str
+    meaning: str
+    """The comment above it, empty where there is none."""
+
+
+def parameters(config: Path) -> Iterator[Parameter]:
+    """Yield the parameters of a config.pbtxt, in its order."""
+    comment: list[str] = []
+    for line in config.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            comment.append(line.removeprefix("# "))
+            continue
+        if found := PARAMETER.fullmatch(line):
+            yield Parameter(found[1], found[2], " ".join(comment))
+        comment = []
+
+
+def types_of(config: Path) -> Mapping[str, type]:
+    """Return the types of a model's parameters, from the dataclass that its model.py reads."""
+    source = (config.parent / "1" / "model.py").read_text(encoding="utf-8")
+    (name,) = re.findall(r"read_parameters\((\w+), args\)", source)
+    (module,) = re.findall(rf"^from (\S+) import [^\n]*\b{name}\b", source, flags=re.M)
+    return get_type_hints(getattr(importlib.import_module(module), name))
+
+
+def configs() -> list[Path]:
+    """Return every model's config.pbtxt, the entry points first."""
+    return [
+        path
+        for repository in ("bls_models", "component_models")
+        for path in sorted((ROOT / repository).glob("*/config.pbtxt"))
+    ]
+
+
+def parameters_table() -> str:
+    """Return a row per parameter, shared by the models that have the same one."""
+    models: dict[tuple[Parameter, type], list[str]] = {}
+    for config in configs():
+        types = types_of(config)
+        for item in parameters(config):
+            models.setdefault((item, types[item.name]), []).append(f"`{config.parent.name}`")
+    rows = [
+        "| parameter | default | takes | models | meaning |\n",
+        "| --- | --- | --- | --- | --- |\n",
+    ]
+    for (item, kind), names in models.items():
+        value = f"`{item.value}`" if item.value else "empty"
+        rows.append(
+            f"| `{item.name}` | {value} | {KINDS[kind]} | {', '.join(names)} | {item.meaning} |\n"
+        )
+    return "".join(rows)
+
+
+def instances_table() -> str:
+    """Return a row per model: its processes and its largest batch."""
+    rows = ["| model | instances | `max_batch_size` |\n", "| --- | ---: | ---: |\n"]
+    for path in configs():
+        config = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
+        count = sum(group.count for group in config.instance_group)
+        rows.append(f"| `{path.parent.name}` | {count} | {config.max_batch_size} |\n")
+    return "".join(rows)
+
+
+TABLES = {"parameters": parameters_table, "instances": instances_table}
+
+
+def with_tables(text: str) -> str:
+    """Return the document with its tables as they are now."""
+    return MARKED.sub(lambda marks: marks[1] + TABLES[marks[2]]() + marks[3], text)
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

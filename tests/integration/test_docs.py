@@ -1,0 +1,75 @@
+"""Every program in the guide runs as it stands there, against a real server."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+
+pytestmark = pytest.mark.server
+
+ROOT = Path(__file__).parents[2]
+TALK = ROOT / "tests" / "data" / "kokoro_1_00881.ogg"
+SPOKEN = "as president, i recognize"
+
+INTERPRETERS = {
+    "python": [sys.executable, "-c"],
+    "javascript": ["node", "--input-type=module", "-e"],
+    "sh": ["sh", "-euc"],
+}
+PAGES = {
+    "README.md": ["python", "python"],
+    "docs/guide/quickstart.md": ["python"],
+    "docs/guide/transcribe.md": ["python", "python"],
+    "docs/guide/live.md": ["python"],
+    "docs/guide/protocol.md": ["sh", "sh", "javascript", "python", "python"],
+    "docs/guide/python-api.md": ["python"],
+}
+"""The languages of a page's programs, in order: none is forgotten."""
+
+MICROPHONE = """
+import numpy as np, soundfile
+microphone = np.array_split(soundfile.read("talk.wav", dtype="float32")[0], 10)
+"""
+
+
+def programs(page: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a page that name a language, each with it."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recordings that the programs read."""
+    folder = tmp_path_factory.mktemp("docs")
+    samples, rate = soundfile.read(TALK, dtype="float32")
+    for name in ("talk.wav", "talk.mp3", "lecture.mp3"):
+        soundfile.write(folder / name, samples, rate)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_programs_of_a_page_run(page: str, folder: Path, server: Any) -> None:
+    found = programs(page)
+    assert [language for language, _ in found] == PAGES[page]
+    for language, program in found:
+        if shutil.which(INTERPRETERS[language][0]) is None:
+            continue  # Node is not everywhere; the others of the page run.
+        if "microphone" in program:
+            program = f"{MICROPHONE}from conch.client import Client\n{program}"
+        here = program.replace("127.0.0.1:8000", server.http_url)
+        here = here.replace("127.0.0.1:8001", server.grpc_url)
+        done = subprocess.run(
+            [*INTERPRETERS[language], here], cwd=folder, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"{program}\n{done.stderr}"
+        if language == "sh":
+            # Four samples are no speech.
+            assert '"TRANSCRIPTS"' in done.stdout
+        else:
+            assert SPOKEN in done.stdout.lower(), f"{program}\n{done.stdout}"
