@@ -109,6 +109,12 @@ def test_wheel_without_a_stub_for_this_python(tmp_path: Path) -> None:
         installation.wheel_backend(tmp_path, (3, 11))
 
 
+def test_numpy_2_is_refused() -> None:
+    installation.check_numpy("1.26.4")
+    with pytest.raises(ServerError, match=r"numpy 2\.0\.1 is installed: pip install 'numpy<2'"):
+        installation.check_numpy("2.0.1")
+
+
 def test_backend_directory_is_made_of_links(tmp_path: Path) -> None:
     make_server(tmp_path / "wheel", "3.11")
     backend = installation.wheel_backend(tmp_path / "wheel", (3, 11))

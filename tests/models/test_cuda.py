@@ -28,7 +28,7 @@ def test_an_onnxruntime_that_falls_back_to_the_cpu_is_refused(monkeypatch):
     session = onnxruntime.InferenceSession
 
     def fallen_back(path, options, providers):
-        assert providers == [(CUDA, {"device_id": 1})]
+        assert providers == [(CUDA, {"device_id": 1, "cudnn_conv_algo_search": "HEURISTIC"})]
         return session(path, options, providers=["CPUExecutionProvider"])
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", fallen_back)

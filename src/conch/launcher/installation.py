@@ -115,5 +115,18 @@ def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
     return PythonBackend(library, utils, stub)
 
 
+def check_numpy(version: str) -> None:
+    """Refuses a numpy that the wheel's stubs misread.
+
+    They are built for numpy 1. With numpy 2 the arrays of a model's inputs have wrong strides: it
+    computes with wrong values, and nobody is told. Raises ServerError.
+    """
+    if int(version.split(".")[0]) >= 2:
+        raise ServerError(
+            "the Python backend of the wheel nvidia-pytriton reads numpy 1 alone, and numpy "
+            f"{version} is installed: pip install 'numpy<2'"
+        )
+
+
 def _version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())

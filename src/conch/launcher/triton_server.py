@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,7 +13,12 @@ from conch.launcher.admin import callers_restrictions, own_restrictions, without
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import server_environment, shared_memory_shortage
-from conch.launcher.installation import Installation, find_installation, wheel_root
+from conch.launcher.installation import (
+    Installation,
+    check_numpy,
+    find_installation,
+    wheel_root,
+)
 from conch.launcher.logs import LOGGER, LogLine, tail
 from conch.launcher.ports import pick_free, require_free, resolve_host
 from conch.launcher.process import ServerProcess, Workspace
@@ -80,6 +86,8 @@ class TritonServer:
             LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)
         installation = find_installation(config.tritonserver, wheel=wheel_root())
         backend = installation.python_backend
+        if backend:
+            check_numpy(metadata.version("numpy"))
         environment = server_environment(backend.stub if backend else None)
         if warning := shared_memory_shortage():
             LOGGER.warning("%s", warning)

@@ -96,9 +96,12 @@ class CtcGraph:
         options.intra_op_num_threads = config.intra_threads or share_of_cores(config.instances)
         # Threads that spin after a call would take the cores from the other components.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        provider: tuple[str, dict[str, int]] = ("CPUExecutionProvider", {})
+        provider: tuple[str, dict[str, int | str]] = ("CPUExecutionProvider", {})
         if config.device == "cuda":
-            provider = ("CUDAExecutionProvider", {"device_id": config.device_index})
+            # By default every convolution is tried out anew for each shape of a batch, and hardly
+            # two batches share one.
+            search = {"cudnn_conv_algo_search": "HEURISTIC"}
+            provider = ("CUDAExecutionProvider", {"device_id": config.device_index, **search})
             _find_cuda()
         self._session = _opened(config.model, options, provider)
         if provider[0] not in self._session.get_providers():
@@ -174,7 +177,7 @@ def read_vocabulary(model: str) -> Vocabulary:
 
 
 def _opened(
-    model: str, options: onnxruntime.SessionOptions, provider: tuple[str, dict[str, int]]
+    model: str, options: onnxruntime.SessionOptions, provider: tuple[str, dict[str, int | str]]
 ) -> onnxruntime.InferenceSession:
     path = Path(model) if model else SHIPPED
     if not path.is_file():
