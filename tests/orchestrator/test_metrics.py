@@ -15,7 +15,7 @@ from conch.wire.errors import (
     RequestCancelledError,
 )
 
-DOCS = Path(__file__).parents[1] / "docs" / "guide" / "operating.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guide" / "operating.md"
 FAMILIES = [item for item in vars(metrics).values() if isinstance(item, Family)]
 
 
