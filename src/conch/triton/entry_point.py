@@ -18,7 +18,7 @@ from conch.result import Transcript
 from conch.triton.components import TritonComponents
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
-from conch.triton.statuses import stream_error, triton_error
+from conch.triton.statuses import triton_error
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class EntryPoint:
             async for item in self._recognizer.stream(_speech_request(request), components):
                 sender.send(_speech_response([item], wanted))
         except Exception as error:
-            sender.send(pb_utils.InferenceResponse(error=stream_error(error)))
+            sender.send(pb_utils.InferenceResponse(error=triton_error(error)))
         finally:
             components.close()
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
