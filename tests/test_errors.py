@@ -12,7 +12,7 @@ from conch.errors import (
     OptionError,
     TranscriptionError,
     from_wire,
-    internal_error,
+    public_error,
     to_wire,
 )
 
@@ -62,10 +62,16 @@ def test_what_has_no_code_of_ours_is_none_of_our_errors(text):
 
 def test_a_defect_is_told_by_a_reference_to_the_log_alone(caplog):
     with caplog.at_level(logging.ERROR):
-        told = internal_error(ValueError("/etc/secret of a user"))
+        told = public_error(ValueError("/etc/secret of a user"))
     assert type(told) is InternalError
     assert not isinstance(told, ComponentError)
     assert "secret" not in str(told)
     reference = str(told).split()[-1]
     assert f"internal error {reference}" in caplog.text
     assert "/etc/secret of a user" in caplog.text
+
+
+def test_an_error_of_ours_may_be_told_as_it_is(caplog):
+    error = OptionError("option 'nbest' takes 1")
+    assert public_error(error) is error
+    assert not caplog.records

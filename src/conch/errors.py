@@ -119,7 +119,7 @@ class MissingModelError(ComponentError):
 
 
 class InternalError(TranscriptionError):
-    """The server failed where it should not; the message names the place in its log."""
+    """The server failed where it should not; the message names the entry in its log."""
 
 
 _BY_CODE: dict[str, type[TranscriptionError]] = {
@@ -155,8 +155,10 @@ def from_wire(text: str) -> TranscriptionError | None:
     return kind(message, model or "") if issubclass(kind, MissingModelError) else kind(message)
 
 
-def internal_error(failure: BaseException) -> InternalError:
-    """Log a defect and return what a client is told of it: where the log has it, and no more."""
+def public_error(failure: Exception) -> TranscriptionError:
+    """Return what a client is told of a failure: of a defect only where the log has it."""
+    if isinstance(failure, TranscriptionError):
+        return failure
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=failure)
     return InternalError(f"internal error; the server's log has it as {reference}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from conch.errors import TranscriptionError, internal_error, to_wire
+from conch.errors import public_error, to_wire
 
 
 def triton_error(error: Exception) -> Any:
@@ -13,5 +13,5 @@ def triton_error(error: Exception) -> Any:
     Its text begins with a code, because a status tells several kinds of errors alike and an answer
     in parts carries none.
     """
-    told = error if isinstance(error, TranscriptionError) else internal_error(error)
+    told = public_error(error)
     return pb_utils.TritonError(to_wire(told), getattr(pb_utils.TritonError, told.status))
