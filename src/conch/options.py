@@ -137,7 +137,11 @@ class RecognitionOptions:
         20.0, "rule length: the longest utterance of a stream", low=2, high=28
     )
     deadline_ms: int = option(
-        0, "time budget of the request, of a stream's each chunk; 0 is none", low=0, high=86_400_000
+        0,
+        "time budget of the request or, in a stream, of each chunk; a chunk that misses it ends "
+        "the stream; 0 is none",
+        low=0,
+        high=86_400_000,
     )
 
     @classmethod

@@ -101,6 +101,22 @@ def test_a_recording_is_answered_once(loaded, entry_point):
     assert response.arrays()["SCORES"].tolist() == [[-1.0]]
 
 
+@pytest.mark.parametrize("score", [np.nan, -np.inf])
+def test_scores_are_numbers_that_json_can_hold(loaded, entry_point, score):
+    decode = loaded.components.attention_decoder
+    loaded.components.attention_decoder = lambda *row: {
+        **decode(*row),
+        "scores": np.array([score], np.float32),
+    }
+    request = recording("12")
+    entry_point.start(request)
+    arrays = answer_to(request).arrays()
+    assert arrays["SCORES"].tolist() == [[np.finfo(np.float32).min]]
+    (hypothesis,) = json.loads(arrays["RESULT"].item(), parse_constant=pytest.fail)["nbest"]
+    expected = None if np.isnan(score) else np.finfo(np.float32).min
+    assert hypothesis["score"] == expected
+
+
 def test_an_answer_in_parts_ends_with_a_response_of_no_content(loaded, entry_point):
     request = recording("1" + "." * 5 + "2")
     entry_point.start_stream(request)

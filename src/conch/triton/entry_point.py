@@ -23,6 +23,9 @@ from conch.triton.statuses import triton_error
 
 logger = logging.getLogger(__name__)
 
+LEAST_SCORE = float(np.finfo(np.float32).min)
+"""Of a hypothesis that is not there, and in place of -inf and NaN, which JSON cannot hold."""
+
 CLOSE_TIMEOUT_S = 5.0
 """For components to free streams that have ended; they free what is left when it expires."""
 
@@ -165,10 +168,9 @@ def _columns(transcripts: Sequence[Transcript]) -> tuple[Array, Array]:
     """Return all texts and scores, rows with fewer hypotheses than others filled up."""
     width = max(len(transcript.nbest) for transcript in transcripts)
     texts = np.full((len(transcripts), width), b"", dtype=np.object_)
-    # The least number and not -inf, which JSON cannot hold.
-    scores = np.full((len(transcripts), width), np.finfo(np.float32).min, dtype=np.float32)
+    scores = np.full((len(transcripts), width), LEAST_SCORE, dtype=np.float32)
     for row, transcript in enumerate(transcripts):
         for rank, hypothesis in enumerate(transcript.nbest):
             texts[row, rank] = hypothesis.text.encode()
             scores[row, rank] = hypothesis.score
-    return texts, scores
+    return texts, np.nan_to_num(scores, copy=False, nan=LEAST_SCORE)
