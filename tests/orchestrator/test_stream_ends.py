@@ -298,8 +298,7 @@ def test_close_waits_until_the_components_have_freed_what_has_ended():
         await Client(recognizer, components, 1).send(audio("1"))
         components.before = hold
         # Another START of the id ends the first stream, whose components are slow to hear of it.
-        restart = asyncio.create_task(Client(recognizer, components, 1).send(audio(".")))
-        await restart
+        await Client(recognizer, components, 1).send(audio("."), ends=True)
         closing = asyncio.create_task(recognizer.open_streams.close(timeout_s=60))
         await asyncio.sleep(0)
         assert not closing.done()
@@ -316,7 +315,7 @@ def test_close_does_not_wait_for_ever():
     async def road(recognizer, components):
         await Client(recognizer, components, 1).send(audio("1"))
         components.before = lambda model: asyncio.sleep(0 if model == "vad" else 3600)
-        await Client(recognizer, components, 1).send(audio("."))
+        await Client(recognizer, components, 1).send(audio("."), ends=True)
         await recognizer.open_streams.close(timeout_s=0.01)
         return len(asyncio.all_tasks())
 
