@@ -94,7 +94,17 @@ models: dict[str, Callable[[InferenceRequest], InferenceResponse]] = {}
 """The component models that are loaded, by name."""
 
 
+class TritonModelException(Exception):
+    pass
+
+
+is_going = False
+"""Whether the server is shutting down."""
+
+
 def is_model_ready(name: str) -> bool:
+    if is_going:
+        raise TritonModelException("Server not ready")
     return name in models
 
 

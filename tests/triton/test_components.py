@@ -91,6 +91,13 @@ def test_a_model_that_is_not_loaded_is_named(models, components):
     assert missing.value.model == "rescorer"
 
 
+def test_a_server_that_is_going_is_no_defect(models, components, monkeypatch):
+    monkeypatch.setattr("plain_triton.is_going", True)
+    models["vad"] = failing(TritonError("Server not ready"))
+    with pytest.raises(ComponentError, match=r"^vad: Server not ready$"):
+        call(components)
+
+
 def test_no_call_is_made_once_the_answer_is_sent(models, components):
     models["vad"] = failing(TritonError("called"))
     components.close()

@@ -91,7 +91,7 @@ def _error(model: str, message: str) -> TranscriptionError:
     if isinstance(said, OptionError):
         return said
     # Asked only now: a model whose process died counts as ready.
-    if said is None and not pb_utils.is_model_ready(model):
+    if said is None and not _is_ready(model):
         needed = " or ".join(needed_for(model))
         return MissingModelError(
             f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
@@ -99,6 +99,13 @@ def _error(model: str, message: str) -> TranscriptionError:
             model,
         )
     return ComponentError(f"{model}: {message if said is None else said}")
+
+
+def _is_ready(model: str) -> bool:
+    try:
+        return bool(pb_utils.is_model_ready(model))
+    except pb_utils.TritonModelException:  # the server is going, and answers nothing any more
+        return True
 
 
 def _sequence(place: StreamPlace) -> dict[str, Any]:
