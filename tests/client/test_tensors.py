@@ -9,6 +9,7 @@ import tritonclient.http as tritonhttp
 import tritonclient.http._utils as http_utils
 
 from conch.client import tensors, transports
+from conch.client.address import Address
 from conch.client.tensors import Audio, OptionValue
 from conch.wire.errors import (
     AudioError,
@@ -21,6 +22,8 @@ from conch.wire.errors import (
     OverloadedError,
     RequestCancelledError,
     ServerError,
+    SessionError,
+    to_wire,
 )
 from conch.wire.result import Hypothesis, Transcript
 
@@ -129,50 +132,61 @@ def test_a_time_out_is_the_servers_deadline_too() -> None:
 @pytest.mark.parametrize(
     ("http", "grpc", "message", "expected"),
     [
-        ("400", "INVALID_ARGUMENT", "option 'nbest' takes ...", OptionError),
-        ("400", "INVALID_ARGUMENT", "unknown option 'n'", OptionError),
-        ("400", "INVALID_ARGUMENT", "WAV is empty", InvalidRequestError),
-        ("503", "UNAVAILABLE", "deadline of 10 ms is spent", DeadlineError),
-        ("503", "UNAVAILABLE", "256 requests are in flight", OverloadedError),
-        ("503", "UNAVAILABLE", "model vad is not loaded on this server", MissingModelError),
-        ("499", "CANCELLED", "the client cancelled", RequestCancelledError),
+        (
+            "400",
+            "INVALID_ARGUMENT",
+            "unexpected inference input",
+            InvalidRequestError,
+        ),
+        ("503", "UNAVAILABLE", "Exceeds maximum queue size", OverloadedError),
+        ("499", "CANCELLED", "request is cancelled", RequestCancelledError),
         ("500", "INTERNAL", "vad: out of memory", ComponentError),
         ("404", "NOT_FOUND", "unknown model: 'speech' is not found", ServerError),
         ("502", "UNKNOWN", "bad gateway", ServerError),
     ],
 )
-def test_errors(http: str, grpc: str, message: str, expected: type[ConchError]) -> None:
+def test_what_triton_itself_says_is_told_by_its_status(
+    http: str, grpc: str, message: str, expected: type[ConchError]
+) -> None:
     for code in (http, f"StatusCode.{grpc}"):
         error = tensors.error(code, message, URL)
         assert type(error) is expected
         assert message in str(error)
 
 
-def test_a_missing_model_is_named() -> None:
-    error = tensors.error("503", "model vad is not loaded on this server, and …", URL)
-    assert isinstance(error, MissingModelError)
-    assert error.model == "vad"
+@pytest.mark.parametrize("code", ["400", "503", "500", "StatusCode.UNAVAILABLE", None])
+def test_what_conch_says_is_told_by_its_code_whatever_carries_it(code: str | None) -> None:
+    for sent in (OptionError("a reworded text"), DeadlineError("late"), SessionError("two\nlines")):
+        error = tensors.error(code, to_wire(sent), URL)
+        assert (type(error), str(error)) == (type(sent), str(sent))
+    missing = tensors.error(code, to_wire(MissingModelError("load it", "vad")), URL)
+    assert isinstance(missing, MissingModelError)
+    assert (str(missing), missing.model) == ("load it", "vad")
 
 
 @pytest.mark.parametrize(
-    ("message", "text", "expected"),
+    "message",
+    ["Request for unknown model: 'x' is not found", "unexpected inference output 'RESULT'"],
+)
+def test_what_triton_says_inside_a_stream_has_no_status(message: str) -> None:
+    error = tensors.error(None, message, URL)
+    assert type(error) is ServerError
+    assert message in str(error)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expected"),
     [
-        ("INVALID_ARG: option 'nbest' takes ...", "option 'nbest' takes ...", OptionError),
-        ("INVALID_ARG: AUDIO: two\nlines", "AUDIO: two\nlines", InvalidRequestError),
-        ("UNAVAILABLE: deadline_ms of 10 ran out", "deadline_ms of 10 ran out", DeadlineError),
-        ("UNAVAILABLE: 256 requests are in flight", "256 requests", OverloadedError),
-        ("UNAVAILABLE: model vad is not loaded on", "model vad is not", MissingModelError),
-        ("CANCELLED: the client cancelled", "the client cancelled", RequestCancelledError),
-        ("INTERNAL: vad: out of memory", "vad: out of memory", ComponentError),
-        ("Request for unknown model: 'x' is not found", "unknown model: 'x'", ServerError),
-        ("unexpected inference output 'RESULT'", "'RESULT'", ServerError),
+        ("UNAVAILABLE", "failed to connect to all addresses", ServerError),
+        ("UNAVAILABLE", to_wire(OverloadedError("vad says: Connection reset")), OverloadedError),
+        ("DEADLINE_EXCEEDED", "Deadline Exceeded", DeadlineError),
+        ("INVALID_ARGUMENT", to_wire(AudioError("WAV is empty")), AudioError),
     ],
 )
-def test_errors_inside_a_stream(message: str, text: str, expected: type[ConchError]) -> None:
-    error = tensors.stream_error(message, URL)
+def test_what_grpc_itself_says(code: str, message: str, expected: type[ConchError]) -> None:
+    address = Address.parse("grpc://host:8001")
+    error = transports.grpc_error(f"StatusCode.{code}", message, build(b"x"), address)
     assert type(error) is expected
-    assert text in str(error)
-    assert "INTERNAL" not in str(error)
 
 
 def test_transcripts_are_read_from_result() -> None:
@@ -218,7 +232,26 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     assert sent == options
 
 
+def test_the_message_of_a_stream_is_that_of_tritonclient() -> None:
+    options: dict[str, OptionValue] = {"lm_weight": 0.5, "nbest": 2, "vad": True, "language": "en"}
+    for audio in (b"RIFF\0", np.array([0.5, -0.25], np.float32)):
+        request = build(audio, **options)
+        expected = grpc_utils._get_inference_request(
+            **transports._arguments(tritongrpc, request),
+            model_version="",
+            request_id="",
+            sequence_id=0,
+            sequence_start=False,
+            sequence_end=False,
+            priority=0,
+            timeout=None,
+        )
+        assert transports.grpc_message(request) == expected
+
+
 def test_more_than_a_grpc_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transports, "GRPC_LIMIT", 10)
     with pytest.raises(AudioError, match="do not fit into one gRPC message"):
         transports.grpc_arguments(tritongrpc, build(b"12345678901"))
+    with pytest.raises(AudioError, match="do not fit into one gRPC message"):
+        transports.grpc_message(build(b"12345678901"))

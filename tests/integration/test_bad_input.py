@@ -114,7 +114,7 @@ def test_a_wrong_type_or_shape_is_refused_by_triton(triton):
 def test_a_language_that_the_model_does_not_speak(triton, waveform):
     with pytest.raises(InferenceServerException) as error:
         infer(triton, {"language": "fr"}, WAV=waveform[np.newaxis])
-    assert error.value.message().startswith("option 'language' takes auto or en")
+    assert error.value.message().startswith("INVALID_OPTION: option 'language' takes auto or en")
     assert error.value.message().endswith("sent: 'fr'")
     assert error.value.status() == "400"
 

@@ -114,7 +114,7 @@ def test_what_a_decoder_cannot_do_is_said_and_it_goes_on(server, recordings, opt
         bad = pool.submit(send_speech, server, recordings[0].waveform(), {**CTC, **options})
         with pytest.raises(InferenceServerException) as error:
             bad.result()
-        assert error.value.message().startswith(message)
+        assert error.value.message().startswith(f"INVALID_OPTION: {message}")
         assert good.result()
     assert send_speech(server, recordings[0].waveform(), CTC)
 

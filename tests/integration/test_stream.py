@@ -237,6 +237,6 @@ def test_a_bad_option_is_an_error_event_and_the_next_request_works(
         assert answer.code == 400
         (event, _) = answer.read().decode().split("\n\n")
     error = json.loads(event.removeprefix("data: "))["error"]
-    assert error == "INVALID_ARG: option 'nbest' takes an integer from 1 to 128; sent: 199"
+    assert error == "INVALID_OPTION: option 'nbest' takes an integer from 1 to 128; sent: 199"
     first, *_ = events(server, {"WAV": waveform.tolist(), "nbest": 2})
     assert len(first["TRANSCRIPTS"]) == 2

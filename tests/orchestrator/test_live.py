@@ -214,5 +214,7 @@ def test_an_empty_stream_and_one_of_a_single_short_chunk():
 
 
 def test_live_streams_need_a_call_of_their_own():
-    with pytest.raises(ConfigError, match="max_calls_in_flight takes 4 or more; is: 3"):
+    with pytest.raises(
+        ConfigError, match="max_calls_in_flight takes an integer of 4 or more; is: 3"
+    ):
         OrchestratorConfig(max_calls_in_flight=3)

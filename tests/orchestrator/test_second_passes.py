@@ -2,7 +2,7 @@
 
 import asyncio
 
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, ended_once, run
 from spoken_components import SpokenComponents, made
 
 
@@ -62,6 +62,26 @@ def test_a_second_pass_that_fails_leaves_the_first_ones_text():
     assert answer.text == "0.10"
     (segment,) = answer.segments
     assert segment.error == "no second pass: attention_encoder: out of order"
+
+
+def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
+    async def road(recognizer, components):
+        async def fail(model):
+            if model == "attention_encoder":
+                raise ZeroDivisionError("a defect")
+
+        client = Client(recognizer, components, mode="two_pass")
+        components.before = fail
+        return await client.send(audio("1..2"), ends=True)
+
+    answer, components = run(road)
+    assert answer.text == "0.10 0.20"
+    assert [segment.passes for segment in answer.segments] == [1, 1]
+    for segment in answer.segments:
+        assert segment.error.startswith("no second pass: internal error")
+        assert segment.error.split()[-1] in caplog.text
+    assert "ZeroDivisionError: a defect" in caplog.text
+    assert ended_once(components)
 
 
 def test_text_that_a_second_pass_may_replace_is_not_stable():

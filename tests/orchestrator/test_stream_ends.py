@@ -1,6 +1,7 @@
 """How streams on plain functions end, and what stays open: errors, limits, silence."""
 
 import asyncio
+import logging
 
 import numpy as np
 import pytest
@@ -90,6 +91,34 @@ def test_a_second_start_begins_anew_and_the_first_ones_session_is_over():
     (answer, last), components = run(road)
     assert (answer.text, last.text) == ("0.20", "0.20 0.40")
     assert ended_once(components)
+
+
+@pytest.mark.parametrize("sent", [{}, {"session": "yours"}])
+def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(sent):
+    async def road(recognizer, components):
+        client = Client(recognizer, components, session="mine")
+        await client.send(audio("1"))
+        with pytest.raises(SessionError):
+            await client.send(audio("2"), parameters=sent)
+        with pytest.raises(SessionError):
+            await client.send(audio("2"), parameters=sent, ends=True)
+        return await client.send(audio("3"), ends=True)
+
+    answer, components = run(road)
+    assert answer.text == "0.10 0.30"
+    assert ended_once(components)
+
+
+def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        with pytest.raises(SessionError):
+            await client.send(audio("2"), parameters={"session": "yours"})
+        return await client.send(audio("3"), ends=True)
+
+    answer, _ = run(road)
+    assert answer.text == "0.10 0.30"
 
 
 @pytest.mark.parametrize(
@@ -216,3 +245,78 @@ def test_too_many_chunks_without_waiting_end_the_stream():
     kinds = {type(item).__name__ for item in answers}
     assert "OverloadedError" in kinds
     assert not any(components.open.values())
+
+
+def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
+    async def road(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        components.failing = "ctc_streaming_encoder"
+        with pytest.raises(ComponentError):
+            await client.send(audio("2"))
+
+    with caplog.at_level(logging.WARNING):
+        _, components = run(road)
+    assert not components.open["ctc_streaming_decoder"]
+    (record,) = caplog.records
+    assert "ctc_streaming_encoder: out of order" in record.getMessage()
+    assert "ctc_streaming_decoder" not in record.getMessage()
+
+
+def test_streams_expire_though_the_sweep_has_failed_once(caplog, monkeypatch):
+    failed = []
+
+    async def road(recognizer, components):
+        is_abandoned = recognizer.open_streams._is_abandoned
+
+        def fail_once(entry):
+            if not failed:
+                failed.append(entry)
+                raise RuntimeError("a defect")
+            return is_abandoned(entry)
+
+        await Client(recognizer, components).send(audio("1"))
+        monkeypatch.setattr(recognizer.open_streams, "_is_abandoned", fail_once)
+        while len(recognizer.open_streams):
+            await asyncio.sleep(0.01)
+
+    with caplog.at_level(logging.ERROR):
+        _, components = run(road, stream_ttl_s=0.2)
+    assert "a defect" in caplog.text
+    assert ended_once(components)
+    assert len(components.ended) == 2
+
+
+def test_close_waits_until_the_components_have_freed_what_has_ended():
+    async def road(recognizer, components):
+        held = asyncio.Event()
+
+        async def hold(model):
+            if "streaming" in model:
+                await held.wait()
+
+        await Client(recognizer, components, 1).send(audio("1"))
+        components.before = hold
+        # Another START of the id ends the first stream, whose components are slow to hear of it.
+        await Client(recognizer, components, 1).send(audio("."), ends=True)
+        closing = asyncio.create_task(recognizer.open_streams.close(timeout_s=60))
+        await asyncio.sleep(0)
+        assert not closing.done()
+        assert not components.ended
+        held.set()
+        await closing
+        return len(components.ended)
+
+    found, _ = run(road)
+    assert found == 2
+
+
+def test_close_does_not_wait_for_ever():
+    async def road(recognizer, components):
+        await Client(recognizer, components, 1).send(audio("1"))
+        components.before = lambda model: asyncio.sleep(0 if model == "vad" else 3600)
+        await Client(recognizer, components, 1).send(audio("."), ends=True)
+        await recognizer.open_streams.close(timeout_s=0.01)
+        return len(asyncio.all_tasks())
+
+    assert run(road)[0] == 2  # the road's own and that of `run`

@@ -1,6 +1,10 @@
 import json
+import math
 from dataclasses import replace
 
+import numpy as np
+
+from conch.wire.formats import to_json
 from conch.wire.result import Channel, Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
 
 WORDS = (Word("good", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8))
@@ -72,6 +76,37 @@ def test_json_of_an_older_server_reads_back():
         del data["segments"][0][name]
     del data["stable"]
     assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
+
+
+def strict(text: str) -> dict:
+    """What a reader makes of it that takes no NaN, as JSON has none."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_numbers_that_json_cannot_hold():
+    worst = replace(BEST, score=-math.inf, am_score=math.nan, lm_score=math.nan)
+    word = Word("good", 0.1, 0.4, math.nan)
+    segment = Segment(0.0, 1.0, (worst,), (word,))
+    transcript = replace(TRANSCRIPT, nbest=(worst,), segments=(segment,))
+    data = strict(transcript.to_json())
+    for hypothesis in (data["nbest"][0], data["segments"][0]["nbest"][0]):
+        # Impossible is still a number, and the least, as in SCORES; not a number is none.
+        assert hypothesis["score"] == -float(np.finfo(np.float32).max)
+        assert hypothesis["am_score"] is None
+        assert hypothesis["lm_score"] is None
+    assert data["segments"][0]["words"][0]["confidence"] is None
+    assert (data["text"], data["duration"]) == ("good day", 2.0)
+    assert strict(to_json(transcript))["score"] == -float(np.finfo(np.float32).max)
+
+    found = Transcript.from_json(transcript.to_json())
+    assert math.isnan(found.nbest[0].am_score)
+    assert found.nbest[0].lm_score is None
+    assert math.isnan(found.words[0].confidence)
+    assert found.nbest[0].score < -1e38
 
 
 def test_views():

@@ -1,20 +1,27 @@
 """A request whose answer comes in parts, over gRPC: blocking and asyncio.
 
-A stream has a connection of its own, because tritonclient's blocking client takes one stream at a
-time, and ends with its iterator: whoever stops early cancels the request. Only an answer that has
-ended, or is about to, is not cancelled: see `DEADLINE_MARGIN_S` in `transports`.
+A stream has a connection of its own and ends with its iterator: whoever stops early cancels the
+request. Only an answer that has ended, or is about to, is not cancelled: see `DEADLINE_MARGIN_S` in
+`transports`.
 """
 
 import asyncio
 import contextlib
-import queue
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from typing import Any
 
 from conch.client import tensors
 from conch.client.address import Address
-from conch.client.transports import Result, grpc_arguments, grpc_error, result_of
+from conch.client.transports import (
+    DEADLINE_MARGIN_S,
+    Result,
+    grpc_arguments,
+    grpc_error,
+    grpc_message,
+    result_of,
+)
 from conch.wire.errors import ConchError, ServerError
 
 GRACE_S = 0.1
@@ -24,51 +31,48 @@ GRACE_S = 0.1
 def stream(address: Address, request: tensors.Request) -> Generator[Result, None, None]:
     """Send a request; yield RESULT of every part of the answer as it comes."""
     _check_protocol(address)
+    import grpc  # type: ignore[import-untyped]
     import tritonclient.grpc as tritongrpc
-    from tritonclient.utils import InferenceServerException
+    from tritonclient.grpc import service_pb2_grpc
 
-    arguments = grpc_arguments(tritongrpc, request)
-    timeout_s = arguments.pop("client_timeout")
-    answers: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-    client = tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure)
-    try:
-        client.start_stream(
-            lambda result, error: answers.put((result, error)), stream_timeout=timeout_s
-        )
-        # A stream that has failed already takes no request; why it failed is in the queue.
-        with contextlib.suppress(InferenceServerException):
-            client.async_stream_infer(**arguments, enable_empty_final_response=True)
-        # No further request will come. Without this, gRPC's thread waits for one for ever after a
-        # failure or a cancellation; tritonclient has no public way to say it.
-        client._stream._request_queue.put(None)
-        ended = False
+    # Not by tritonclient's own `start_stream`, which has no public way to say that no further
+    # request will come. Without that, a thread of gRPC's waits for one for ever.
+    message = grpc_message(request)
+    timeout_s = request.timeout_s + DEADLINE_MARGIN_S
+    with _channel(address) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        give_up_at = time.monotonic() + timeout_s
+        answers = stub.ModelStreamInfer(iter([message]), timeout=timeout_s)
+        error: ConchError | None = None
         try:
-            while not ended:
-                result, failure = answers.get(timeout=timeout_s)
-                ended = _is_last(result, failure)
-                if failure is not None:
-                    raise _error(failure, request, address)
-                if result.get_response().outputs:
-                    yield result_of(result)
-        except queue.Empty:
-            raise tensors.no_answer(request.timeout_s, str(address)) from None
+            for answer in answers:
+                if answer.error_message:
+                    # Raised behind the end of the stream, so that nothing is cancelled.
+                    error = tensors.error(None, answer.error_message, str(address))
+                else:
+                    yield result_of(tritongrpc.InferResult(answer.infer_response))
+        except grpc.RpcError as failure:
+            raise _failure(failure, give_up_at, request, address) from None
         except GeneratorExit:
             # Whoever leaves at the last segment leaves shortly before the end.
-            with contextlib.suppress(queue.Empty):
-                give_up_at = time.monotonic() + GRACE_S
-                while not ended:
-                    ended = _is_last(*answers.get(timeout=max(0, give_up_at - time.monotonic())))
+            cancelling = threading.Timer(GRACE_S, answers.cancel)
+            cancelling.start()
+            with contextlib.suppress(grpc.RpcError):
+                for _ in answers:
+                    pass
+            cancelling.cancel()
             raise
         finally:
-            client.stop_stream(cancel_requests=not ended)
-    finally:
-        client.close()
+            # Where the stream has come to its end, this does nothing.
+            answers.cancel()
+        if error is not None:
+            raise error
 
 
 async def stream_async(address: Address, request: tensors.Request) -> AsyncGenerator[Result, None]:
     """Send a request; yield RESULT of every part of the answer as it comes."""
     _check_protocol(address)
-    import grpc  # type: ignore[import-untyped]
+    import grpc
     import tritonclient.grpc.aio as tritongrpc
 
     arguments = grpc_arguments(tritongrpc, request)
@@ -87,13 +91,9 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
                     yield result_of(result)
                 else:
                     # Raised behind the end of the stream, so that nothing is cancelled.
-                    error = _error(failure, request, address)
+                    error = tensors.error(None, failure.message(), str(address))
         except grpc.RpcError as failure:
-            # A call that is out of time before it is sent fails with INTERNAL.
-            if time.monotonic() >= give_up_at:
-                raise tensors.no_answer(request.timeout_s, str(address)) from None
-            code, message = str(failure.code()), failure.details() or ""
-            raise grpc_error(code, message, request, address) from None
+            raise _failure(failure, give_up_at, request, address) from None
         except GeneratorExit:
             with contextlib.suppress(TimeoutError, grpc.RpcError):
                 async with asyncio.timeout(GRACE_S):
@@ -107,18 +107,25 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
             raise error
 
 
-def _is_last(result: Any, failure: Any) -> bool:
-    """Whether this ends the answer to the request, and the stream has not broken off."""
-    if failure is not None:
-        return failure.status() is None
-    return bool(result.get_response().parameters["triton_final_response"].bool_param)
+def _channel(address: Address) -> Any:
+    """Return a connection of a stream's own, for messages as long as tritonclient's."""
+    import grpc
+
+    lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
+    options = [(name, -1) for name in lengths]  # no limit
+    if address.is_secure:
+        return grpc.secure_channel(address.target, grpc.ssl_channel_credentials(), options)
+    return grpc.insecure_channel(address.target, options)
 
 
-def _error(failure: Any, request: tensors.Request, address: Address) -> ConchError:
-    code, message = failure.status(), failure.message()
-    if code is None:
-        return tensors.stream_error(message, str(address))
-    return grpc_error(code, message, request, address)
+def _failure(
+    failure: Any, give_up_at: float, request: tensors.Request, address: Address
+) -> ConchError:
+    """Return the exception for a stream that has broken off."""
+    # A call that is out of time before it is sent fails with INTERNAL.
+    if time.monotonic() >= give_up_at:
+        return tensors.no_answer(request.timeout_s, str(address))
+    return grpc_error(str(failure.code()), failure.details() or "", request, address)
 
 
 def _check_protocol(address: Address) -> None:

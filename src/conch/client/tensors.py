@@ -4,7 +4,6 @@ Everything here is pure, and every transport uses it; nothing here knows HTTP, g
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,12 +19,11 @@ from conch.wire.errors import (
     ConchError,
     DeadlineError,
     InvalidRequestError,
-    MissingModelError,
     OptionError,
     OverloadedError,
     RequestCancelledError,
     ServerError,
-    SessionError,
+    from_wire,
 )
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -148,39 +146,25 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     """Return the exception that an error answer stands for.
 
     Args:
-        code: an HTTP status ("400"), a gRPC one ("StatusCode.INVALID_ARGUMENT") or one of Triton's
-            ("INVALID_ARG").
+        code: an HTTP status ("400"), a gRPC one ("StatusCode.INVALID_ARGUMENT"), or None inside a
+            stream. What Conch's own models say needs none.
         message: the server's.
         url: the server's, for the errors that are about the server itself.
     """
+    if said := from_wire(message):
+        return said
     name = (code or "").removeprefix("StatusCode.")
     if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")
     if name in {"503", "UNAVAILABLE"}:
-        if missing := re.match(r"model (\S+) is not loaded", message):
-            return MissingModelError(message, missing[1])
-        kind = DeadlineError if message.startswith("deadline") else OverloadedError
-        return kind(message)
+        return OverloadedError(message)
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)
-    if name in {"400", "413", "INVALID_ARGUMENT", "INVALID_ARG"}:
-        if message.startswith("session "):
-            return SessionError(message)
-        is_option = message.startswith(("option '", "unknown option"))
-        return OptionError(message) if is_option else InvalidRequestError(message)
+    if name in {"400", "413", "INVALID_ARGUMENT"}:
+        return InvalidRequestError(message)
     if name in {"500", "INTERNAL"}:
         return ComponentError(message)
     return ServerError(f"unexpected answer from {url}: {message} (status {code})")
-
-
-def stream_error(message: str, url: str) -> ConchError:
-    """Return the exception for an error inside a stream, which has a text but no code.
-
-    Conch's own models begin the text with the code; what Triton itself says has none.
-    """
-    found = re.fullmatch("(INVALID_ARG|UNAVAILABLE|CANCELLED|INTERNAL): (.*)", message, re.DOTALL)
-    code, text = found.groups() if found else (None, message)
-    return error(code, text, url)
 
 
 def no_answer(timeout_s: float, url: str) -> DeadlineError:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.address import Address
-from conch.wire.errors import AudioError, ConchError
+from conch.wire.errors import AudioError, ConchError, from_wire
 
 Result: TypeAlias = NDArray[Any] | None
 
@@ -37,7 +37,7 @@ GRPC_LOST = (
     "keepalive",
     "ping timeout",
 )
-"""What gRPC itself says with the code UNAVAILABLE, which is also that of a server that refuses;
+"""What gRPC itself says with the code UNAVAILABLE, which is also that of a Triton that refuses;
 nothing but the words tells the two apart."""
 
 DEADLINE_MARGIN_S = 1.0
@@ -250,14 +250,41 @@ def grpc_arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
     Raises:
         AudioError: more audio than one gRPC message holds.
     """
+    _check_size(request)
+    client_timeout = request.timeout_s + DEADLINE_MARGIN_S
+    return {**_arguments(module, request), "client_timeout": client_timeout}
+
+
+def grpc_message(request: tensors.Request) -> Any:
+    """Return a request that belongs to no stream as tritonclient's protobuf message.
+
+    Raises:
+        AudioError: more audio than one gRPC message holds.
+    """
+    from tritonclient.grpc import service_pb2
+    from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
+
+    _check_size(request)
+    message = service_pb2.ModelInferRequest(model_name=request.model)
+    message.outputs.add(name="RESULT")
+    for name, tensor in request.inputs.items():
+        kind = np_to_triton_dtype(tensor.dtype)
+        message.inputs.add(name=name, datatype=kind, shape=tensor.shape)
+        content = serialize_byte_tensor(tensor).item() if kind == "BYTES" else tensor.tobytes()
+        message.raw_input_contents.append(content)
+    for option, value in request.parameters.items():
+        kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
+        setattr(message.parameters[option], kinds[type(value)], value)
+    return message
+
+
+def _check_size(request: tensors.Request) -> None:
     size = sum(_size(tensor) for tensor in request.inputs.values())
     if size > GRPC_LIMIT:
         raise AudioError(
             f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
             "send a compressed file, or use HTTP"
         )
-    client_timeout = request.timeout_s + DEADLINE_MARGIN_S
-    return {**_arguments(module, request), "client_timeout": client_timeout}
 
 
 def _size(tensor: NDArray[Any]) -> int:
@@ -270,8 +297,9 @@ def grpc_error(
     code: str | None, message: str, request: tensors.Request, address: Address
 ) -> ConchError:
     """Return the exception for a gRPC status; see `wire.error`."""
-    if code == "StatusCode.DEADLINE_EXCEEDED" and not message.startswith("deadline"):
+    if code == "StatusCode.DEADLINE_EXCEEDED":
         return tensors.no_answer(request.timeout_s, str(address))
-    if code == "StatusCode.UNAVAILABLE" and any(words in message for words in GRPC_LOST):
+    is_lost = any(words in message for words in GRPC_LOST)
+    if code == "StatusCode.UNAVAILABLE" and is_lost and from_wire(message) is None:
         return tensors.unreachable(str(address), message)
     return tensors.error(code, message, str(address))

@@ -164,11 +164,13 @@ async def within_deadline(deadline_ms: int, calls: Calls) -> AsyncIterator[None]
     """End what runs inside once the request's time is up; a `deadline_ms` of 0 is no deadline.
 
     Raises:
-        DeadlineError: it was.
+        DeadlineError: it was. One that a call inside raises says more, and passes as it is.
     """
     try:
-        async with asyncio.timeout(deadline_ms / 1000 or None):
+        async with asyncio.timeout(deadline_ms / 1000 or None) as scope:
             yield
-    except TimeoutError:
+    except TimeoutError as error:
+        if isinstance(error, DeadlineError) or not scope.expired():
+            raise
         latest = next(reversed(calls.road), "the first call")
         raise deadline_error(deadline_ms, f"in {latest}") from None

@@ -1,6 +1,8 @@
 """The limits of the orchestrator, set by the `parameters` of its config.pbtxt."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 from conch.wire.errors import ConfigError
 
@@ -35,21 +37,27 @@ class OrchestratorConfig:
     """What a stream is heard in: `chunk_ms` of ctc_streaming_encoder, a multiple of 32."""
 
     def __post_init__(self) -> None:
-        """Check what would not be noticed otherwise.
+        """Check every limit.
 
         Raises:
-            ConfigError: a value makes no sense.
+            ConfigError: a value is none: too low, infinite or not a number.
         """
-        if self.stream_step_ms <= 0 or self.stream_step_ms % 32:
-            raise ConfigError(
-                f"stream_step_ms takes a multiple of 32, whole frames of the VAD; "
-                f"is: {self.stream_step_ms}"
-            )
-        if self.max_calls_in_flight < 4:
-            raise ConfigError(
-                f"max_calls_in_flight takes 4 or more; is: {self.max_calls_in_flight}"
-            )
-        if not self.stream_ttl_s > 0:
-            raise ConfigError(f"stream_ttl_s must be above 0; is: {self.stream_ttl_s:g}")
-        if self.max_second_passes < 1:
-            raise ConfigError(f"max_second_passes takes 1 or more; is: {self.max_second_passes}")
+        for item in fields(self):
+            value = getattr(self, item.name)
+            takes, is_taken = _range(item.name, is_whole=item.type is int)
+            if not (math.isfinite(value) and is_taken(value)):
+                raise ConfigError(f"parameter {item.name} takes {takes}; is: {value}")
+
+
+def _range(name: str, *, is_whole: bool) -> tuple[str, Callable[[float], bool]]:
+    """Return what a limit takes, in words and as a check of a finite number."""
+    if name == "stream_step_ms":
+        return (
+            "a multiple of 32 above 0, whole frames of the VAD",
+            lambda value: value > 0 and value % 32 == 0,
+        )
+    if not is_whole:
+        return "a finite number above 0", lambda value: value > 0
+    # A quarter of the calls is for live streams.
+    least = 4 if name == "max_calls_in_flight" else 1
+    return f"an integer of {least} or more", lambda value: value >= least

@@ -1,6 +1,7 @@
 """The roles of CTC recognition as typed calls: of a whole segment, and of a stream step by step."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,6 +14,8 @@ from conch.orchestrator.endpointing import SpeechProbs
 from conch.orchestrator.roles import WORD_COLUMNS, hypotheses, words
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
+
+logger = logging.getLogger(__name__)
 
 _ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
@@ -122,11 +125,14 @@ async def end(calls: Calls, place: StreamPlace) -> None:
     """Have the components forget a stream that ends without its last samples."""
     nothing = np.zeros(0, np.float32)
     no_frames = {"log_probs": nothing[:, None], "log_probs_lens": np.zeros(1, np.int32)}
-    await asyncio.gather(
+    found = await asyncio.gather(
         calls("ctc_streaming_encoder", {"waveform": nothing}, ("log_probs_lens",), place=place),
         calls("ctc_streaming_decoder", no_frames, ("scores",), place=place),
         return_exceptions=True,
     )
+    for error in found:
+        if isinstance(error, BaseException):
+            logger.warning("END of the components' stream %s failed: %r", place.stream_id, error)
 
 
 def _search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:

@@ -11,7 +11,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import numpy as np
@@ -23,6 +23,14 @@ from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls, StreamPlace
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
+from conch.orchestrator.live_state import (
+    NO_SAMPLES,
+    Speaking,
+    State,
+    Step,
+    Utterance,
+    Waiting,
+)
 from conch.orchestrator.metrics import ENDPOINTS, Metrics
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segment import SpeechSegment
@@ -33,26 +41,6 @@ from conch.wire.result import Hypothesis, Segment, Transcript
 
 One = TypeVar("One")
 Other = TypeVar("Other")
-
-NO_SAMPLES = np.zeros(0, np.float32)
-
-
-@dataclass(slots=True)
-class Utterance:
-    """What is being said since the last endpoint."""
-
-    start: int = 0
-    """Sample of the stream."""
-    text: str = ""
-    """So far …"""
-    stable: str = ""
-    """… and the beginning of it that will not change any more."""
-    score: float = 0.0
-    """Of the text."""
-    audio: list[Array] = field(default_factory=list)
-    """For the second pass; empty without one."""
-    speech_probs: list[Array] = field(default_factory=list)
-    """Of the audio, as the VAD says: FP32 [frames] of 32 ms."""
 
 
 class Stream:
@@ -86,18 +74,12 @@ class Stream:
         self._keep_alive_s = keep_alive_s
         # Not the client's id: two clients may choose the same.
         self._child = uuid.uuid4().hex
-        self._is_child_open = False
-        self._last_calls = 0.0
-        """When the encoder was last called."""
+        """The stream that encoder and search keep of this one."""
+        self._state: State = Waiting()
         self._vad_state: Array | None = None
-        self._pre_roll = NO_SAMPLES
-        """The step before, if the VAD alone has heard it, …"""
-        self._pre_roll_probs = NO_SAMPLES
-        """… and what it said."""
         self._endpointer = Endpointer(endpoint_rules(options))
         self._heard = 0
         """Samples of the steps so far."""
-        self._utterance = Utterance()
         self._segments: list[Segment] = []
         """The utterances that have ended, with the text of their latest pass."""
         self._second_passes = SecondPasses(options, detached, max_second_passes)
@@ -120,10 +102,8 @@ class Stream:
             await self._take(step, calls, ends=is_last)
         if ends:
             await self._second_passes.finish()
-        elif self._is_child_open and time.monotonic() - self._last_calls > self._keep_alive_s:
-            place = self._begin_calls(ends=False)
-            nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
-            await self._search(nothing, place, calls, is_over=False)
+        elif self._is_forgotten_soon:
+            await self._keep_alive(calls)
         told = set(range(0 if ends else known, len(self._segments)))
         for segment in self._second_passes.take_done():
             self._segments[segment.index] = segment
@@ -133,53 +113,108 @@ class Stream:
     async def close(self) -> None:
         """Free what the components keep of the stream, if its end has not done so already."""
         self._second_passes.cancel()
-        if self._is_child_open:
-            self._is_child_open = False
+        if self._state.called is not None:
+            self._state = Waiting()
             place = StreamPlace(self._child, starts=False, ends=True)
             await ctc_roles.end(self._detached, place)
 
-    async def _take(self, step: Array, calls: Calls, *, ends: bool) -> None:
+    async def _take(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Hear one step: the VAD alone until somebody speaks, then VAD and encoder side by side."""
-        if self._waits_for_speech:
-            frames = await self._find_speech(step, calls)
-            rule = self._follow(step, frames)
-            if self._waits_for_speech:
-                self._pre_roll = step.copy()  # a view would keep the whole chunk
-                self._pre_roll_probs = frames.probs
-                if rule is not None:
-                    self._endpointer.restart()
-                return
-            step, self._pre_roll = np.concatenate([self._pre_roll, step]), NO_SAMPLES
-            probs = np.concatenate([self._pre_roll_probs, frames.probs])
-            frames, self._pre_roll_probs = replace(frames, probs=probs), NO_SAMPLES
-            self._utterance = Utterance(start=self._heard - len(step))
-            place = self._begin_calls(ends=ends)
-            log_probs = await ctc_roles.encode_step(calls, step, place)
+        if isinstance(self._state, Waiting) and self.options.vad:
+            await self._listen(self._state, samples, calls, ends=ends)
         else:
-            place = self._begin_calls(ends=ends)
-            frames, log_probs = await self._heard_and_encoded(step, calls, place)
-            rule = self._follow(step, frames)
-        if self._has_second_pass:
-            self._utterance.audio.append(step)
-            self._utterance.speech_probs.append(frames.probs)
-        is_over = rule is not None or ends
-        found = await self._search(log_probs, place, calls, is_over=is_over)
-        if is_over:
-            await self._end_utterance(found, rule or "end")
+            await self._go_on(self._state, samples, calls, ends=ends)
 
-    async def _heard_and_encoded(
-        self, step: Array, calls: Calls, place: StreamPlace
-    ) -> tuple[SpeechProbs, LogProbs]:
-        if not self.options.vad:
-            return await ctc_roles.encode_and_find_speech(calls, step, place)
-        return await both(self._find_speech(step, calls), ctc_roles.encode_step(calls, step, place))
+    async def _listen(self, waiting: Waiting, samples: Array, calls: Calls, *, ends: bool) -> None:
+        """Hear a step by the VAD alone; begin an utterance if somebody speaks in it."""
+        step = Step(samples, await self._find_speech(samples, calls))
+        rule = self._follow(step)
+        if self._endpointer.speech.first is None:
+            self._state = waiting.passed(step)
+            if rule is not None:
+                self._endpointer.restart()
+            return
+        step = waiting.pre_roll.followed_by(step)
+        speaking = waiting.begun(self._heard - len(step.waveform), time.monotonic())
+        place = self._enter(speaking, ends=ends)
+        log_probs = await ctc_roles.encode_step(calls, step.waveform, place)
+        await self._decode(speaking, step, log_probs, place, calls, rule)
+
+    async def _go_on(self, state: State, samples: Array, calls: Calls, *, ends: bool) -> None:
+        """Hear a step by the encoder, with or without the VAD; begin an utterance if none is."""
+        now = time.monotonic()
+        if isinstance(state, Waiting):
+            speaking = state.begun(self._heard, now)
+        else:
+            speaking = replace(state, called=now)
+        place = self._enter(speaking, ends=ends)
+        if self.options.vad:
+            speech, log_probs = await both(
+                self._find_speech(samples, calls), ctc_roles.encode_step(calls, samples, place)
+            )
+        else:
+            speech, log_probs = await ctc_roles.encode_and_find_speech(calls, samples, place)
+        step = Step(samples, speech)
+        rule = self._follow(step)
+        await self._decode(speaking, step, log_probs, place, calls, rule)
+
+    @property
+    def _is_forgotten_soon(self) -> bool:
+        """Whether encoder and search keep the stream, and have not been called for long."""
+        called = self._state.called
+        return called is not None and time.monotonic() - called > self._keep_alive_s
+
+    def _enter(self, state: State, *, ends: bool) -> StreamPlace:
+        """Take on a state whose calls are about to be made.
+
+        Returns:
+            where the calls stand in the components' stream; the first ones open it.
+        """
+        place = StreamPlace(self._child, starts=self._state.called is None, ends=ends)
+        self._state = state
+        return place
+
+    async def _decode(
+        self,
+        speaking: Speaking,
+        step: Step,
+        log_probs: LogProbs,
+        place: StreamPlace,
+        calls: Calls,
+        rule: Rule | None,
+    ) -> None:
+        """Take over what the utterance is known to be after a step, and end it if it is over."""
+        if self._has_second_pass:
+            speaking = speaking.heard(step)
+        is_over = rule is not None or place.ends
+        found = await self._search(log_probs, place, calls, speaking.utterance, is_over=is_over)
+        if not is_over:
+            self._state = _told(speaking, found)
+            return
+        self._state = speaking.over(ends=place.ends)
+        if self._search_options.rescore:
+            found = await self._rescored(found, calls)
+        await self._end_utterance(speaking.utterance, found, rule or "end")
+
+    async def _keep_alive(self, calls: Calls) -> None:
+        """Send nothing to encoder and search, which would take the stream for abandoned."""
+        state = replace(self._state, called=time.monotonic())
+        place = self._enter(state, ends=False)
+        nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
+        found = await self._search(nothing, place, calls, self._utterance, is_over=False)
+        if isinstance(state, Speaking):
+            self._state = _told(state, found)
 
     async def _search(
-        self, log_probs: LogProbs, place: StreamPlace, calls: Calls, *, is_over: bool
+        self,
+        log_probs: LogProbs,
+        place: StreamPlace,
+        calls: Calls,
+        utterance: Utterance,
+        *,
+        is_over: bool,
     ) -> CtcDecoded:
-        """Take over what the utterance is known to be after its next frames."""
-        utterance = self._utterance
-        found = await ctc_roles.decode_step(
+        return await ctc_roles.decode_step(
             calls,
             log_probs,
             self._search_options,
@@ -187,38 +222,20 @@ class Stream:
             start=utterance.start / SAMPLE_RATE,
             is_over=is_over,
         )
-        self._is_child_open = not place.ends
-        if is_over and self._search_options.rescore:
-            found = await self._rescored(found, calls)
-        best = found.nbest[0]
-        utterance.text, utterance.stable, utterance.score = best.text, found.stable, best.score
-        return found
 
-    def _begin_calls(self, *, ends: bool) -> StreamPlace:
-        """Return where the next calls stand in the components' stream; the first ones open it."""
-        place = StreamPlace(self._child, starts=not self._is_child_open, ends=ends)
-        self._is_child_open = True
-        self._last_calls = time.monotonic()
-        return place
-
-    def _follow(self, step: Array, frames: SpeechProbs) -> Rule | None:
+    def _follow(self, step: Step) -> Rule | None:
         """Go on behind a step; return the rule that ends the utterance there, if one does."""
-        self._heard += len(step)
-        rule = self._endpointer.push(frames)
+        self._heard += len(step.waveform)
+        rule = self._endpointer.push(step.speech)
         if rule is None or not self.options.endpointing:
             return None
         self._metrics.add(ENDPOINTS, rule=rule)
         return rule
 
-    @property
-    def _waits_for_speech(self) -> bool:
-        """Whether the VAD has heard nobody since the last utterance."""
-        return self.options.vad and self._endpointer.speech.first is None
-
-    async def _find_speech(self, step: Array, calls: Calls) -> SpeechProbs:
-        if not len(step):
-            return SpeechProbs(step, VAD_FRAME_SAMPLES)
-        probs, state = await roles.find_speech(calls, step, self._vad_state)
+    async def _find_speech(self, samples: Array, calls: Calls) -> SpeechProbs:
+        if not len(samples):
+            return SpeechProbs(samples, VAD_FRAME_SAMPLES)
+        probs, state = await roles.find_speech(calls, samples, self._vad_state)
         self._vad_state = state.numpy().copy()  # a handle would keep the server's memory
         return SpeechProbs(probs, VAD_FRAME_SAMPLES)
 
@@ -226,10 +243,9 @@ class Stream:
         scores = await roles.language_scores(calls, [item.text for item in found.nbest])
         return replace(found, nbest=rescored(found.nbest, scores, self._search_options))
 
-    async def _end_utterance(self, found: CtcDecoded, endpoint: str) -> None:
-        """Keep the utterance's text, have a second pass made of it, and begin the next one."""
-        utterance, speech = self._utterance, self._endpointer.speech
-        self._utterance = Utterance(start=self._heard)
+    async def _end_utterance(self, utterance: Utterance, found: CtcDecoded, endpoint: str) -> None:
+        """Keep an utterance's text and have a second pass made of it."""
+        speech = self._endpointer.speech
         self._endpointer.restart()
         if speech.first is None and not found.nbest[0].text:
             return
@@ -249,9 +265,10 @@ class Stream:
     def _spoken(self, utterance: Utterance, span: Span) -> SpeechSegment:
         """Return the audio of an utterance, from and to samples of the stream."""
         start, end = span.start - utterance.start, span.end - utterance.start
-        waveform = np.concatenate(utterance.audio)[start:end]
+        waveform = np.concatenate([step.waveform for step in utterance.steps])[start:end]
         if self.options.vad:
-            speech_probs = frames_between(np.concatenate(utterance.speech_probs), start, end)
+            speech_probs = np.concatenate([step.speech.probs for step in utterance.steps])
+            speech_probs = frames_between(speech_probs, start, end)
         else:
             speech_probs = speech_likeness(waveform)
         return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)
@@ -280,8 +297,18 @@ class Stream:
         )
 
     @property
+    def _utterance(self) -> Utterance:
+        """The utterance under way, or one in which nothing is said yet."""
+        return self._state.utterance if isinstance(self._state, Speaking) else Utterance()
+
+    @property
     def _has_second_pass(self) -> bool:
         return self.options.mode == "two_pass"
+
+
+def _told(speaking: Speaking, found: CtcDecoded) -> Speaking:
+    best = found.nbest[0]
+    return speaking.found(best.text, found.stable, best.score)
 
 
 async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:

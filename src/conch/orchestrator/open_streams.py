@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +44,34 @@ class _Open:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Chunks take it in the order in which they came."""
     waiting: int = 0
-    """Chunks that have not had their turn yet."""
+    """Chunks that have not been answered yet."""
     is_closed: bool = False
+
+    @contextmanager
+    def in_line(self, most: int) -> Iterator[None]:
+        """Count a chunk among those that have not been answered.
+
+        Raises:
+            OverloadedError: there are more of them than `most`.
+        """
+        self.waiting += 1
+        try:
+            if self.waiting > most:
+                raise OverloadedError(
+                    f"{self.waiting - 1} chunks of the stream wait to be heard, as many as this "
+                    "server takes (parameter max_waiting_chunks of the model): the stream has ended"
+                )
+            yield
+        finally:
+            self.waiting -= 1
+            self.used = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What becomes of a chunk that is wrong in itself: nothing of it was heard."""
+
+    reason: InvalidRequestError
 
 
 class OpenStreams:
@@ -65,16 +92,25 @@ class OpenStreams:
         self._config, self._detached, self._metrics = config, detached, metrics
         self._open: dict[int | str, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        """What frees the components of streams that have ended otherwise than by END."""
+        """What frees the components of streams that have ended."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    async def stop_sweep(self) -> None:
-        """Let no stream expire any more: the server is going."""
+    async def close(self, timeout_s: float) -> None:
+        """Let no stream expire any more, and wait until those that have ended are freed.
+
+        Args:
+            timeout_s: seconds after which what is not freed is given up.
+        """
         if self._sweeper:
             self._sweeper.cancel()
+        if closing := set(self._closing):
+            await asyncio.wait(closing, timeout=timeout_s)
+        for task in closing:
+            task.cancel()
+        await asyncio.gather(*closing, return_exceptions=True)
 
     async def hear(self, request: SpeechRequest, components: Components) -> Transcript:
         """Answer one chunk.
@@ -88,40 +124,36 @@ class OpenStreams:
         with self._metrics.answering(CHUNKS, "none") as labels:
             entry = self._started(request) if request.starts else self._known(request)
             labels["mode"] = entry.stream.options.mode
-            return await self._take_turn(entry, request, components)
+            try:
+                answer = await self._take_turn(entry, request, components)
+            except BaseException:
+                self._close(request.stream_id, entry, "error")
+                raise
+            if isinstance(answer, _Refused):
+                if request.starts or request.ends:
+                    self._close(request.stream_id, entry, "error")
+                raise answer.reason
+            return answer
 
     async def _take_turn(
         self, entry: _Open, request: SpeechRequest, components: Components
-    ) -> Transcript:
-        """Answer a chunk behind those before it, or end its stream."""
+    ) -> Transcript | _Refused:
+        """Answer a chunk behind those before it; what this raises is to end its stream."""
         options = entry.stream.options
         calls = Calls(components, options.deadline_ms, self._metrics, options.mode)
-        entry.waiting += 1
-        try:
-            if entry.waiting > self._config.max_waiting_chunks:
-                raise OverloadedError(
-                    f"{entry.waiting - 1} chunks of the stream wait to be heard, as many as this "
-                    "server takes (parameter max_waiting_chunks of the model): the stream has ended"
-                )
+        with entry.in_line(self._config.max_waiting_chunks):
             async with within_deadline(options.deadline_ms, calls), entry.turn:
                 return await self._answer(entry, request, calls)
-        except BaseException as error:
-            if request.starts or request.ends or not isinstance(error, _ChunkError):
-                self._close(request.stream_id, entry, "error")
-            if isinstance(error, _ChunkError):
-                raise error.reason from None
-            raise
-        finally:
-            entry.waiting -= 1
-            entry.used = time.monotonic()
 
-    async def _answer(self, entry: _Open, request: SpeechRequest, calls: Calls) -> Transcript:
+    async def _answer(
+        self, entry: _Open, request: SpeechRequest, calls: Calls
+    ) -> Transcript | _Refused:
         if entry.is_closed:
             raise _unknown(request)
         try:
             steps = self._steps(entry, request)
         except InvalidRequestError as error:
-            raise _ChunkError(error) from None
+            return _Refused(error)
         transcript = await entry.stream.hear(steps, calls, ends=request.ends)
         if request.ends:
             self._close(request.stream_id, entry, "end")
@@ -183,7 +215,7 @@ class OpenStreams:
 
     def _known(self, request: SpeechRequest) -> _Open:
         entry = self._open.get(request.stream_id)
-        if entry is None or _session(request) not in (None, entry.session):
+        if entry is None or _session(request) != entry.session:
             raise _unknown(request)
         # The sweep alone would come up to a quarter too late, and the components' own before it.
         if self._is_abandoned(entry):
@@ -199,30 +231,34 @@ class OpenStreams:
             entry.is_closed = True
             self._metrics.add(STREAMS_ENDED, how=how)
             self._closing.add(closing := asyncio.create_task(self._freed(entry)))
-            closing.add_done_callback(self._closing.discard)
+            closing.add_done_callback(self._closed)
 
     async def _freed(self, entry: _Open) -> None:
         async with entry.turn:
             await entry.stream.close()
 
+    def _closed(self, closing: asyncio.Task[None]) -> None:
+        self._closing.discard(closing)
+        if not closing.cancelled() and (error := closing.exception()):
+            logger.error("what is kept of a stream could not be freed", exc_info=error)
+
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(self._config.stream_ttl_s / 4)
-            for stream_id, entry in list(self._open.items()):
-                if self._is_abandoned(entry):
-                    logger.info("stream %s has expired", stream_id)
-                    self._close(stream_id, entry, "expired")
+            try:
+                self._expire()
+            except Exception:  # the next round must come whatever happens in this one
+                logger.exception("streams that are abandoned could not be ended")
+
+    def _expire(self) -> None:
+        for stream_id, entry in list(self._open.items()):
+            if self._is_abandoned(entry):
+                logger.info("stream %s has expired", stream_id)
+                self._close(stream_id, entry, "expired")
 
     def _is_abandoned(self, entry: _Open) -> bool:
         idle_s = time.monotonic() - entry.used
         return idle_s > self._config.stream_ttl_s and not entry.waiting
-
-
-class _ChunkError(Exception):
-    """A chunk was refused before anything of it was heard."""
-
-    def __init__(self, reason: InvalidRequestError) -> None:
-        self.reason = reason
 
 
 def _unknown(request: SpeechRequest) -> SessionError:

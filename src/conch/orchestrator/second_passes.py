@@ -7,7 +7,7 @@ from dataclasses import replace
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.offline import recognize_asked
 from conch.orchestrator.segment import SpeechSegment
-from conch.wire.errors import TranscriptionError
+from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -60,8 +60,8 @@ class SecondPasses:
         """Return the segment with the offline road's text; with its own, where that road fails."""
         try:
             again = await recognize_asked(speech, self._options, self._calls)
-        except TranscriptionError as error:
-            return replace(segment, error=f"no second pass: {error}")
+        except Exception as failure:
+            return replace(segment, error=f"no second pass: {public_error(failure)}")
         if again.unrecognised and _is_shorter(again.text, segment.text):
             return replace(segment, error="no second pass: it left out what the first one heard")
         return replace(

@@ -18,6 +18,7 @@ from conch.wire.errors import (
     OptionError,
     RequestCancelledError,
     TranscriptionError,
+    from_wire,
 )
 from conch.wire.needs import needed_for
 
@@ -85,18 +86,26 @@ class TritonComponents:
 
 def _error(model: str, message: str) -> TranscriptionError:
     """Return the error that a component's answer stands for."""
+    said = from_wire(message)
     # What only the model can judge, as the languages it knows, is still the client's word.
-    if message.startswith("option '"):
-        return OptionError(message)
+    if isinstance(said, OptionError):
+        return said
     # Asked only now: a model whose process died counts as ready.
-    if not pb_utils.is_model_ready(model):
+    if said is None and not _is_ready(model):
         needed = " or ".join(needed_for(model))
         return MissingModelError(
             f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
             "name it in conch serve --models",
             model,
         )
-    return ComponentError(f"{model}: {message}")
+    return ComponentError(f"{model}: {message if said is None else said}")
+
+
+def _is_ready(model: str) -> bool:
+    try:
+        return bool(pb_utils.is_model_ready(model))
+    except pb_utils.TritonModelException:  # the server is going, and answers nothing any more
+        return True
 
 
 def _sequence(place: StreamPlace) -> dict[str, Any]:

@@ -17,10 +17,17 @@ from conch.orchestrator.metrics import OPEN_STREAMS
 from conch.triton.components import TritonComponents
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
-from conch.triton.statuses import stream_error, triton_error
+from conch.triton.statuses import triton_error
+from conch.wire.errors import OverloadedError
 from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
+
+LEAST_SCORE = float(np.finfo(np.float32).min)
+"""Of a hypothesis that is not there, and in place of -inf and NaN, which JSON cannot hold."""
+
+CLOSE_TIMEOUT_S = 5.0
+"""For components to free streams that have ended; they free what is left when it expires."""
 
 
 class EntryPoint:
@@ -61,14 +68,26 @@ class EntryPoint:
         self._run(self._stream(request, request.get_response_sender()))
 
     def close(self) -> None:
-        """Stop the event loop; Triton has waited for the requests in flight."""
-        stopped = self._recognizer.open_streams.stop_sweep()
-        asyncio.run_coroutine_threadsafe(stopped, self._loop).result()
+        """Finish what frees ended streams, end what still runs, and stop all threads.
+
+        Triton has waited for the requests in flight.
+        """
+        asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result()
+        for pool in (self._pool, self._live_pool):
+            pool.shutdown(cancel_futures=True)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
         self._publisher.close()
-        for pool in (self._pool, self._live_pool):
-            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _finish(self) -> None:
+        await self._recognizer.open_streams.close(CLOSE_TIMEOUT_S)
+        # Once more where what was cancelled has left something to do.
+        while running := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
 
     def _run(self, answer: Coroutine[None, None, None]) -> None:
         asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
@@ -83,8 +102,8 @@ class EntryPoint:
                 request.requested_output_names(),
                 is_chunk=bool(request.correlation_id()),
             )
-        except Exception as error:
-            response = pb_utils.InferenceResponse(error=triton_error(error))
+        except (Exception, asyncio.CancelledError) as error:
+            response = _error_response(error)
         components.close()
         sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
@@ -94,16 +113,22 @@ class EntryPoint:
             wanted = request.requested_output_names()
             async for item in self._recognizer.stream(_speech_request(request), components):
                 sender.send(_speech_response([item], wanted))
-        except Exception as error:
-            sender.send(pb_utils.InferenceResponse(error=stream_error(error)))
+        except (Exception, asyncio.CancelledError) as error:
+            sender.send(_error_response(error))
         finally:
             components.close()
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
 def _log_failure(answer: "Future[None]") -> None:
-    if error := answer.exception():
+    if not answer.cancelled() and (error := answer.exception()):
         logger.error("an answer could not be sent", exc_info=error)
+
+
+def _error_response(error: Exception | asyncio.CancelledError) -> Any:
+    if isinstance(error, asyncio.CancelledError):  # by `close` alone
+        error = OverloadedError("the model is being unloaded; try again")
+    return pb_utils.InferenceResponse(error=triton_error(error))
 
 
 def _speech_request(request: Any) -> SpeechRequest:
@@ -143,10 +168,9 @@ def _columns(transcripts: Sequence[Transcript]) -> tuple[Array, Array]:
     """Return all texts and scores, rows with fewer hypotheses than others filled up."""
     width = max(len(transcript.nbest) for transcript in transcripts)
     texts = np.full((len(transcripts), width), b"", dtype=np.object_)
-    # The least number and not -inf, which JSON cannot hold.
-    scores = np.full((len(transcripts), width), np.finfo(np.float32).min, dtype=np.float32)
+    scores = np.full((len(transcripts), width), LEAST_SCORE, dtype=np.float32)
     for row, transcript in enumerate(transcripts):
         for rank, hypothesis in enumerate(transcript.nbest):
             texts[row, rank] = hypothesis.text.encode()
             scores[row, rank] = hypothesis.score
-    return texts, scores
+    return texts, np.nan_to_num(scores, copy=False, nan=LEAST_SCORE)

@@ -13,13 +13,25 @@ from conch.wire.errors import InvalidRequestError
 
 
 def respond(requests: Sequence[Any], component: Component) -> list[Any]:
-    """Answer a batch of requests with a component; a bad row fails its own request only."""
-    rows_of = [_rows(request) for request in requests]
-    answers = iter(_answers([row for rows in rows_of for row in rows], component))
+    """Answer a batch of requests with a component; a bad request fails alone."""
+    read = [_read(request) for request in requests]
+    rows = [row for found in read if not isinstance(found, Exception) for row in found]
+    answers = iter(_answers(rows, component) if rows else ())
     return [
-        _component_response([next(answers) for _ in rows], request.requested_output_names())
-        for request, rows in zip(requests, rows_of, strict=True)
+        _component_response(
+            [found] if isinstance(found, Exception) else [next(answers) for _ in found],
+            request.requested_output_names(),
+        )
+        for request, found in zip(requests, read, strict=True)
     ]
+
+
+def _read(request: Any) -> list[Row] | Exception:
+    """Return the rows of a request, or why they cannot be read."""
+    try:
+        return _rows(request)
+    except Exception as error:
+        return error
 
 
 def _rows(request: Any) -> list[Row]:

@@ -14,9 +14,21 @@ Only a `TranscriptionError` is about a single request:
         ├── DeadlineError            the request's own time budget is spent
         ├── RequestCancelledError    the client gave up
         ├── OverloadedError          a limit of this server is reached
-        └── ComponentError           a component model answered with an error
-            └── MissingModelError        a component model is not loaded
+        ├── ComponentError           a component model answered with an error
+        │   └── MissingModelError        a component model is not loaded
+        └── InternalError            a defect; the server's log has the cause
+
+A server answers a `TranscriptionError` with one of Triton's statuses, which are fewer than these
+kinds. So the text of the answer begins with the kind's code: `INVALID_OPTION: option 'nbest' …`.
+`to_wire` writes that text and `from_wire` reads it.
 """
+
+import logging
+import re
+import secrets
+from typing import ClassVar
+
+logger = logging.getLogger(__name__)
 
 
 class ConchError(Exception):
@@ -38,43 +50,117 @@ class BenchError(ConchError):
 class TranscriptionError(ConchError):
     """One request failed; every other request is unharmed."""
 
+    code: ClassVar[str] = "INTERNAL"
+    """Names the kind at the beginning of an answer's text."""
+    status: ClassVar[str] = "INTERNAL"
+    """Triton's name for the status of the answer: one for several kinds."""
+
 
 class InvalidRequestError(TranscriptionError, ValueError):
     """The request cannot be served as sent."""
+
+    code = "INVALID_REQUEST"
+    status = "INVALID_ARG"
 
 
 class OptionError(InvalidRequestError):
     """A request option is unknown, mistyped or out of range."""
 
+    code = "INVALID_OPTION"
+
 
 class AudioError(InvalidRequestError):
     """The audio is missing, empty, not finite or cannot be decoded."""
+
+    code = "INVALID_AUDIO"
 
 
 class SessionError(InvalidRequestError):
     """A chunk belongs to no open stream: the stream never started, has ended or has expired."""
 
+    code = "NO_SESSION"
+
 
 class DeadlineError(TranscriptionError, TimeoutError):
     """The time budget of the request, `timeout_s` or `deadline_ms`, is over."""
+
+    code = "DEADLINE_EXCEEDED"
+    status = "UNAVAILABLE"
 
 
 class RequestCancelledError(TranscriptionError):
     """The client cancelled the request."""
 
+    code = "CANCELLED"
+    status = "CANCELLED"
+
 
 class OverloadedError(TranscriptionError):
     """A limit of the server is reached; try again later, or on another server."""
+
+    code = "OVERLOADED"
+    status = "UNAVAILABLE"
 
 
 class ComponentError(TranscriptionError):
     """A component model answered with an error."""
 
+    code = "COMPONENT_FAILED"
+
 
 class MissingModelError(ComponentError):
     """A component model that the request needs is not loaded on this server."""
+
+    code = "MODEL_NOT_LOADED"
+    status = "UNAVAILABLE"
 
     def __init__(self, message: str, model: str = "") -> None:
         super().__init__(message)
         self.model = model
         """The component's name."""
+
+
+class InternalError(TranscriptionError):
+    """The server failed where it should not; the message names the entry in its log."""
+
+
+_BY_CODE: dict[str, type[TranscriptionError]] = {
+    kind.code: kind
+    for kind in (
+        InvalidRequestError,
+        OptionError,
+        AudioError,
+        SessionError,
+        DeadlineError,
+        RequestCancelledError,
+        OverloadedError,
+        ComponentError,
+        MissingModelError,
+        InternalError,
+    )
+}
+
+
+def to_wire(error: TranscriptionError) -> str:
+    """Return an error as the text of an answer: `CODE: message`, or `CODE(model): message`."""
+    model = f"({error.model})" if isinstance(error, MissingModelError) else ""
+    return f"{error.code}{model}: {error}"
+
+
+def from_wire(text: str) -> TranscriptionError | None:
+    """Return the error that `to_wire` wrote, or None for a text that begins with no code."""
+    found = re.fullmatch(r"([A-Z_]+)(?:\((\S*?)\))?: (.*)", text, re.DOTALL)
+    if found is None or found[1] not in _BY_CODE:
+        return None
+    code, model, message = found.groups()
+    kind = _BY_CODE[code]
+    return kind(message, model or "") if issubclass(kind, MissingModelError) else kind(message)
+
+
+def public_error(failure: Exception) -> TranscriptionError:
+    """Return what a client is told of a failure: of a defect only where the log has it."""
+    if isinstance(failure, TranscriptionError):
+        return failure
+    reference = secrets.token_hex(4)
+    logger.error("internal error %s", reference, exc_info=failure)
+    return InternalError(f"internal error; the server's log has it as {reference}")

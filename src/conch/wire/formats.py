@@ -1,14 +1,13 @@
 """A transcript as text, JSON, SubRip (SRT) or WebVTT."""
 
 import html
-import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
-from conch.wire.result import Segment, Transcript, Word
+from conch.wire.result import Segment, Transcript, Word, strict_json
 
 MAX_LINE_CHARS = 42
 MAX_LINES = 2
@@ -55,7 +54,7 @@ def to_json(transcript: Transcript, *, indent: int | None = None, **extra: str) 
         **extra: keys of the caller's.
     """
     data = {**extra, **_plain(transcript, len(transcript.nbest))}
-    return json.dumps(data, ensure_ascii=False, indent=indent) + "\n"
+    return strict_json(data, indent=indent) + "\n"
 
 
 def _plain(item: Any, nbest: int) -> Any:

@@ -153,7 +153,11 @@ class RecognitionOptions:
         20.0, "live, rule length: the longest utterance", low=2, high=28
     )
     deadline_ms: int = option(
-        0, "time budget of a request, or of each live chunk; 0 is none", low=0, high=86_400_000
+        0,
+        "time budget of a request, or of each live chunk; a live chunk that misses it ends the "
+        "stream; 0 is none",
+        low=0,
+        high=86_400_000,
     )
 
     @classmethod

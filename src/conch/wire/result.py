@@ -1,9 +1,13 @@
 """What a request is answered with: one `Transcript`; text, JSON and word times are views of it."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
+
+MAX_FP32 = 3.4028234663852886e38
+_WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class Transcript:
 
     def to_json(self) -> str:
         """Return the content of the tensor RESULT: all fields, and the text of each n-best."""
-        return json.dumps(_fields(self), ensure_ascii=False, default=_fields)
+        return strict_json(_fields(self), default=_fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Transcript":
@@ -166,6 +170,25 @@ class Transcript:
             "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
         }
         return cast(Transcript, _known(cls, data | parts))
+
+
+def strict_json(data: Any, **settings: Any) -> str:
+    """Return data as JSON, which has neither infinity nor NaN.
+
+    The largest FP32 stands for infinity, so that a score of an impossible text is still the least,
+    and null for what is not a number.
+
+    Args:
+        data: to write.
+        **settings: of `json.dumps`.
+    """
+    settings |= {"ensure_ascii": False}
+    try:
+        return json.dumps(data, allow_nan=False, **settings)
+    except ValueError:  # rare, and a look at every number is slow
+        loose = json.dumps(data, **settings)
+        found = json.loads(loose, parse_constant=_WRITABLE.__getitem__)
+        return json.dumps(found, allow_nan=False, **settings)
 
 
 def _fields(item: Any) -> dict[str, Any]:
@@ -188,4 +211,9 @@ def _nbest(data: Mapping[str, Any]) -> tuple[Hypothesis, ...]:
 
 
 def _known(kind: type[Any], data: Mapping[str, Any]) -> Any:
-    return kind(**{name: data[name] for name in kind.__dataclass_fields__ if name in data})
+    values = {
+        name: math.nan if data[name] is None and item.type is float else data[name]
+        for name, item in kind.__dataclass_fields__.items()
+        if name in data
+    }
+    return kind(**values)

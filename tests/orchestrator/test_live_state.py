@@ -1,0 +1,85 @@
+"""The states of a live stream, step by step, without a component."""
+
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+
+from conch.orchestrator.endpointing import SpeechProbs
+from conch.orchestrator.live_state import NO_STEP, Speaking, Step, Utterance, Waiting
+
+FRAME = 512
+
+
+def step(level: float, frames: int = 2) -> Step:
+    """Samples of one level, and frames in which somebody speaks with that probability."""
+    probs = SpeechProbs(np.full(frames, level, np.float32), FRAME)
+    return Step(np.full(frames * FRAME, level, np.float32), probs)
+
+
+def test_what_holds_while_nobody_speaks_does_not_exist_while_somebody_does():
+    waiting, speaking = ({item.name for item in fields(kind)} for kind in (Waiting, Speaking))
+    assert waiting & speaking == {"called"}
+    assert "pre_roll" not in speaking
+    assert "utterance" not in waiting
+    with pytest.raises(FrozenInstanceError):
+        Waiting().called = 1.0
+
+
+def test_a_stream_begins_in_silence_and_components_know_nothing_of_it():
+    assert Waiting() == Waiting(called=None, pre_roll=NO_STEP)
+    assert len(NO_STEP.waveform) == len(NO_STEP.speech.probs) == 0
+
+
+def test_steps_are_joined_with_their_frames():
+    both = step(0.1).followed_by(step(0.9, frames=1))
+    assert both.waveform.tolist() == pytest.approx([0.1] * 2 * FRAME + [0.9] * FRAME)
+    assert both.speech.probs.tolist() == pytest.approx([0.1, 0.1, 0.9])
+    assert both.speech.frame_samples == FRAME
+    nothing_first = NO_STEP.followed_by(step(0.9))
+    assert nothing_first.waveform.tolist() == step(0.9).waveform.tolist()
+
+
+def test_of_silence_the_latest_step_alone_is_kept_and_not_the_chunk_around_it():
+    chunk = np.concatenate([step(0.0).waveform, step(0.2).waveform])
+    silent = Step(chunk[: 2 * FRAME], step(0.0).speech)
+    waiting = Waiting(7.0).passed(step(0.1)).passed(silent)
+    assert waiting.called == 7.0
+    assert waiting.pre_roll.waveform.tolist() == [0.0] * 2 * FRAME
+    assert waiting.pre_roll.waveform.base is None
+    assert silent.waveform.base is chunk
+
+
+def test_an_utterance_begins_without_a_text():
+    speaking = Waiting().passed(step(0.0)).begun(start=512, now=3.0)
+    assert speaking == Speaking(called=3.0, utterance=Utterance(start=512))
+    assert (speaking.utterance.text, speaking.utterance.score) == ("", 0.0)
+
+
+def test_what_is_found_replaces_the_text_and_keeps_the_audio():
+    speaking = Speaking(3.0, Utterance(512)).heard(step(0.5)).found("good", "", -1.0)
+    speaking = speaking.heard(step(0.6)).found("good day", "good", -2.0)
+    found = speaking.utterance
+    assert (found.start, found.text, found.stable, found.score) == (512, "good day", "good", -2.0)
+    assert [float(item.waveform[0]) for item in found.steps] == pytest.approx([0.5, 0.6])
+    assert speaking.called == 3.0
+
+
+def test_a_state_is_not_changed_by_what_follows_it():
+    before = Speaking(3.0, Utterance(512))
+    before.heard(step(0.5)).found("good", "", -1.0)
+    assert before == Speaking(3.0, Utterance(512))
+
+
+@pytest.mark.parametrize(("ends", "called"), [(False, 3.0), (True, None)])
+def test_behind_an_utterance_components_keep_the_stream_unless_it_ends(ends, called):
+    over = Speaking(3.0, Utterance(512)).heard(step(0.5)).over(ends=ends)
+    assert over == Waiting(called)
+    assert over.pre_roll is NO_STEP
+
+
+def test_the_next_utterance_goes_on_in_the_components_stream():
+    waiting = Speaking(3.0, Utterance(512)).over(ends=False).passed(step(0.0))
+    assert waiting.called == 3.0
+    speaking = waiting.begun(start=4096, now=5.0)
+    assert (speaking.called, speaking.utterance) == (5.0, Utterance(4096))

@@ -1,0 +1,178 @@
+"""What `conch.triton` knows of Triton, in plain Python, for its tests without a server.
+
+It is deliberately not named `triton_python_backend_utils`: a module of that name that a server
+could import would take the place of the real one there. `tests/triton/conftest.py` gives it that
+name, in the tests' own process only.
+"""
+
+import json
+import queue
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
+
+
+class TritonError:
+    INVALID_ARG, UNAVAILABLE, CANCELLED, INTERNAL = (
+        "invalid",
+        "unavailable",
+        "cancelled",
+        "internal",
+    )
+
+    def __init__(self, message: str, code: str = INTERNAL) -> None:
+        self._message, self._code = message, code
+
+    def message(self) -> str:
+        return self._message
+
+    def code(self) -> str:
+        return self._code
+
+
+class Tensor:
+    def __init__(self, name: str, array: np.ndarray) -> None:
+        self._name, self._array = name, array
+
+    def name(self) -> str:
+        return self._name
+
+    def as_numpy(self) -> np.ndarray:
+        return self._array
+
+    def is_cpu(self) -> bool:
+        return True
+
+
+class UnreadableTensor(Tensor):
+    """As one on a GPU, which has no content on the host."""
+
+    def as_numpy(self) -> np.ndarray:
+        raise RuntimeError(f"{self.name()} is not in the memory of the host")
+
+
+class InferenceResponse:
+    def __init__(self, tensors: Sequence[Tensor] = (), error: TritonError | None = None) -> None:
+        self._tensors, self._error = list(tensors), error
+
+    def output_tensors(self) -> list[Tensor]:
+        return self._tensors
+
+    def has_error(self) -> bool:
+        return self._error is not None
+
+    def error(self) -> TritonError | None:
+        return self._error
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {tensor.name(): tensor.as_numpy() for tensor in self._tensors}
+
+
+class InferenceRequest:
+    """A call of a component: `models` answers it."""
+
+    def __init__(self, **told: Any) -> None:
+        self.model = told["model_name"]
+        self.inputs = {tensor.name(): tensor.as_numpy() for tensor in told["inputs"]}
+        self.wanted = told["requested_output_names"]
+        self.parameters = told["parameters"]
+        self.stream_id = told.get("correlation_id", 0)
+        self.flags = told.get("flags", 0)
+
+    def exec(self) -> InferenceResponse:
+        if self.model not in models:
+            return InferenceResponse(error=TritonError(f"{self.model} is not found"))
+        return models[self.model](self)
+
+
+models: dict[str, Callable[[InferenceRequest], InferenceResponse]] = {}
+"""The component models that are loaded, by name."""
+
+
+class TritonModelException(Exception):
+    pass
+
+
+is_going = False
+"""Whether the server is shutting down."""
+
+
+def is_model_ready(name: str) -> bool:
+    if is_going:
+        raise TritonModelException("Server not ready")
+    return name in models
+
+
+class MetricFamily:
+    COUNTER, GAUGE = "counter", "gauge"
+
+    def __init__(self, name: str, description: str, kind: str) -> None:
+        self.name = name
+
+    def Metric(self, labels: Mapping[str, str]) -> "Metric":
+        return Metric()
+
+
+class Metric:
+    def increment(self, value: float) -> None:
+        pass
+
+
+class ResponseSender:
+    """Keeps what is sent, in order."""
+
+    def __init__(self) -> None:
+        self.sent: queue.SimpleQueue[InferenceResponse | None] = queue.SimpleQueue()
+        self.is_final = False
+
+    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
+        assert not self.is_final, "nothing is sent behind the last response"
+        self.is_final = bool(flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        self.sent.put(response)
+
+    def is_cancelled(self) -> bool:
+        return False
+
+
+class Request:
+    """A request as the server hands it to a model."""
+
+    def __init__(
+        self,
+        inputs: Mapping[str, np.ndarray] | Sequence[Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Any] | None = None,
+        stream_id: int | str = 0,
+        flags: int = 0,
+    ) -> None:
+        if isinstance(inputs, Mapping):
+            inputs = [Tensor(name, array) for name, array in inputs.items()]
+        self._inputs, self._wanted, self._parameters = inputs, list(wanted), parameters
+        self._stream_id, self._flags = stream_id, flags
+        self.sender = ResponseSender()
+
+    def inputs(self) -> Sequence[Tensor]:
+        return self._inputs
+
+    def requested_output_names(self) -> list[str]:
+        return self._wanted
+
+    def parameters(self) -> str:
+        return "" if self._parameters is None else json.dumps(self._parameters)
+
+    def correlation_id(self) -> int | str:
+        return self._stream_id
+
+    def flags(self) -> int:
+        return self._flags
+
+    def trace(self) -> None:
+        return None
+
+    def get_response_sender(self) -> ResponseSender:
+        return self.sender

@@ -1,0 +1,77 @@
+"""Errors on the wire: a code, and the text for people."""
+
+import logging
+
+import pytest
+
+from conch.wire import errors
+from conch.wire.errors import (
+    ComponentError,
+    InternalError,
+    MissingModelError,
+    OptionError,
+    TranscriptionError,
+    from_wire,
+    public_error,
+    to_wire,
+)
+
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type)
+    and issubclass(kind, TranscriptionError)
+    and kind is not TranscriptionError
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_read_back_as_it_was_written(kind):
+    found = from_wire(to_wire(kind("what went wrong: 2 of 3\nlines (vad): all")))
+    assert type(found) is kind
+    assert str(found) == "what went wrong: 2 of 3\nlines (vad): all"
+
+
+def test_every_kind_has_a_code_of_its_own():
+    codes = [kind.code for kind in KINDS]
+    assert len(set(codes)) == len(codes) == 10
+
+
+def test_a_text_begins_with_the_code_and_is_readable():
+    assert to_wire(OptionError("option 'nbest' takes 1; sent: 0")) == (
+        "INVALID_OPTION: option 'nbest' takes 1; sent: 0"
+    )
+    missing = from_wire(to_wire(MissingModelError("model vad is not loaded", "vad")))
+    assert isinstance(missing, MissingModelError)
+    assert (missing.model, str(missing)) == ("vad", "model vad is not loaded")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "option 'nbest' takes 1",
+        "deadline of 10 ms",
+        "NOT_OURS: option 'nbest' takes 1",
+        "in ensemble 'x', INVALID_OPTION: option 'nbest' takes 1",
+        "",
+    ],
+)
+def test_what_has_no_code_of_ours_is_none_of_our_errors(text):
+    assert from_wire(text) is None
+
+
+def test_a_defect_is_told_by_a_reference_to_the_log_alone(caplog):
+    with caplog.at_level(logging.ERROR):
+        told = public_error(ValueError("/etc/secret of a user"))
+    assert type(told) is InternalError
+    assert not isinstance(told, ComponentError)
+    assert "secret" not in str(told)
+    reference = str(told).split()[-1]
+    assert f"internal error {reference}" in caplog.text
+    assert "/etc/secret of a user" in caplog.text
+
+
+def test_an_error_of_ours_may_be_told_as_it_is(caplog):
+    error = OptionError("option 'nbest' takes 1")
+    assert public_error(error) is error
+    assert not caplog.records

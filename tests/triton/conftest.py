@@ -1,0 +1,17 @@
+"""`conch.triton` on a Triton made of plain Python."""
+
+import sys
+from collections.abc import Iterator
+
+import plain_triton
+import pytest
+
+# Before any test imports conch.triton; in this process only, which no server's is.
+sys.modules["triton_python_backend_utils"] = plain_triton
+
+
+@pytest.fixture
+def models() -> Iterator[dict]:
+    """The component models that the fake Triton has loaded: name → function of a request."""
+    yield plain_triton.models
+    plain_triton.models.clear()

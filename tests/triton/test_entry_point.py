@@ -1,0 +1,180 @@
+"""The entry point of a BLS model, from a request to its response, and how it closes."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from plain_components import PlainComponents
+from plain_streams import audio
+from plain_triton import (
+    TRITONSERVER_REQUEST_FLAG_SEQUENCE_END,
+    TRITONSERVER_REQUEST_FLAG_SEQUENCE_START,
+    InferenceRequest,
+    InferenceResponse,
+    Request,
+    Tensor,
+    TritonError,
+    UnreadableTensor,
+)
+
+from conch.orchestrator import OrchestratorConfig
+from conch.triton import EntryPoint
+from conch.wire.errors import OverloadedError, from_wire
+
+OUTPUTS = ["TRANSCRIPTS", "SCORES", "RESULT"]
+START, END = TRITONSERVER_REQUEST_FLAG_SEQUENCE_START, TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+
+CHILDREN = ("ctc_streaming_encoder", "ctc_streaming_decoder")
+
+
+class Models:
+    """Plain components as models of the fake Triton; a call may be held in its thread."""
+
+    def __init__(self, models: dict) -> None:
+        self.components = PlainComponents()
+        self.answered: list[tuple[str, int]] = []
+        """Model and flags of each call."""
+        self.held: dict[str, threading.Event] = {}
+        self.is_held = threading.Event()
+        for name in ("vad", "attention_encoder", "attention_decoder", *CHILDREN):
+            models[name] = self.answer
+
+    def answer(self, request: InferenceRequest) -> InferenceResponse:
+        if request.model in self.held:
+            self.is_held.set()
+            assert self.held[request.model].wait(20)
+        arrays = {name: array[0] for name, array in request.inputs.items()}
+        model = getattr(self.components, request.model)
+        kept = ([],) if request.model in CHILDREN else ()
+        outputs = model(arrays, request.parameters, *kept)
+        self.answered.append((request.model, request.flags))
+        return InferenceResponse(
+            [Tensor(name, outputs[name][np.newaxis]) for name in request.wanted]
+        )
+
+
+@pytest.fixture
+def loaded(models):
+    return Models(models)
+
+
+@pytest.fixture
+def entry_point():
+    entry_point = EntryPoint(OrchestratorConfig(), "speech")
+    yield entry_point
+    if not entry_point._loop.is_closed():
+        entry_point.close()
+
+
+def recording(text: str, **parameters) -> Request:
+    return Request({"WAV": audio(text)[np.newaxis]}, OUTPUTS, parameters)
+
+
+def chunk(text: str, flags: int) -> Request:
+    return Request({"WAV": audio(text)[np.newaxis]}, OUTPUTS, {}, 1, flags)
+
+
+def answer_to(request: Request) -> InferenceResponse:
+    response = request.sender.sent.get(timeout=20)
+    assert response is not None
+    return response
+
+
+def texts(response: InferenceResponse) -> list[str]:
+    return [item.decode() for item in response.arrays()["TRANSCRIPTS"].ravel()]
+
+
+def closing(entry_point: EntryPoint) -> threading.Thread:
+    thread = threading.Thread(target=entry_point.close)
+    thread.start()
+    return thread
+
+
+def test_a_recording_is_answered_once(loaded, entry_point):
+    request = recording("12")
+    entry_point.start(request)
+    response = answer_to(request)
+    assert request.sender.is_final
+    assert texts(response) == ["spoken 0.20 0"]
+    assert json.loads(response.arrays()["RESULT"].item())["text"] == "spoken 0.20 0"
+    assert response.arrays()["SCORES"].tolist() == [[-1.0]]
+
+
+@pytest.mark.parametrize("score", [np.nan, -np.inf])
+def test_scores_are_numbers_that_json_can_hold(loaded, entry_point, score):
+    decode = loaded.components.attention_decoder
+    loaded.components.attention_decoder = lambda *row: {
+        **decode(*row),
+        "scores": np.array([score], np.float32),
+    }
+    request = recording("12")
+    entry_point.start(request)
+    arrays = answer_to(request).arrays()
+    assert arrays["SCORES"].tolist() == [[np.finfo(np.float32).min]]
+    (hypothesis,) = json.loads(arrays["RESULT"].item(), parse_constant=pytest.fail)["nbest"]
+    expected = None if np.isnan(score) else np.finfo(np.float32).min
+    assert hypothesis["score"] == expected
+
+
+def test_an_answer_in_parts_ends_with_a_response_of_no_content(loaded, entry_point):
+    request = recording("1" + "." * 5 + "2")
+    entry_point.start_stream(request)
+    parts = [request.sender.sent.get(timeout=20) for _ in range(4)]
+    assert [texts(part) for part in parts[:3]] == [["spoken 0.10 0"], ["spoken 0.20 0"], [""]]
+    assert parts[3] is None
+    assert request.sender.is_final
+
+
+@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
+def test_an_error_has_its_code_on_both_ways(loaded, entry_point, start):
+    request = recording("1", nbest=0)
+    start(entry_point, request)
+    error = answer_to(request).error()
+    assert error.code() == TritonError.INVALID_ARG
+    assert error.message().startswith("INVALID_OPTION: option 'nbest' takes an integer from 1")
+
+
+@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
+def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start):
+    request = Request([UnreadableTensor("WAV", np.zeros((1, 1)))], OUTPUTS)
+    start(entry_point, request)
+    assert answer_to(request).error().message().startswith("INTERNAL: internal error")
+
+
+def test_close_waits_until_what_has_ended_is_freed(loaded, entry_point):
+    for text, flags in (("1..", START), (".", END)):
+        if flags == END:
+            loaded.held["ctc_streaming_encoder"] = threading.Event()
+        request = chunk(text, flags)
+        entry_point.start(request)
+        assert not answer_to(request).has_error()
+    assert loaded.is_held.wait(20)
+    thread = closing(entry_point)
+    thread.join(0.05)
+    assert thread.is_alive()
+    loaded.held["ctc_streaming_encoder"].set()
+    thread.join(20)
+    assert not thread.is_alive()
+    ended = {name for name, flags in loaded.answered if flags == END}
+    assert ended == set(CHILDREN)
+    assert entry_point._loop.is_closed()
+
+
+@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
+def test_close_answers_what_runs_and_leaves_no_thread(loaded, start):
+    threads = set(threading.enumerate())
+    entry_point = EntryPoint(OrchestratorConfig(), "speech")
+    loaded.held["attention_encoder"] = threading.Event()
+    request = recording("1")
+    start(entry_point, request)
+    assert loaded.is_held.wait(20)
+    thread = closing(entry_point)
+    error = from_wire(answer_to(request).error().message())
+    assert isinstance(error, OverloadedError)
+    assert "being unloaded" in str(error)
+    loaded.held["attention_encoder"].set()
+    thread.join(20)
+    assert request.sender.is_final
+    assert set(threading.enumerate()) <= threads
+    assert loaded.answered == [("vad", 0), ("attention_encoder", 0)]

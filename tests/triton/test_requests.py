@@ -1,0 +1,119 @@
+"""A batch of requests to a component: each is answered, or fails, alone."""
+
+import numpy as np
+import pytest
+from plain_triton import Request, Tensor, TritonError, UnreadableTensor
+
+from conch.component import Row
+from conch.triton import respond
+from conch.wire.errors import OptionError
+
+
+def doubled(rows: list[Row]) -> list:
+    """A component that doubles `x`; a negative one is refused, 99 is too much for it."""
+    if any(row.inputs["x"].max() == 99 for row in rows):
+        raise MemoryError("99 is too much")
+    return [
+        OptionError("option 'x' is negative")
+        if row.inputs["x"].min() < 0
+        else {"y": row.inputs["x"] * 2, "z": row.inputs["x"]}
+        for row in rows
+    ]
+
+
+def request(*rows: list[float], **more) -> Request:
+    return Request({"x": np.array(rows, np.float32)}, ["y"], **more)
+
+
+def outcomes(requests: list[Request], component=doubled) -> list:
+    """The output of each request, or the text of its error."""
+    responses = respond(requests, component)
+    assert len(responses) == len(requests)
+    return [
+        item.error().message() if item.has_error() else item.arrays()["y"].tolist()
+        for item in responses
+    ]
+
+
+def test_rows_go_back_to_their_requests_with_what_they_want():
+    (one, two) = respond([request([1], [2]), request([3])], doubled)
+    assert {name: array.tolist() for name, array in one.arrays().items()} == {"y": [[2], [4]]}
+    assert two.arrays()["y"].tolist() == [[6]]
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        Request([UnreadableTensor("x", np.zeros((1, 1)))], ["y"]),
+        Request([], ["y"]),
+        Request([Tensor("x", np.zeros((2, 1))), Tensor("w", np.zeros((1, 1)))], ["y"]),
+    ],
+    ids=["on a GPU", "no tensor", "rows that differ in number"],
+)
+def test_a_request_that_cannot_be_read_fails_alone(unreadable):
+    first, failed, last = outcomes([request([1]), unreadable, request([2])])
+    assert (first, last) == ([[2]], [[4]])
+    assert failed.startswith("INTERNAL: internal error")
+    assert outcomes([unreadable])[0].startswith("INTERNAL")
+
+
+def test_parameters_that_are_no_json_fail_alone():
+    broken = request([1])
+    broken.parameters = lambda: "{"
+    failed, fine = outcomes([broken, request([2])])
+    assert failed.startswith("INTERNAL: internal error")
+    assert fine == [[4]]
+
+
+def test_a_row_that_is_refused_fails_its_own_request():
+    assert outcomes([request([1], [-1]), request([2])]) == [
+        "INVALID_OPTION: option 'x' is negative",
+        [[4]],
+    ]
+
+
+def test_a_row_that_the_whole_batch_raises_for_fails_its_own_request():
+    (first, failed, last) = outcomes([request([1]), request([99]), request([2])])
+    assert (first, last) == ([[2]], [[4]])
+    assert failed.startswith("INTERNAL: internal error")
+
+
+def test_chunks_of_streams_are_not_given_again():
+    calls = []
+
+    def stateful(rows):
+        calls.append(len(rows))
+        raise MemoryError
+
+    outcomes([request([1], stream_id=1), request([2], stream_id=2)], stateful)
+    assert calls == [2]
+
+
+def test_rows_of_different_shapes_are_refused():
+    def lengths(rows):
+        return [{"y": np.zeros(int(row.inputs["x"][0]))} for row in rows]
+
+    (refused, fine) = respond([request([1], [2]), request([3], [3])], lengths)
+    assert refused.error().code() == TritonError.INVALID_ARG
+    assert refused.error().message().startswith("INVALID_REQUEST: the rows of this request")
+    assert fine.arrays()["y"].shape == (2, 3)
+
+
+def test_a_row_knows_its_place_in_a_stream():
+    seen = []
+
+    def watching(rows):
+        seen.extend((row.stream_id, row.starts, row.ends, row.parameters) for row in rows)
+        return doubled(rows)
+
+    sent = [
+        request([1], stream_id="a", flags=1, parameters={"beam_size": 4}),
+        request([1], stream_id="a", flags=0),
+        request([1], stream_id="a", flags=2),
+    ]
+    outcomes(sent, watching)
+    assert seen == [
+        ("a", True, False, {"beam_size": 4}),
+        ("a", False, False, {}),
+        ("a", False, True, {}),
+    ]
