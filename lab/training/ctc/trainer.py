@@ -13,7 +13,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from conch.models.ctc.units import BLANK_ID, Units
+from conch.models.ctc import BLANK
+from conch.models.ctc.units import Units
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import Batch, Batches, loaded
 from lab.training.ctc.model import CtcModel
@@ -196,13 +197,13 @@ class Trainer:
             batch.targets.to(device),
             lens,
             batch.target_lens.to(device),
-            blank=BLANK_ID,
+            blank=BLANK,
             reduction="sum",
             zero_infinity=True,
         )
         loss = loss / int(batch.target_lens.sum())
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         mean_loss, seconds = self._shared(float(loss.detach()), batch.seconds)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm)
         if torch.isfinite(norm):

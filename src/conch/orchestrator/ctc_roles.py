@@ -8,11 +8,12 @@ from itertools import islice
 import numpy as np
 
 from conch.component import Array
-from conch.orchestrator.calls import Calls, Parameter, StreamPlace, Tensor
+from conch.orchestrator.calls import Calls, Parameter, Tensor
 from conch.orchestrator.endpointing import SpeechProbs
 from conch.orchestrator.roles import WORD_COLUMNS, hypotheses, words
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
+from conch.wire.stream_place import StreamPlace
 
 _ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
