@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.bench.manifest import Part
-from conch.bench.measures import normalized
+from conch.bench.measures import WordErrors, normalized
+from lab.parts import Part
 
 MIN_RUN = 3
 """Deleted words in a row that are told of one by one."""
@@ -51,17 +51,9 @@ class DeletedRun:
 class Alignment:
     """A reference next to a transcript."""
 
-    words: int
-    """Of the reference."""
-    substitutions: int
-    deletions: int
-    insertions: int
-    deleted_runs: tuple[DeletedRun, ...]
+    errors: WordErrors
+    deleted_runs: tuple[DeletedRun, ...] = ()
     """Of at least `MIN_RUN` words, in order of time."""
-
-    @property
-    def errors(self) -> int:
-        return self.substitutions + self.deletions + self.insertions
 
 
 def reference_words(parts: Iterable[Part]) -> list[ReferenceWord]:
@@ -85,10 +77,7 @@ def align(words: Sequence[ReferenceWord], hypothesis: str) -> Alignment:
     reference = " ".join(word.text for word in words)
     output = jiwer.process_words(reference, normalized(hypothesis))
     return Alignment(
-        words=len(words),
-        substitutions=output.substitutions,
-        deletions=output.deletions,
-        insertions=output.insertions,
+        errors=WordErrors(len(words), output.substitutions, output.deletions, output.insertions),
         deleted_runs=tuple(_deleted_runs(words, output.alignments[0])),
     )
 

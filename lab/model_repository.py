@@ -11,9 +11,11 @@ from typing import Any
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from conch.bench.settings import Setting
-from conch.launcher.repositories import benchmark_repositories, shipped_repositories
+from conch.launcher.repositories import shipped_repositories
 from conch.wire.errors import BenchError
+from lab.settings import Setting
+
+REPOSITORIES = Path(__file__).parent / "repositories"
 
 
 @contextmanager
@@ -45,13 +47,18 @@ def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> It
         yield Path(folder)
 
 
+def own_repositories() -> tuple[Path, ...]:
+    """Return the repositories of what Conch is measured against."""
+    return tuple(sorted(path for path in REPOSITORIES.iterdir() if path.is_dir()))
+
+
 def model_folder(model: str) -> Path:
     """Return where a model lies.
 
     Raises:
         BenchError: it is in none of the repositories.
     """
-    places = (*shipped_repositories(), *benchmark_repositories())
+    places = (*shipped_repositories(), *own_repositories())
     for place in places:
         if (place / model / "config.pbtxt").is_file():
             return place / model

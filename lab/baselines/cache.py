@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from conch.bench import baseline
 from conch.bench.machine import versions
 from conch.bench.recordings import decode
 from conch.wire.errors import BenchError
+from lab.baselines import faster_whisper
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class BaselineCache:
         if file is not None and file.exists():
             self._known = _read(file)
 
-    def hear(self, job: baseline.Job, on_answer: Callable[[], None] = lambda: None) -> HeardAll:
+    def hear(
+        self, job: faster_whisper.Job, on_answer: Callable[[], None] = lambda: None
+    ) -> HeardAll:
         """Return what the baseline makes of the job's files, asking only for what is not known.
 
         Args:
@@ -67,7 +69,7 @@ class BaselineCache:
             on_answer()
         found = dict(self._known)
         if asked:
-            measured = baseline.measure(replace(job, paths=tuple(asked)), on_answer)
+            measured = faster_whisper.measure(replace(job, paths=tuple(asked)), on_answer)
             heard = map(Heard, measured.texts, measured.latencies_s)
             found |= zip((key for key in keys if key not in self._known), heard, strict=True)
         if self._file is not None:
@@ -94,12 +96,12 @@ def _read(file: Path) -> dict[str, Heard]:
         raise BenchError(f"{file} is no baseline cache: {error}") from None
 
 
-def _key(path: Path, job: baseline.Job) -> str:
+def _key(path: Path, job: faster_whisper.Job) -> str:
     recording = decode(path)
     settings = {
         "sample_rate": recording.sample_rate,
-        "version": versions().get(baseline.NAME),
-        **job.options,
+        "version": versions().get(faster_whisper.NAME),
+        **asdict(job.options),
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(recording.waveform.tobytes())

@@ -1,6 +1,6 @@
 """The yardstick: the same weights driven by `faster-whisper` in one process, without Triton.
 
-`measure` starts `python -m conch.bench.baseline` (see `conch.bench.child`), which answers with a
+`measure` starts `python -m lab.baselines.faster_whisper` (see `lab.child`), which answers with a
 message per utterance and a last one with the times.
 
 It is driven as a user would: beam 5, its own VAD filter, English, everything else at its
@@ -13,22 +13,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench import child
 from conch.bench.machine import cores
 from conch.bench.memory import MB
-from conch.bench.recordings import decode
+from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import BenchError
+from lab import child
+from lab.waveforms import waveform_of
 
 NAME = "faster-whisper"
-SAMPLE_RATE = 16_000
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What the child is asked to do."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that shapes the figures."""
 
-    paths: tuple[str, ...]
-    """Audio files, decoded before the clock starts."""
     model: str
     """A CTranslate2 Whisper folder; empty is the attention components' default."""
     compute_type: str
@@ -37,14 +35,17 @@ class Job:
     beam_size: int = 5
     vad_filter: bool = True
     language: str = "en"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the child is asked to do."""
+
+    paths: tuple[str, ...]
+    """Audio files, decoded before the clock starts."""
+    options: Options
     warmup_paths: tuple[str, ...] = ()
     """Audio files transcribed before the clock starts."""
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Everything that shapes the figures."""
-        hidden = ("paths", "warmup_paths")
-        return {name: value for name, value in asdict(self).items() if name not in hidden}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,12 @@ def faster_whisper_job(
     compute_type = served.get("compute_type", "auto")
     return Job(
         paths=tuple(str(path) for path in paths),
-        model=served.get("model", ""),
-        # What the attention components take `auto` for on a CPU.
-        compute_type="int8" if compute_type == "auto" else compute_type,
-        cpu_threads=cores(),
+        options=Options(
+            model=served.get("model", ""),
+            # What the attention components take `auto` for on a CPU.
+            compute_type="int8" if compute_type == "auto" else compute_type,
+            cpu_threads=cores(),
+        ),
         warmup_paths=tuple(str(path) for path in warmup_paths),
     )
 
@@ -93,7 +96,7 @@ def measure(job: Job, on_answer: Callable[[], None] = lambda: None) -> BaselineR
     texts: list[str] = []
     latencies: list[float] = []
     last: dict[str, float] | None = None
-    with child.running("conch.bench.baseline", asdict(job)) as (process, messages, memory):
+    with child.running("lab.baselines.faster_whisper", asdict(job)) as (process, messages, memory):
         for message in messages:
             if "text" in message:
                 texts.append(message["text"])
@@ -111,32 +114,34 @@ def measure(job: Job, on_answer: Callable[[], None] = lambda: None) -> BaselineR
 
 
 def main() -> None:
-    """Be the child."""
+    """Measure, in the child, what it is asked to."""
     from faster_whisper import WhisperModel
 
     from conch.models.whisper.config import model_folder
 
-    job = Job(**child.job())
+    asked = child.job()
+    options = Options(**asked.pop("options"))
+    job = Job(**asked, options=options)
     model = WhisperModel(
-        str(model_folder(job.model)),
+        str(model_folder(options.model)),
         device="cpu",
-        compute_type=job.compute_type,
-        cpu_threads=job.cpu_threads,
+        compute_type=options.compute_type,
+        cpu_threads=options.cpu_threads,
     )
-    waveforms = [_waveform(path) for path in job.paths]
+    waveforms = [waveform_of(Path(path)) for path in job.paths]
 
     def transcribe(waveform: Any) -> str:
         segments, _ = model.transcribe(
             waveform,
-            beam_size=job.beam_size,
-            vad_filter=job.vad_filter,
-            language=job.language,
+            beam_size=options.beam_size,
+            vad_filter=options.vad_filter,
+            language=options.language,
         )
         # The segments are a generator: joining them does the work.
         return " ".join(segment.text.strip() for segment in segments)
 
     for path in job.warmup_paths:
-        transcribe(_waveform(path))
+        transcribe(waveform_of(Path(path)))
     first, cpu_before_s = time.perf_counter(), time.process_time()
     for waveform in waveforms:
         started = time.perf_counter()
@@ -149,10 +154,6 @@ def main() -> None:
         audio_s=sum(map(len, waveforms)) / SAMPLE_RATE,
         waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB,
     )
-
-
-def _waveform(path: str) -> Any:
-    return decode(Path(path)).resampled(SAMPLE_RATE)
 
 
 if __name__ == "__main__":

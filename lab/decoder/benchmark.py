@@ -1,34 +1,24 @@
-"""`conch bench decoder`: how fast log probabilities of real speech become text, way by way.
+"""`python -m lab decoder`: how fast log probabilities of real speech become text, way by way.
 
 No server: the CTC model that comes with Conch encodes the recordings first, and no clock runs
-meanwhile. The report is one JSON object: `ways`, a list with `name`, `ms_per_utterance`, `rtfx`,
-`wer` and, for ours, `speedup` over pyctcdecode's counterpart; and the header of an offline report.
+meanwhile.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from tqdm import tqdm
 
 from conch.bench import require
-from conch.bench.decoder import (
-    DecoderTime,
-    FloatArray,
-    graph_time,
-    pyctcdecode_times,
-    searches,
-    write_arpa,
-)
+from conch.bench.header import Header
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import word_error_rate
-from conch.bench.offline import header
-from conch.bench.recordings import decode
-from conch.bench.report import number, percent, table
-from conch.component.waveform import SAMPLE_RATE
+from conch.bench.records import Flat
+from conch.bench.tables import number, percent, table
+from conch.component.arrays import FloatArray
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.decoder import CtcDecoderConfig
 from conch.decoding.graph.shipped import unpacked_graph
@@ -38,6 +28,9 @@ from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.models.ctc.onnx_model import Vocabulary
+from lab.decoder.timing import DecoderTime, graph_time, pyctcdecode_times, searches, write_arpa
+from lab.header import lab_header
+from lab.waveforms import waveform_of
 
 _COUNTERPARTS = {"beam": "pyctcdecode beam", "beam + n-gram": "pyctcdecode beam + n-gram"}
 _HOTWORDS = ("conch", "triton inference server", "new york", "zebra crossing")
@@ -61,13 +54,35 @@ class DecoderBenchmark:
     """That share a batch of the beam; everything else is on one."""
 
 
-def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayFigures:
+    """What one way of decoding is worth."""
+
+    name: str
+    ms_per_utterance: float
+    rtfx: float
+    wer: float | None
+    speedup: float | None
+    """Over pyctcdecode's counterpart; None where it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    ways: Sequence[WayFigures]
+
+
+def run(benchmark: DecoderBenchmark) -> DecoderReport:
     """Measure and return the report.
 
     Raises:
         BenchError: the manifest, an audio file or a package is missing.
     """
-    require("jiwer", "whisper_normalizer", "pyctcdecode", "kenlm")
+    require("jiwer", "whisper_normalizer")
+    require("pyctcdecode", "kenlm", extra="train,kenlm")
+    begun = lab_header("decoder", benchmark)
     utterances = chosen(benchmark)
     log_probs, vocabulary = encoded(utterances)
     vocab = CtcVocab(vocabulary.texts)
@@ -96,10 +111,8 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
         arpa = Path(folder, "en-us.arpa")
         write_arpa(read_ngrams(model_path("")), arpa)
         ways += pyctcdecode_times(log_probs, vocab, arpa, options=options, runs=benchmark.runs)
-    return {
-        **header("decoder", benchmark),
-        "ways": figures(ways, utterances, log_probs, vocabulary.frame_s),
-    }
+    found = figures(ways, utterances, log_probs, vocabulary.frame_s)
+    return DecoderReport(header=begun, ways=found)
 
 
 def encoded(utterances: Sequence[Utterance]) -> tuple[list[FloatArray], Vocabulary]:
@@ -107,7 +120,7 @@ def encoded(utterances: Sequence[Utterance]) -> tuple[list[FloatArray], Vocabula
     encoder = CtcEncoder(CtcEncoderConfig())
     log_probs = []
     for utterance in tqdm(utterances, desc="encoding", disable=None):
-        log_probs += encoder.encode([decode(utterance.path).resampled(SAMPLE_RATE)])
+        log_probs += encoder.encode([waveform_of(utterance.path)])
     return log_probs, encoder.vocabulary
 
 
@@ -116,39 +129,45 @@ def figures(
     utterances: Sequence[Utterance],
     log_probs: Sequence[FloatArray],
     frame_s: float,
-) -> list[dict[str, Any]]:
+) -> list[WayFigures]:
     """Return what the report says of each way."""
     audio_ms = 1000 * frame_s * sum(map(len, log_probs)) / len(log_probs)
     times = {way.name: way.ms_per_utterance for way in ways}
+    references = [item.text for item in utterances]
     found = []
     for way in ways:
         counterpart = times.get(_COUNTERPARTS.get(way.name, ""))
-        figure = {key: value for key, value in asdict(way).items() if key != "texts"}
-        figure["rtfx"] = round(audio_ms / way.ms_per_utterance, 1)
-        figure["wer"] = word_error_rate([item.text for item in utterances], way.texts)
-        figure["speedup"] = counterpart and round(counterpart / way.ms_per_utterance, 2)
-        found.append(figure)
+        speedup = None if counterpart is None else round(counterpart / way.ms_per_utterance, 2)
+        found.append(
+            WayFigures(
+                name=way.name,
+                ms_per_utterance=way.ms_per_utterance,
+                rtfx=round(audio_ms / way.ms_per_utterance, 1),
+                wer=word_error_rate(references, way.texts),
+                speedup=speedup,
+            )
+        )
     return found
 
 
-def markdown(report: Mapping[str, Any]) -> str:
+def markdown(report: DecoderReport) -> str:
     """Return the table of a report and a line on where it comes from."""
     rows = [
         [
-            way["name"],
-            number(way["ms_per_utterance"], 2),
-            number(way["rtfx"], 0),
-            number(way["speedup"], 1),
-            percent(way["wer"]),
+            way.name,
+            number(way.ms_per_utterance, 2),
+            number(way.rtfx, 0),
+            number(way.speedup, 1),
+            percent(way.wer),
         ]
-        for way in report["ways"]
+        for way in report.ways
     ]
     columns = ["decoding", "ms per utterance", "RTFx", "times pyctcdecode", "WER %"]
-    machine = report["machine"]
+    settings, machine = report.header.settings, report.header.machine
     where = (
-        f"batch {report['batch_size']}, beam {report['beam_size']}, lm_weight "
-        f"{report['lm_weight']:g}, word_bonus {report['word_bonus']:g}; the beam on "
-        f"{report['threads']} threads, all else on one; median of "
-        f"{report['runs']} runs; {machine['cpu']}, {machine['cores']} cores; {report['started_at']}"
+        f"batch {settings['batch_size']}, beam {settings['beam_size']}, lm_weight "
+        f"{settings['lm_weight']}, word_bonus {settings['word_bonus']}; the beam on "
+        f"{settings['threads']} threads, all else on one; median of {settings['runs']} runs; "
+        f"{machine.cpu}, {machine.cores} cores; {report.header.started_at}"
     )
-    return "\n\n".join([f"`{report['command']}`", table(columns, rows), where]) + "\n"
+    return "\n\n".join([f"`{report.header.command}`", table(columns, rows), where]) + "\n"

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from conch.component.arrays import FloatArray
 from conch.decoding.beam.language import CtcLanguageModel
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
@@ -23,8 +22,6 @@ from conch.language.arpa import read_ngrams
 from conch.language.ngram_table import NgramTable
 from conch.models.ctc.units import opens_words
 from conch.wire.errors import BenchError
-
-FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

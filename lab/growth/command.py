@@ -1,20 +1,16 @@
-"""`conch bench growth`: what a second of audio costs as there is more of it."""
+"""`python -m lab growth`: what a second of audio costs as there is more of it."""
 
 import argparse
 from pathlib import Path
-from typing import TypeAlias
 
-from conch.cli.arguments import output, positive
+from conch.bench import require
+from conch.cli.arguments import Subparsers, output, positive
 from conch.cli.bench_arguments import add_output, add_what, counts, in_order, write_report
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-PARTS = ("lengths", "concurrency", "streams")
 
 EPILOG = """
 examples:
-  conch bench growth --manifest speech/manifest.tsv --split dev --plot growth.png
-  conch bench growth --manifest calls.tsv --lengths 5,60 --concurrency 1,8 --streams 1,8 \\
+  python -m lab growth --manifest speech/manifest.tsv --split dev --plot benchmark.png
+  python -m lab growth --manifest calls.tsv --lengths 5,60 --concurrency 1,8 --streams 1,8 \\
       --model whisper-base
 
 exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
@@ -23,12 +19,13 @@ exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 
 def run_growth(args: argparse.Namespace) -> int:
     """Measure, print the tables, write the files and return the exit code."""
-    from conch.bench import growth, growth_report, require
+    from lab.growth import benchmark
+    from lab.growth.report import markdown, plot
 
     if args.plot:
-        require("matplotlib")
-    report = growth.run(
-        growth.GrowthBenchmark(
+        require("matplotlib", extra="lab")
+    report = benchmark.run(
+        benchmark.GrowthBenchmark(
             manifest=args.manifest,
             split=args.split,
             source=args.source,
@@ -40,16 +37,15 @@ def run_growth(args: argparse.Namespace) -> int:
             model=args.model,
         )
     )
-    write_report(args, report, growth_report.markdown(report))
+    write_report(args, report, markdown(report))
     if args.plot:
-        growth_report.plot(report, args.plot)
-    failed = any(row["errors"] for part in (*PARTS, "models") for row in report[part])
-    return 1 if failed else 0
+        plot(report, args.plot)
+    return 1 if report.errors else 0
 
 
-def add_growth(benchmarks: Subparsers) -> None:
-    """Add the command to those of `conch bench`."""
-    parser = benchmarks.add_parser(
+def add_growth(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
         "growth",
         help="what a second of audio costs as lengths, clients, streams and models grow",
         description="Let the length of recordings, the number of clients, the number of live "

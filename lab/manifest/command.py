@@ -1,15 +1,12 @@
-"""`conch bench manifest`: the manifest of speech that is there."""
+"""`python -m lab manifest`: the manifest of speech that is there."""
 
 import argparse
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TypeAlias
 
-from conch.cli.arguments import output
+from conch.cli.arguments import Subparsers, output
 from conch.wire.errors import BenchError
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 MANIFEST_EPILOG = """
 Folders are recognised by what is in them:
@@ -20,17 +17,17 @@ Folders are recognised by what is in them:
                 into FLAC files in a folder beside the manifest, named like it and -segments
 
 examples:
-  conch bench manifest LibriSpeech/dev-clean
-  conch bench offline --manifest LibriSpeech/dev-clean/manifest.tsv --join 600
-  conch bench manifest cv-corpus-22.0/en -o common-voice.tsv
+  python -m lab manifest LibriSpeech/dev-clean
+  python -m lab offline --manifest LibriSpeech/dev-clean/manifest.tsv --join 600
+  python -m lab manifest cv-corpus-22.0/en -o common-voice.tsv
 
 exit codes: 0 written, 1 not written, 2 wrong usage
 """
 
 
-def add_manifest(benchmarks: Subparsers) -> None:
-    """Add the command to those of `conch bench`."""
-    parser = benchmarks.add_parser(
+def add_manifest(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
         "manifest",
         help="write the manifest of a LibriSpeech, Common Voice, AISHELL or Kaldi folder",
         description="Write the manifest of a LibriSpeech, Common Voice, AISHELL or Kaldi folder, "
@@ -51,8 +48,8 @@ def add_manifest(benchmarks: Subparsers) -> None:
 
 def run_manifest(args: argparse.Namespace) -> int:
     """Write the manifest, tell what is in it and return the exit code."""
-    from conch.bench.corpora import read_corpus
-    from conch.bench.manifest import write_manifest
+    from lab.manifest.corpora import read_corpus
+    from lab.manifest.writing import write_manifest
 
     file = args.output or args.folder / "manifest.tsv"
     if not args.output and file.exists():

@@ -5,7 +5,7 @@ without VAD by an ensemble over
 HTTP; and by the components' objects in the client's process, one after the other and nothing else
 (`direct`). What orchestration adds is the median of what a client of `speech` waits beyond
 `direct`: the client, the protocol, Triton, its batching delay (5 ms at the attention decoder), BLS,
-the road, and every copy of a tensor between processes.
+the path, and every copy of a tensor between processes.
 
 The difference to the executions of the components, which Triton counts (`compute`), is told beside
 it. It is the steadier one, because it is of the same request, but too small: an execution of a
@@ -14,7 +14,7 @@ copied out, with the hand-over to the component's process in between, so that pa
 costs is booked as the component's. `direct` in turn has its components in one process, in which
 their runtimes share threads and caches.
 
-All of it is in a process of its own (`python -m conch.bench.added`, see `conch.bench.child`), so
+All of it is in a process of its own (`python -m lab.orchestration.added`, see `lab.child`), so
 that the components' memory is given back and no library of theirs is shared with later servers.
 """
 
@@ -22,30 +22,30 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench import child
-from conch.bench.component_queues import load_components
-from conch.bench.load import rotated
-from conch.bench.plain_client import PlainClient
-from conch.bench.recordings import decode
-from conch.bench.repositories import repository_of
-from conch.bench.served import model_work
-from conch.bench.systems import Clip
+from conch.cli.signals import interrupt_on_sigterm
 from conch.client import AsyncClient
 from conch.component import Array, Row
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.signals import interrupt_on_sigterm
 from conch.orchestrator.offline import segment_rules
 from conch.orchestrator.segmentation import Segmenter
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
+from lab import child
+from lab.model_repository import repository_of
+from lab.orchestration.component_queues import load_components
+from lab.orchestration.plain_client import PlainClient
+from lab.orchestration.systems import Clip
+from lab.served import model_work
+from lab.turns import rotated
+from lab.waveforms import waveform_of
 
 SECONDS = 5.0
 REPEATS = 20
@@ -55,8 +55,8 @@ Answer = Callable[[str, Mapping[str, Array]], Mapping[str, Array]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Road:
-    """A road, and the same as an ensemble where it has no conditions."""
+class CallPath:
+    """A path, and the same as an ensemble where it has no conditions."""
 
     name: str
     encoder: str
@@ -75,20 +75,21 @@ class Road:
         return (*(("vad",) if self.has_vad else ()), self.encoder, self.decoder)
 
 
-_ATTENTION = {
-    "encoder": "attention_encoder",
-    "decoder": "attention_decoder",
-    "passed_on": ("encoder_out", "encoder_out_lens"),
-}
-ROADS = (
-    Road(name="attention", **_ATTENTION),  # type: ignore[arg-type]
-    Road(
+_ATTENTION = CallPath(
+    name="attention",
+    encoder="attention_encoder",
+    decoder="attention_decoder",
+    passed_on=("encoder_out", "encoder_out_lens"),
+)
+PATHS = (
+    _ATTENTION,
+    replace(
+        _ATTENTION,
         name="attention, no VAD",
         options={"vad": False},
         ensemble="attention_ensemble",
-        **_ATTENTION,  # type: ignore[arg-type]
     ),
-    Road(
+    CallPath(
         name="ctc, no VAD",
         encoder="ctc_encoder",
         decoder="ctc_decoder",
@@ -109,59 +110,88 @@ def of_five_seconds(clips: Sequence[Clip], count: int = 5) -> list[NDArray[np.fl
     ]
 
 
-def measure(clips: Sequence[Clip], repeats: int = REPEATS) -> list[dict[str, Any]]:
-    """Start a server for each road, measure, and return each road's figures; see `figures`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedTime:
+    """Medians of one path, in milliseconds; differences are taken pair by pair."""
 
-    `waiting_ms` is the part of what is added that is spent in the components' queues.
+    path: str
+    speech_ms: float
+    compute_ms: float
+    """Of the components' executions, as Triton counts them."""
+    direct_ms: float
+    ensemble_ms: float | None
+    """None where the path has conditions, which no ensemble has."""
+    added_to_compute_ms: float
+    added_to_direct_ms: float
+    added_to_ensemble_ms: float | None
+    waiting_ms: float
+    """Of what is added, what is spent in the components' queues."""
+
+
+def measure(clips: Sequence[Clip], repeats: int = REPEATS) -> list[AddedTime]:
+    """Start a server for each path, measure, and return each path's figures; see `figures`.
 
     Raises:
         BenchError: the process ended early; its own message is on standard error.
     """
     job = {"paths": [str(clip.path) for clip in clips], "repeats": repeats}
-    with child.running("conch.bench.added", job) as (process, messages, _):
-        found = list(messages)
-    if len(found) != len(ROADS):
+    with child.running("lab.orchestration.added", job) as (process, messages, _):
+        found = [AddedTime(**message) for message in messages]
+    if len(found) != len(PATHS):
         raise BenchError(f"the time added: its process ended early, status {process.returncode}")
     return found
 
 
 def main() -> None:
-    """Be the child."""
+    """Measure, in the child, what it is asked to."""
     job = child.job()
     interrupt_on_sigterm()
-    paths = map(Path, job["paths"])
-    clips = [Clip(path, decode(path).resampled(SAMPLE_RATE)) for path in paths]
+    clips = [Clip(file, waveform_of(file)) for file in map(Path, job["paths"])]
     waveforms = of_five_seconds(clips)
-    for road in ROADS:
-        seconds, waiting_s = asyncio.run(_measured(road, waveforms, job["repeats"]))
-        waiting_ms = round(1000 * statistics.median(waiting_s), 2)
-        child.say(road=road.name, **figures(seconds), waiting_ms=waiting_ms)
+    for path in PATHS:
+        seconds, waiting_s = asyncio.run(_measured(path, waveforms, job["repeats"]))
+        child.say(**asdict(figures(path.name, seconds, waiting_s)))
 
 
-def figures(seconds: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """Return p50 in ms of each way, and of the differences to `speech`, pair by pair.
+def figures(
+    path: str, seconds: Mapping[str, Sequence[float]], waiting_s: Sequence[float]
+) -> AddedTime:
+    """Return p50 of each way, and of the differences to `speech`, pair by pair.
 
     Args:
+        path: its name.
         seconds: latencies of `speech`, its components' executions (`compute`), `direct` and
             possibly `ensemble`, the same requests each.
+        waiting_s: of `speech`, in the components' queues.
     """
-    found: dict[str, Any] = {
-        f"{way}_ms": round(1000 * statistics.median(values), 2) for way, values in seconds.items()
-    }
-    for way in seconds:
-        if way != "speech":
-            pairs = zip(seconds["speech"], seconds[way], strict=True)
-            differences = [speech - other for speech, other in pairs]
-            found[f"added_to_{way}_ms"] = round(1000 * statistics.median(differences), 2)
-    return found
+
+    def median_ms(values: Sequence[float]) -> float:
+        return round(1000 * statistics.median(values), 2)
+
+    def added_ms(way: str) -> float:
+        pairs = zip(seconds["speech"], seconds[way], strict=True)
+        return median_ms([speech - other for speech, other in pairs])
+
+    has_ensemble = "ensemble" in seconds
+    return AddedTime(
+        path=path,
+        speech_ms=median_ms(seconds["speech"]),
+        compute_ms=median_ms(seconds["compute"]),
+        direct_ms=median_ms(seconds["direct"]),
+        ensemble_ms=median_ms(seconds["ensemble"]) if has_ensemble else None,
+        added_to_compute_ms=added_ms("compute"),
+        added_to_direct_ms=added_ms("direct"),
+        added_to_ensemble_ms=added_ms("ensemble") if has_ensemble else None,
+        waiting_ms=median_ms(waiting_s),
+    )
 
 
 async def _measured(
-    road: Road, waveforms: Sequence[NDArray[np.float32]], repeats: int
+    path: CallPath, waveforms: Sequence[NDArray[np.float32]], repeats: int
 ) -> tuple[dict[str, list[float]], list[float]]:
     """Return the latencies of each way, and how long `speech` waited in components' queues."""
-    models = ["speech", *road.components, *([road.ensemble] if road.ensemble else [])]
-    queues = load_components(road.components, batched=False)
+    models = ["speech", *path.components, *([path.ensemble] if path.ensemble else [])]
+    queues = load_components(path.components, batched=False)
     seconds: dict[str, list[float]] = {"speech": [], "compute": [], "direct": []}
     waiting_s: list[float] = []
     with (
@@ -174,22 +204,22 @@ async def _measured(
                 return queues[model].submit(Row(inputs)).result()
 
             async def ask_direct(waveform: NDArray[np.float32]) -> None:
-                direct(road, waveform, answer)
+                direct(path, waveform, answer)
 
             async def ask_speech(waveform: NDArray[np.float32]) -> None:
-                await speech.transcribe(waveform, **road.options)
+                await speech.transcribe(waveform, **path.options)
 
             async def ask_ensemble(waveform: NDArray[np.float32]) -> None:
-                assert road.ensemble is not None
+                assert path.ensemble is not None
                 sent = ("waveform", waveform[np.newaxis])
-                await plain.infer(road.ensemble, sent, "hypotheses")
+                await plain.infer(path.ensemble, sent, "hypotheses")
 
             def work_s() -> tuple[float, float]:
-                work = model_work(server.http_url, road.components).values()
+                work = model_work(server.http_url, path.components).values()
                 return sum(item.compute_s for item in work), sum(item.queue_s for item in work)
 
             ways = {"direct": ask_direct, "speech": ask_speech}
-            if road.ensemble:
+            if path.ensemble:
                 ways["ensemble"] = ask_ensemble
                 seconds["ensemble"] = []
             for repeat in range(-1, repeats):
@@ -209,24 +239,24 @@ async def _measured(
     return seconds, waiting_s
 
 
-def direct(road: Road, waveform: NDArray[np.float32], answer: Answer) -> str:
+def direct(path: CallPath, waveform: NDArray[np.float32], answer: Answer) -> str:
     """Return the text of an utterance by its components alone.
 
     Args:
-        road: whose components.
+        path: whose components.
         waveform: float32 `[samples]`, 16 kHz.
         answer: what calls a component.
     """
     segments = [waveform]
-    if road.has_vad:
+    if path.has_vad:
         segmenter = Segmenter(segment_rules(RecognitionOptions()))
         spans = segmenter.push(answer("vad", {"waveform": waveform})["speech_probs"])
         spans += segmenter.flush(len(waveform))
         segments = [waveform[span.start : span.end] for span in spans]
     texts = []
     for segment in segments:
-        encoded = answer(road.encoder, {"waveform": segment})
-        decoded = answer(road.decoder, {name: encoded[name] for name in road.passed_on})
+        encoded = answer(path.encoder, {"waveform": segment})
+        decoded = answer(path.decoder, {name: encoded[name] for name in path.passed_on})
         texts.append(decoded["hypotheses"][0].decode())
     return " ".join(text for text in texts if text)
 

@@ -1,4 +1,4 @@
-"""`conch bench orchestration`: one road, run by Conch and by everything that it could be run by.
+"""`python -m lab orchestration`: one path, run by Conch and by everything else that could run it.
 
 Systems over the same weights and the same recordings, each started, measured and stopped in turn;
 a round goes through all of them, each from another one on, and there are `runs` rounds, so that a
@@ -6,33 +6,6 @@ machine that is slower for a while is so for all. A load goes through the record
 each was sent once and each client of a closed loop could send four. Ratios are taken within a
 round, and their median counts, but for those of p99: of the requests of all rounds, from a hundred
 on. Paced loads are in the first round only.
-
-The report is one JSON object: the header of an offline report, and
-
-    systems     by name: `kind`, `models`, `settings`, `options`, `peak_memory_mb` and
-                `memory_by_process_mb` (medians over rounds; each round's with `_rounds`), and
-                `runs`, a list with, for each load,
-                    load, concurrency, rate, title
-                    rtfx, rtfx_rounds           the median, and each round's
-                    wer                         of the first round, each recording once
-                    latency_ms, latencies       percentiles over the requests of all rounds, and how
-                                                many those are
-                    p50_ms_rounds
-                    cpu_s_per_audio_s           by process, `client` apart, `total` without it
-                    orchestration_share         of the server's CPU, the fraction that is spent
-                                                outside the components' processes
-                    calls_per_request
-                    stages                      by component: calls, queue_ms and compute_ms of a
-                                                request
-                    errors, error_messages      of all rounds
-                    requests, audio_s           of the first round
-    ratios      of Conch to each other system: `load`, `rtfx`, `p50`, `p99`, `cpu`, `memory`,
-                `orchestrator_memory` (of the processes of `speech` and of its counterpart)
-    bytes_per_request
-                of the tensors of a request's calls, by component, with `total`
-    bls_call    see `conch.bench.hops`; null with `--no-extras`, or where it could not be measured
-    added       see `conch.bench.added`; null as above
-    goals       see `conch.bench.goals`
 """
 
 import sys
@@ -42,16 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.bench import added, baseline, goals, hops, in_process, require
-from conch.bench.load import Offer, rotated
+from conch.bench import require
+from conch.bench.header import Header
+from conch.bench.load import Offer
 from conch.bench.manifest import Utterance, chosen
-from conch.bench.offline import header
-from conch.bench.orchestration_figures import Rounds, ratios, system_figures
 from conch.bench.progress import progress
-from conch.bench.recordings import decode
-from conch.bench.repositories import repository_of
-from conch.bench.settings import INSTANCES, Setting
-from conch.bench.systems import (
+from conch.bench.records import Flat
+from conch.wire.errors import BenchError, ConchError
+from lab import goals
+from lab.baselines import faster_whisper
+from lab.header import lab_header
+from lab.model_repository import repository_of
+from lab.orchestration import added, hops, in_process
+from lab.orchestration.figures import Ratio, Rounds, SystemFigures, ratios, system_figures
+from lab.orchestration.systems import (
     CONCH,
     CONCH_NO_VAD,
     ENSEMBLE,
@@ -61,12 +38,13 @@ from conch.bench.systems import (
     blocking,
     measure,
 )
-from conch.component.waveform import SAMPLE_RATE
-from conch.wire.errors import BenchError, ConchError
+from lab.settings import INSTANCES, Setting
+from lab.turns import requests_of, rotated
+from lab.waveforms import waveform_of
 
 Found = TypeVar("Found")
 
-ROAD = ("vad", "attention_encoder", "attention_decoder")
+PATH = ("vad", "attention_encoder", "attention_decoder")
 ALIKE: Mapping[str, Any] = {"coverage": False}
 """Options of Conch's requests: the others do not hold a text against the speech."""
 LONGEST_S = 25.0
@@ -80,22 +58,22 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
         instances: of the blocking model, a system for each.
         varied: settings of Conch's models, a system for each of them.
     """
-    blocking_models = ("speech_blocking", *ROAD)
+    blocking_models = ("speech_blocking", *PATH)
     return [
-        System(name=CONCH, kind="served", models=("speech", *ROAD), options=ALIKE, has_paced=True),
+        System(name=CONCH, kind="served", models=("speech", *PATH), options=ALIKE, has_paced=True),
         *(
             System(
                 name=_varied_name(settings),
                 kind="served",
-                models=("speech", *ROAD),
+                models=("speech", *PATH),
                 options=ALIKE,
                 settings=settings,
                 has_paced=True,
             )
             for settings in varied
         ),
-        System(name=in_process.NAME, kind="in process", models=ROAD, options=ALIKE, has_paced=True),
-        System(name=UNBATCHED, kind="in process, unbatched", models=ROAD, options=ALIKE),
+        System(name=in_process.NAME, kind="in process", models=PATH, options=ALIKE, has_paced=True),
+        System(name=UNBATCHED, kind="in process, unbatched", models=PATH, options=ALIKE),
         *(
             System(
                 name=blocking(count),
@@ -109,17 +87,17 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
         System(
             name=CONCH_NO_VAD,
             kind="served",
-            models=("speech", *ROAD[1:]),
+            models=("speech", *PATH[1:]),
             options={**ALIKE, "vad": False},
         ),
-        System(name=ENSEMBLE, kind="served", models=("attention_ensemble", *ROAD[1:])),
-        System(name=baseline.NAME, kind="faster-whisper", models=()),
+        System(name=ENSEMBLE, kind="served", models=("attention_ensemble", *PATH[1:])),
+        System(name=faster_whisper.NAME, kind="faster-whisper", models=()),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationBenchmark:
-    """What is measured, and how; fields that are not told here are as in `OfflineBenchmark`."""
+    """What is measured, and how; fields without a docstring are as in `OfflineBenchmark`."""
 
     manifest: Path
     split: str | None = None
@@ -140,7 +118,32 @@ class OrchestrationBenchmark:
     """Whether to measure a BLS call and the time added to an utterance of five seconds as well."""
 
 
-def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestrationReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    concurrency: Sequence[int]
+    """Clients of the closed loops."""
+    rates: Sequence[float]
+    """Requests a second of the paced loads."""
+    utterances: int
+    audio_s: float
+    systems: Mapping[str, SystemFigures]
+    """By name."""
+    ratios: Mapping[str, Ratio]
+    """Of Conch to each other system."""
+    bytes_per_request: Mapping[str, float] | None
+    """Of the tensors of a request's calls, by component, with `total`; None where nothing ran in
+    process."""
+    bls_call: Mapping[str, hops.CallCost] | None
+    """By payload; None without extras, or where it could not be measured."""
+    added: Sequence[added.AddedTime] | None
+    """By path; None as above."""
+    goals: Sequence[goals.Goal]
+
+
+def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
     """Measure and return the report.
 
     Raises:
@@ -152,8 +155,8 @@ def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
     paced = [Offer(rate=rate) for rate in benchmark.rates]
     compared = _chosen_systems(benchmark, closed + paced)
     if any(system.kind == "faster-whisper" for system in compared):
-        require("faster_whisper")
-    report = header("orchestration", benchmark)
+        require("faster_whisper", extra="lab")
+    header = lab_header("orchestration", benchmark)
     utterances, clips = _clips(benchmark)
     rounds = {system.name: Rounds(system) for system in compared}
     for number in range(benchmark.runs):
@@ -162,7 +165,7 @@ def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
         for name in rotated(list(rounds), number):
             item = rounds[name]
             taken = [offered for offered in offers if item.system.takes(offered)]
-            requests = sum(offered.requests(len(clips)) for offered in taken)
+            requests = sum(requests_of(offered, len(clips)) for offered in taken)
             with progress(f"round {number + 1}, {name}", requests) as bar:
                 item.measured.append(
                     measure(
@@ -174,22 +177,25 @@ def run(benchmark: OrchestrationBenchmark) -> dict[str, Any]:
                     )
                 )
     served = [m.triton_version for item in rounds.values() for m in item.measured]
-    report["versions"]["triton"] = next(filter(None, served), "not measured")
     found = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
-    report |= {
-        "concurrency": list(benchmark.concurrency),
-        "rates": list(benchmark.rates),
-        "utterances": len(clips),
-        "audio_s": round(sum(clip.duration_s for clip in clips), 3),
-        "systems": found,
-        "ratios": ratios(found, CONCH) | ratios(found, CONCH_NO_VAD),
-        "bytes_per_request": _bytes_per_request(rounds),
-        "bls_call": _or_none("the cost of a BLS call", hops.measure) if benchmark.extras else None,
-        "added": (
-            _or_none("the time added", partial(added.measure, clips)) if benchmark.extras else None
-        ),
-    }
-    return {**report, "goals": goals.offline(report)}
+    compared_with = ratios(found, CONCH) | ratios(found, CONCH_NO_VAD)
+    bls_call = added_time = None
+    if benchmark.extras:
+        bls_call = _or_none("the cost of a BLS call", hops.measure)
+        added_time = _or_none("the time added", partial(added.measure, clips))
+    return OrchestrationReport(
+        header=header.with_triton(next(filter(None, served), "not measured")),
+        concurrency=benchmark.concurrency,
+        rates=benchmark.rates,
+        utterances=len(clips),
+        audio_s=round(sum(clip.duration_s for clip in clips), 3),
+        systems=found,
+        ratios=compared_with,
+        bytes_per_request=_bytes_per_request(rounds),
+        bls_call=bls_call,
+        added=added_time,
+        goals=goals.offline(found, compared_with, added_time),
+    )
 
 
 def _or_none(what: str, measure_it: Callable[[], Found]) -> Found | None:
@@ -197,7 +203,7 @@ def _or_none(what: str, measure_it: Callable[[], Found]) -> Found | None:
     try:
         return measure_it()
     except ConchError as error:
-        print(f"conch bench: {what} is not known: {error}", file=sys.stderr)
+        print(f"lab orchestration: {what} is not known: {error}", file=sys.stderr)
         return None
 
 
@@ -235,7 +241,7 @@ def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) 
 def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Clip]]:
     utterances, clips = [], []
     for utterance in chosen(benchmark):
-        clip = Clip(utterance.path, decode(utterance.path).resampled(SAMPLE_RATE))
+        clip = Clip(utterance.path, waveform_of(utterance.path))
         if clip.duration_s <= LONGEST_S:
             utterances.append(utterance)
             clips.append(clip)
@@ -245,7 +251,7 @@ def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Cli
 
 
 def _bytes_per_request(rounds: Mapping[str, Rounds]) -> dict[str, float] | None:
-    """Return the tensors' bytes by component; the road is the same, in process or served."""
+    """Return the tensors' bytes by component; the path is the same, in process or served."""
     for name in (in_process.NAME, UNBATCHED):
         if name in rounds:
             by_call = rounds[name].measured[0].runs[0].bytes_by_call

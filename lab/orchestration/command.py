@@ -1,129 +1,68 @@
-"""`conch bench orchestration` and `conch bench suite`: next to the alternatives, and everything."""
+"""`python -m lab orchestration`: Conch next to the alternatives."""
 
 import argparse
-import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from conch.cli.arguments import positive
-from conch.cli.bench_arguments import (
-    add_find_largest,
-    add_output,
-    add_rate,
-    add_what,
-    counts,
-    folder,
-    in_order,
-    settings,
-    write_json,
-    write_report,
-)
+from conch.bench import require
+from conch.cli.arguments import Subparsers, positive
+from conch.cli.bench_arguments import add_output, add_rate, add_what, counts, in_order, write_report
+from lab.arguments import folder, settings
 
 if TYPE_CHECKING:
-    from conch.bench.orchestration import OrchestrationBenchmark
+    from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport
 
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-ORCHESTRATION_EPILOG = """
+EPILOG = """
 The systems are: conch; in process; in process, unbatched; blocking x1, x4 and x8 (see --instances);
 conch, no VAD; ensemble, no VAD; faster-whisper. docs/performance.md tells what each is.
 
 examples:
-  conch bench orchestration --manifest speech/manifest.tsv --split dev --limit 24 --json found.json
-  conch bench orchestration --manifest calls.tsv --only conch --only "in process" --concurrency 4 \\
-      --no-extras
-  conch bench orchestration --manifest calls.tsv --only conch --no-extras \\
+  python -m lab orchestration --manifest speech/manifest.tsv --split dev --limit 24 \\
+      --json found.json
+  python -m lab orchestration --manifest calls.tsv --only conch --only "in process" \\
+      --concurrency 4 --no-extras
+  python -m lab orchestration --manifest calls.tsv --only conch --no-extras \\
       --vary attention_decoder.intra_threads=1,attention_encoder.intra_threads=1 \\
       --vary attention_decoder.dynamic_batching.max_queue_delay_microseconds=0
 
 exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 """
 
-SUITE_EPILOG = """
-Writes offline, orchestration and streaming, each as .json and .md, and the plots into the folder.
 
-example:
-  conch bench suite --manifest speech/manifest.tsv --split dev --limit 24 --folder found
-
-exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
-"""
+def add_orchestration(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "orchestration",
+        help="the offline path by Conch, and by everything that it could be run by",
+        description="Run the offline path over the same weights and recordings by Conch, in one "
+        "process, by a blocking BLS model, by an ensemble and by faster-whisper; measure a BLS "
+        "call, and what orchestration adds to an utterance.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_compared(parser)
+    out = add_output(parser)
+    out.add_argument("--plots", type=folder, metavar="FOLDER", help="for the PNG files")
+    parser.set_defaults(run=run_orchestration)
 
 
 def run_orchestration(args: argparse.Namespace) -> int:
     """Measure, print the tables, write the files and return the exit code."""
-    from conch.bench import orchestration, orchestration_report, plots, require
+    from lab import plots
+    from lab.orchestration import benchmark
+    from lab.orchestration.report import markdown
 
     if args.plots:
-        require("matplotlib")
-    report = orchestration.run(_orchestration_benchmark(args))
-    write_report(args, report, orchestration_report.markdown(report))
+        require("matplotlib", extra="lab")
+    report = benchmark.run(benchmark_of(args))
+    write_report(args, report, markdown(report))
     if args.plots:
-        plots.write(report, args.plots)
-    return _status(report)
+        plots.write(report.systems, args.plots)
+    return status_of(report)
 
 
-def run_suite(args: argparse.Namespace) -> int:
-    """Measure everything, write the folder and return the exit code."""
-    from conch.bench import (
-        goals,
-        live_figures,
-        offline,
-        orchestration,
-        orchestration_report,
-        plots,
-        report,
-        require,
-        streaming,
-    )
-    from conch.bench.manifest import chosen
-
-    require("matplotlib", "faster_whisper", "jiwer", "whisper_normalizer")
-    into: Path = args.folder
-    orchestrated = _orchestration_benchmark(args)
-    choice = {name: getattr(args, name) for name in ("manifest", "split", "limit")}
-    sent = offline.OfflineBenchmark(
-        **choice,
-        source=args.source,
-        concurrency=orchestrated.concurrency,
-        rates=orchestrated.rates,
-        send="file",
-    )
-    streamed = streaming.StreamingBenchmark(
-        **choice,
-        source=args.stream_source or args.source,
-        streams=in_order(args.streams or [[8, 16, 24]]),
-        find_largest=args.find_largest,
-        seconds=args.seconds,
-    )
-    # What is wrong with a selection is said now, not after half an hour.
-    for selection in (sent, streamed):
-        chosen(selection)
-    compared = orchestration.run(orchestrated)
-    _write(into, "orchestration", compared, orchestration_report.markdown(compared))
-    recordings = offline.run(sent)
-    _write(into, "offline", recordings, report.markdown(recordings))
-    live = streaming.run(streamed)
-    found = goals.streaming(live)
-    live["goals"] = found
-    table = f"{orchestration_report.goals_table(found)}\n\n{live_figures.markdown(live)}"
-    _write(into, "streaming", live, table)
-    plots.write(compared, into)
-    # Those beyond were sent to find out how many are too many.
-    live_runs = live["runs"][: len(streamed.streams)]
-    failed = any(item["errors"] for item in (*recordings["runs"], *live_runs))
-    return 1 if failed else _status(compared)
-
-
-def _write(into: Path, name: str, report: Mapping[str, Any], table: str) -> None:
-    print(table)
-    write_json(into / f"{name}.json", report)
-    (into / f"{name}.md").write_text(table, encoding="utf-8")
-    print(f"conch bench: {into / name}.json and .md written", file=sys.stderr)
-
-
-def _orchestration_benchmark(args: argparse.Namespace) -> "OrchestrationBenchmark":
-    from conch.bench.orchestration import OrchestrationBenchmark
+def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
+    """Return what the arguments of `add_compared` ask for."""
+    from lab.orchestration.benchmark import OrchestrationBenchmark
 
     return OrchestrationBenchmark(
         manifest=args.manifest,
@@ -140,57 +79,13 @@ def _orchestration_benchmark(args: argparse.Namespace) -> "OrchestrationBenchmar
     )
 
 
-def _status(report: Mapping[str, Any]) -> int:
-    runs = [run for system in report["systems"].values() for run in system["runs"]]
-    return 1 if any(run["errors"] for run in runs) else 0
+def status_of(report: "OrchestrationReport") -> int:
+    """Return the exit code: 1 where a request failed."""
+    return 1 if any(run.errors for item in report.systems.values() for run in item.runs) else 0
 
 
-def add_orchestration(benchmarks: Subparsers) -> None:
-    """Add the command to those of `conch bench`."""
-    parser = benchmarks.add_parser(
-        "orchestration",
-        help="the offline road by Conch, and by everything that it could be run by",
-        description="Run the offline road over the same weights and recordings by Conch, in one "
-        "process, by a blocking BLS model, by an ensemble and by faster-whisper; measure a BLS "
-        "call, and what orchestration adds to an utterance.",
-        epilog=ORCHESTRATION_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_compared(parser)
-    out = add_output(parser)
-    out.add_argument("--plots", type=folder, metavar="FOLDER", help="for the PNG files")
-    parser.set_defaults(run=run_orchestration)
-
-
-def add_suite(benchmarks: Subparsers) -> None:
-    """Add the command to those of `conch bench`."""
-    parser = benchmarks.add_parser(
-        "suite",
-        help="everything in one go: orchestration, offline and streaming, into a folder",
-        description="Run the benchmarks orchestration, offline and streaming one after the other.",
-        epilog=SUITE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    how = _add_compared(parser)
-    how.add_argument(
-        "--streams",
-        type=counts,
-        action="append",
-        metavar="N[,N…]",
-        help="live streams at once (default: 8,16,24)",
-    )
-    how.add_argument(
-        "--seconds", type=positive, default=30, metavar="N", help="of a stream (default: 30)"
-    )
-    add_find_largest(how)
-    how.add_argument(
-        "--stream-source", metavar="SOURCE", help="of the streams (default: that of --source)"
-    )
-    how.add_argument("--folder", type=folder, required=True, help="for everything that is found")
-    parser.set_defaults(run=run_suite)
-
-
-def _add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add what is compared, under which loads; return the group of how."""
     add_what(parser)
     how = parser.add_argument_group("how")
     how.add_argument(

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from conch.bench.repositories import model_args, read_config
 from conch.component import Array, Component, Outputs, Row
 from conch.component.parameters import read_parameters
 from conch.orchestrator import Tensor
-from conch.orchestrator.calls import Parameter, StreamPlace
+from conch.orchestrator.calls import Parameter
 from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
+from conch.wire.stream_place import StreamPlace
+from lab.model_repository import model_args, read_config
 
 
 class HostTensor:
@@ -145,7 +146,7 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
 
     Raises:
         ConfigError: one cannot be loaded.
-        KeyError: a model is not one of an offline road.
+        KeyError: a model is not one of an offline path.
     """
     queues = {}
     for model in models:
@@ -163,7 +164,7 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
 
 
 def _classes(model: str) -> tuple[Callable[[Any], Component], type]:
-    # Each imports a runtime of its own, and a road does not need all of them.
+    # Each imports a runtime of its own, and a path does not need all of them.
     if model == "vad":
         from conch.models.silero import SileroConfig, SileroVad
 

@@ -10,16 +10,16 @@ import asyncio
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.plain_client import PlainClient
-from conch.bench.repositories import repository_of
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
+from lab.model_repository import repository_of
+from lab.orchestration.plain_client import PlainClient
 
 MODELS = ("hop", "hop_blocking", "null")
 PAYLOADS = {"1 sample": 1, "5 s of audio": 5 * SAMPLE_RATE}
@@ -31,7 +31,42 @@ REQUESTS = 40
 ROUNDS = 5
 
 
-def measure(requests: int = REQUESTS, rounds: int = ROUNDS) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectCost:
+    """What a request takes that asks the component itself."""
+
+    latency_ms: float
+    cpu_ms: float
+    """Of all of the server's processes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopCost:
+    """What a BLS model adds."""
+
+    hop_latency_ms: float
+    """Of a request with one call."""
+    call_latency_ms: float
+    """That one more call adds."""
+    call_cpu_ms: float
+    """That one more call adds, of all of the server's processes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCost:
+    """What a payload costs; the fields of the models have their names."""
+
+    direct: DirectCost
+    hop: HopCost
+    hop_blocking: HopCost
+
+    @property
+    def by_model(self) -> Mapping[str, HopCost]:
+        """The BLS models by name."""
+        return {"hop": self.hop, "hop_blocking": self.hop_blocking}
+
+
+def measure(requests: int = REQUESTS, rounds: int = ROUNDS) -> dict[str, CallCost]:
     """Start a server, measure, and return by payload the figures of `cost`.
 
     Raises:
@@ -47,7 +82,7 @@ def measure(requests: int = REQUESTS, rounds: int = ROUNDS) -> dict[str, Any]:
         }
 
 
-async def _measured(url: str, samples: int, requests: int, rounds: int) -> dict[str, Any]:
+async def _measured(url: str, samples: int, requests: int, rounds: int) -> CallCost:
     kinds = [("null", 0), *((model, calls) for model in MODELS[:2] for calls in (1, MANY))]
     waveform = np.zeros((1, samples), np.float32)
     latencies_ms: dict[tuple[str, int], list[float]] = {kind: [] for kind in kinds}
@@ -75,7 +110,7 @@ async def _measured(url: str, samples: int, requests: int, rounds: int) -> dict[
 
 def cost(
     latency_ms: Mapping[tuple[str, int], float], cpu_ms: Mapping[tuple[str, int], float]
-) -> dict[str, Any]:
+) -> CallCost:
     """Return what a direct request takes, and of each BLS model what it and one call add.
 
     Args:
@@ -83,35 +118,19 @@ def cost(
         cpu_ms: of all of the server's processes for a request, by the same.
     """
     direct = ("null", 0)
-    figures: dict[str, Any] = {
-        "direct": {
-            "latency_ms": round(latency_ms[direct], 3),
-            "cpu_ms": round(cpu_ms[direct], 3),
-        }
+    costs = {
+        model: HopCost(
+            hop_latency_ms=round(latency_ms[model, 1], 3),
+            call_latency_ms=_slope(latency_ms, model),
+            call_cpu_ms=_slope(cpu_ms, model),
+        )
+        for model in MODELS[:2]
     }
-    for model in MODELS[:2]:
-        figures[model] = {
-            "hop_latency_ms": round(latency_ms[model, 1], 3),
-            "call_latency_ms": _slope(latency_ms, model),
-            "call_cpu_ms": _slope(cpu_ms, model),
-        }
-    return figures
+    return CallCost(
+        direct=DirectCost(latency_ms=round(latency_ms[direct], 3), cpu_ms=round(cpu_ms[direct], 3)),
+        **costs,
+    )
 
 
 def _slope(values: Mapping[tuple[str, int], float], model: str) -> float:
     return round((values[model, MANY] - values[model, 1]) / (MANY - 1), 3)
-
-
-def rows(figures: Mapping[str, Any]) -> Sequence[tuple[str, str, float, float, float]]:
-    """Return payload, model, latency of a request with one call, and what one call adds, in ms."""
-    return [
-        (
-            payload,
-            model,
-            found[model]["hop_latency_ms"],
-            found[model]["call_latency_ms"],
-            found[model]["call_cpu_ms"],
-        )
-        for payload, found in figures.items()
-        for model in MODELS[:2]
-    ]

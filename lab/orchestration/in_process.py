@@ -1,8 +1,8 @@
-"""The yardstick of orchestration: the same road over the same components, without Triton.
+"""The yardstick of orchestration: the same path over the same components, without Triton.
 
-`measure` starts `python -m conch.bench.in_process` (see `conch.bench.child`): one Python process
+`measure` starts `python -m lab.orchestration.in_process` (see `lab.child`): one Python process
 that holds the components' objects, configured by the same config.pbtxt files, each behind a queue
-that batches as Triton's dynamic batcher does (see `conch.bench.component_queues`), and the
+that batches as Triton's dynamic batcher does (see `lab.orchestration.component_queues`), and the
 Recognizer that `speech` runs. So what is computed, and what is batched, is the same; what is
 missing is Triton, the client, the protocol, the processes and every copy between them.
 `batched=False` gives every row a call of its own: still one thread a component, which takes one row
@@ -18,14 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from conch.bench import child
-from conch.bench.component_queues import InProcessComponents, load_components
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
-from conch.bench.recordings import decode
-from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.wire.errors import BenchError
+from lab import child
+from lab.orchestration.component_queues import InProcessComponents, load_components
+from lab.served import ServedStage
+from lab.turns import requests_of
+from lab.waveforms import waveform_of
 
 NAME = "in process"
 
@@ -39,11 +40,11 @@ class Job:
     paths: tuple[str, ...]
     """Audio files, decoded before the clock starts."""
     models: tuple[str, ...]
-    """Component models of the road."""
+    """Component models of the path."""
     options: Mapping[str, Any]
     """Of the requests."""
-    offers: Sequence[Mapping[str, Any]]
-    """Fields of `Offer`, one load after the other."""
+    offers: Sequence[Offer]
+    """One load after the other."""
     batched: bool = True
     warmup: int = 0
     """Requests before the first load."""
@@ -55,8 +56,8 @@ class InProcessRun:
 
     load: Load[str]
     cpu_s: float
-    stages: Mapping[str, Mapping[str, float]]
-    """By component: calls, queue_ms and compute_ms of a request, as `conch.bench.served` has it."""
+    stages: Mapping[str, ServedStage]
+    """By component."""
     bytes_by_call: Mapping[str, float]
     """By component: bytes of the tensors that go in and come out, of a request."""
 
@@ -75,15 +76,22 @@ def measure(
     runs: list[InProcessRun] = []
     outcomes: list[Outcome[str]] = []
     waveforms_mb = 0.0
-    with child.running("conch.bench.in_process", asdict(job)) as (process, messages, memory):
+    with child.running("lab.orchestration.in_process", asdict(job)) as (process, messages, memory):
         for message in messages:
             if "index" in message:
                 outcomes.append(Outcome(**message))
                 on_answer()
             elif "wall_s" in message:
                 ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.index))
-                load = Load(ordered, message.pop("wall_s"))
-                runs.append(InProcessRun(load=load, **message))
+                stages = {name: ServedStage(**stage) for name, stage in message["stages"].items()}
+                runs.append(
+                    InProcessRun(
+                        load=Load(ordered, message["wall_s"]),
+                        cpu_s=message["cpu_s"],
+                        stages=stages,
+                        bytes_by_call=message["bytes_by_call"],
+                    )
+                )
                 outcomes = []
             else:
                 waveforms_mb = message["waveforms_mb"]
@@ -94,13 +102,15 @@ def measure(
 
 
 def main() -> None:
-    """Be the child."""
-    asyncio.run(_measured(Job(**child.job())))
+    """Measure, in the child, what it is asked to."""
+    asked = child.job()
+    offers = [Offer(**fields) for fields in asked.pop("offers")]
+    asyncio.run(_measured(Job(**asked, offers=offers)))
 
 
 async def _measured(job: Job) -> None:
     queues = load_components(job.models, batched=job.batched)
-    waveforms = [decode(Path(path)).resampled(SAMPLE_RATE) for path in job.paths]
+    waveforms = [waveform_of(Path(path)) for path in job.paths]
     child.say(waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB)
     components = InProcessComponents(queues)
     recognizer = Recognizer(OrchestratorConfig(), components)
@@ -111,24 +121,25 @@ async def _measured(job: Job) -> None:
         return (await recognizer.recognize(request, components))[0].text
 
     await closed_loop(send, job.warmup, WARMUP_CLIENTS)
-    for fields in job.offers:
-        offered = Offer(**fields)
+    for offered in job.offers:
         for item in queues.values():
             item.calls, item.queue_s, item.compute_s = 0, 0.0, 0.0
         components.bytes.clear()
         cpu_before_s = time.process_time()
-        requests = offered.requests(len(waveforms))
+        requests = requests_of(offered, len(waveforms))
         load = await offer(send, requests, offered, lambda outcome: child.say(**asdict(outcome)))
         cpu_s = time.process_time() - cpu_before_s
         child.say(
             wall_s=load.wall_s,
             cpu_s=cpu_s,
             stages={
-                name: {
-                    "calls": item.calls / requests,
-                    "queue_ms": 1000 * item.queue_s / requests,
-                    "compute_ms": 1000 * item.compute_s / requests,
-                }
+                name: asdict(
+                    ServedStage(
+                        item.calls / requests,
+                        1000 * item.queue_s / requests,
+                        1000 * item.compute_s / requests,
+                    )
+                )
                 for name, item in queues.items()
             },
             bytes_by_call={name: size / requests for name, size in components.bytes.items()},

@@ -1,96 +1,101 @@
-"""The report of `conch bench orchestration` as Markdown."""
+"""The report of `python -m lab orchestration` as Markdown."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from conch.bench import hops
-from conch.bench.report import NOTHING, number, origin, percent, table
-from conch.bench.systems import CLIENT
+from conch.bench.measures import PERCENTILES
+from conch.bench.report import origin
+from conch.bench.tables import NOTHING, number, percent, table
+from lab.goals import Goal
+from lab.orchestration.added import AddedTime
+from lab.orchestration.benchmark import OrchestrationReport
+from lab.orchestration.figures import LoadFigures, Ratio, SystemFigures
+from lab.orchestration.hops import CallCost
+from lab.orchestration.systems import CLIENT
+
+Systems = Mapping[str, SystemFigures]
 
 
-def markdown(report: Mapping[str, Any]) -> str:
+def markdown(report: OrchestrationReport) -> str:
     """Return the tables of a report and a line on where they come from."""
+    where = origin(report.header, f"{report.utterances} utterances", report.audio_s)
     parts = [
-        f"`{report['command']}`",
-        goals_table(report["goals"]),
-        _systems(report),
-        _ratios(report["ratios"]),
-        _cpu(report["systems"]),
-        _memory(report["systems"]),
-        _stages(report["systems"]),
-        _bytes(report["bytes_per_request"]),
-        _bls_call(report["bls_call"]),
-        _added(report["added"]),
-        _errors(report["systems"]),
-        f"{report['runs']} rounds; {origin(report, report)}",
+        f"`{report.header.command}`",
+        goals_table(report.goals),
+        _systems(report.systems),
+        _ratios(report.ratios),
+        _cpu(report.systems),
+        _memory(report.systems),
+        _stages(report.systems),
+        _bytes(report.bytes_per_request),
+        _bls_call(report.bls_call),
+        _added(report.added),
+        _errors(report.systems),
+        f"{report.header.settings['runs']} rounds; {where}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def goals_table(goals: Sequence[Mapping[str, Any]]) -> str:
+def goals_table(goals: Sequence[Goal]) -> str:
     """Return goals, what was measured and whether it is enough."""
     words = {True: "yes", False: "**no**", None: NOTHING}
-    rows = [
-        [item["goal"], item["wanted"], number(item["measured"], 3), words[item["met"]]]
-        for item in goals
-    ]
+    rows = [[item.goal, item.wanted, number(item.measured, 3), words[item.met]] for item in goals]
     return table(["goal", "wanted", "measured", "met"], rows)
 
 
-def _runs(systems: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    return [(name, item, run) for name, item in systems.items() for run in item["runs"]]
+def _runs(systems: Systems) -> list[tuple[str, SystemFigures, LoadFigures]]:
+    return [(name, item, run) for name, item in systems.items() for run in item.runs]
 
 
-def _systems(report: Mapping[str, Any]) -> str:
-    columns = ["system", "load", "RTFx", *(f"p{p} ms" for p in (50, 90, 95, 99)), "WER %"]
+def _systems(systems: Systems) -> str:
+    columns = ["system", "load", "RTFx", *(f"p{p} ms" for p in PERCENTILES), "WER %"]
     columns += ["calls/request", "CPU s / audio s", "peak MB"]
     rows = [
         [
             name,
-            run["title"],
-            number(run["rtfx"]),
-            *(number(run["latency_ms"][f"p{p}"], 0) for p in (50, 90, 95, 99)),
-            percent(run["wer"]),
-            number(run["calls_per_request"] or None, 2),
-            number(run["cpu_s_per_audio_s"].get("total"), 4),
-            number(system["peak_memory_mb"], 0),
+            run.title,
+            number(run.rtfx),
+            *(number(value, 0) for value in run.latency_ms.percentiles),
+            percent(run.accuracy.wer),
+            number(run.calls_per_request or None, 2),
+            number(run.cpu_s_per_audio_s.get("total"), 4),
+            number(system.peak_memory_mb, 0),
         ]
-        for name, system, run in _runs(report["systems"])
+        for name, system, run in _runs(systems)
     ]
     return table(columns, rows)
 
 
-def _ratios(ratios: Mapping[str, Any]) -> str:
+def _ratios(ratios: Mapping[str, Ratio]) -> str:
     rows = [
         [
             pair,
-            load["title"],
-            *(number(load[name], 3) for name in ("rtfx", "p50", "p99", "cpu")),
-            number(item["memory"], 2),
-            number(item["orchestrator_memory"], 2),
+            load.title,
+            *(number(value, 3) for value in (load.rtfx, load.p50, load.p99, load.cpu)),
+            number(item.memory, 2),
+            number(item.orchestrator_memory, 2),
         ]
         for pair, item in ratios.items()
-        for load in item["loads"]
+        for load in item.loads
     ]
     columns = ["median of the rounds' ratios", "load", "RTFx", "p50", "p99", "CPU", "memory"]
     return table([*columns, "orchestrator's memory"], rows) if rows else ""
 
 
-def _cpu(systems: Mapping[str, Any]) -> str:
-    found = [(name, run) for name, system, run in _runs(systems) if run["cpu_s_per_audio_s"]]
+def _cpu(systems: Systems) -> str:
+    found = [(name, run) for name, _, run in _runs(systems) if run.cpu_s_per_audio_s]
     processes = dict.fromkeys(
         process
         for _, run in found
-        for process in run["cpu_s_per_audio_s"]
+        for process in run.cpu_s_per_audio_s
         if process not in ("total", CLIENT)
     )
     columns = [*processes, "total", CLIENT]
     rows = [
         [
             name,
-            run["title"],
-            *(number(run["cpu_s_per_audio_s"].get(column), 4) for column in columns),
-            percent(run["orchestration_share"]),
+            run.title,
+            *(number(run.cpu_s_per_audio_s.get(column), 4) for column in columns),
+            percent(run.orchestration_share),
         ]
         for name, run in found
     ]
@@ -98,32 +103,32 @@ def _cpu(systems: Mapping[str, Any]) -> str:
     return table(header, rows) if rows else ""
 
 
-def _memory(systems: Mapping[str, Any]) -> str:
+def _memory(systems: Systems) -> str:
     processes = dict.fromkeys(
-        process for item in systems.values() for process in item["memory_by_process_mb"]
+        process for item in systems.values() for process in item.memory_by_process_mb
     )
     rows = [
         [
             name,
-            *(number(item["memory_by_process_mb"].get(process), 0) for process in processes),
-            number(item["peak_memory_mb"], 0),
+            *(number(item.memory_by_process_mb.get(process), 0) for process in processes),
+            number(item.peak_memory_mb, 0),
         ]
         for name, item in systems.items()
     ]
     return table(["peak memory (PSS), MB", *processes, "total"], rows)
 
 
-def _stages(systems: Mapping[str, Any]) -> str:
-    found = [(name, run) for name, _, run in _runs(systems) if run["stages"]]
-    components = dict.fromkeys(component for _, run in found for component in run["stages"])
+def _stages(systems: Systems) -> str:
+    found = [(name, run) for name, _, run in _runs(systems) if run.stages]
+    components = dict.fromkeys(component for _, run in found for component in run.stages)
     rows = []
     for name, run in found:
         cells = []
         for component in components:
-            stage = run["stages"].get(component)
-            text = f"{stage['queue_ms']:.0f} + {stage['compute_ms']:.0f}" if stage else NOTHING
+            stage = run.stages.get(component)
+            text = f"{stage.queue_ms:.0f} + {stage.compute_ms:.0f}" if stage else NOTHING
             cells.append(text)
-        rows.append([name, run["title"], *cells, number(run["latency_ms"]["mean"], 0)])
+        rows.append([name, run.title, *cells, number(run.latency_ms.mean, 0)])
     header = ["ms of a request, waiting + computing", "load", *components, "latency, mean"]
     return table(header, rows) if rows else ""
 
@@ -135,31 +140,44 @@ def _bytes(sizes: Mapping[str, float] | None) -> str:
     return table(["tensors in and out of calls", "MB per request"], rows)
 
 
-def _bls_call(figures: Mapping[str, Any] | None) -> str:
-    if figures is None:
+def _bls_call(costs: Mapping[str, CallCost] | None) -> str:
+    if costs is None:
         return ""
-    rows = [[payload, model, *(number(value, 2) for value in rest)]
-            for payload, model, *rest in hops.rows(figures)]  # fmt: skip
     direct = [
-        [payload, "none: direct", number(item["direct"]["latency_ms"], 2), NOTHING, NOTHING]
-        for payload, item in figures.items()
+        [payload, "none: direct", number(item.direct.latency_ms, 2), NOTHING, NOTHING]
+        for payload, item in costs.items()
+    ]
+    hops = [
+        [
+            payload,
+            model,
+            number(cost.hop_latency_ms, 2),
+            number(cost.call_latency_ms, 2),
+            number(cost.call_cpu_ms, 2),
+        ]
+        for payload, item in costs.items()
+        for model, cost in item.by_model.items()
     ]
     columns = ["tensor", "model", "latency with one call, ms", "a call, ms", "a call, ms of CPU"]
-    return table(columns, direct + rows)
+    return table(columns, direct + hops)
 
 
-def _added(roads: Sequence[Mapping[str, Any]] | None) -> str:
-    if roads is None:
+def _added(paths: Sequence[AddedTime] | None) -> str:
+    if paths is None:
         return ""
-    ways = ("speech", "compute", "direct", "ensemble")
     rows = [
         [
-            road["road"],
-            *(number(road.get(f"{way}_ms")) for way in ways),
-            *(number(road.get(f"added_to_{way}_ms"), sign=True) for way in ways[1:]),
-            number(road["waiting_ms"]),
+            item.path,
+            *(
+                number(value)
+                for value in (item.speech_ms, item.compute_ms, item.direct_ms, item.ensemble_ms)
+            ),
+            number(item.added_to_compute_ms, sign=True),
+            number(item.added_to_direct_ms, sign=True),
+            number(item.added_to_ensemble_ms, sign=True),
+            number(item.waiting_ms),
         ]
-        for road in roads
+        for item in paths
     ]
     columns = ["utterance of 5 s, p50 ms", "`speech`", "components' executions", "direct"]
     columns += ["ensemble", *(f"added to {way}" for way in ("executions", "direct", "ensemble"))]
@@ -167,9 +185,9 @@ def _added(roads: Sequence[Mapping[str, Any]] | None) -> str:
     return table(columns, rows)
 
 
-def _errors(systems: Mapping[str, Any]) -> str:
+def _errors(systems: Systems) -> str:
     return "\n\n".join(
-        f"**{name}, {run['title']}: {run['errors']} requests failed: {run['error_messages'][0]}**"
+        f"**{name}, {run.title}: {run.errors} requests failed: {run.error_messages[0]}**"
         for name, _, run in _runs(systems)
-        if run["errors"]
+        if run.errors
     )

@@ -1,4 +1,4 @@
-"""What is compared: ways to run one road over the same weights, each measured on its own.
+"""What is compared: ways to run one path over the same weights, each measured on its own.
 
 A system is started, warmed up, put under every load and stopped before the next one starts, so that
 none takes cores or memory from another.
@@ -9,25 +9,27 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench import baseline, in_process
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
-from conch.bench.plain_client import PlainClient
-from conch.bench.repositories import read_config, repository_of
-from conch.bench.served import model_work, stages_since, triton_version
-from conch.bench.settings import Setting
+from conch.bench.served import triton_version
 from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
+from lab.baselines import faster_whisper
+from lab.model_repository import read_config, repository_of
+from lab.orchestration import in_process
+from lab.orchestration.plain_client import PlainClient
+from lab.served import ServedStage, model_work, stages_since
+from lab.settings import Setting
+from lab.turns import requests_of
 
-Stages = Mapping[str, Mapping[str, float]]
 Sender = Callable[[int], Awaitable[str]]
 
 CONCH = "conch"
@@ -54,7 +56,7 @@ def blocking(instances: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One way to run a road."""
+    """One way to run a path."""
 
     name: str
     kind: Literal["served", "in process", "in process, unbatched", "faster-whisper"]
@@ -95,8 +97,8 @@ class SystemRun:
     load: Load[str]
     cpu_s: Mapping[str, float]
     """By process."""
-    stages: Stages
-    """By component: calls, queue_ms and compute_ms of a request."""
+    stages: Mapping[str, ServedStage]
+    """By component."""
     bytes_by_call: Mapping[str, float] = field(default_factory=dict)
     """By component, of a request; known in process only."""
 
@@ -134,7 +136,7 @@ def measure(
         paths=tuple(str(clip.path) for clip in clips),
         models=system.models,
         options=system.options,
-        offers=[asdict(offered) for offered in taken],
+        offers=taken,
         batched=system.kind == "in process",
         warmup=warmup,
     )
@@ -153,18 +155,18 @@ def _faster_whisper(
     served = {name: item.string_value for name, item in parameters.items()}
     runs, memory_mb = [], 0.0
     for offered in offers:
-        requests = range(offered.requests(len(clips)))
+        requests = range(requests_of(offered, len(clips)))
         paths = [clips[index % len(clips)].path for index in requests]
-        job = baseline.faster_whisper_job(paths, served, warmup_paths=paths[:warmup])
-        run = baseline.measure(job, on_answer)
+        job = faster_whisper.faster_whisper_job(paths, served, warmup_paths=paths[:warmup])
+        run = faster_whisper.measure(job, on_answer)
         outcomes = tuple(
             Outcome(index, latency_s, text)
             for index, (latency_s, text) in enumerate(zip(run.latencies_s, run.texts, strict=True))
         )
         load = Load(outcomes, run.wall_s)
-        runs.append(SystemRun(offered, load, {baseline.NAME: run.cpu_s}, {}))
+        runs.append(SystemRun(offered, load, {faster_whisper.NAME: run.cpu_s}, {}))
         memory_mb = max(memory_mb, run.memory_mb)
-    return Measured(runs, Memory(memory_mb, {baseline.NAME: memory_mb}))
+    return Measured(runs, Memory(memory_mb, {faster_whisper.NAME: memory_mb}))
 
 
 def _served(
@@ -194,7 +196,7 @@ def _served_run(
     offered: Offer,
     on_answer: Callable[[], None],
 ) -> SystemRun:
-    requests = offered.requests(len(clips))
+    requests = requests_of(offered, len(clips))
     work = model_work(url, system.models[1:])
     # Of this thread, which is the client: another one samples memory.
     cpu_s, own_s = cpu_by_process(os.getpid()), time.thread_time()

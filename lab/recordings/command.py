@@ -1,10 +1,9 @@
-"""`conch bench recordings`: long recordings of several kinds."""
+"""`python -m lab recordings`: long recordings of several kinds."""
 
 import argparse
 import sys
-from typing import TypeAlias
 
-from conch.cli.arguments import number, output
+from conch.cli.arguments import Subparsers, number, output
 from conch.cli.bench_arguments import (
     add_option,
     add_output,
@@ -14,8 +13,7 @@ from conch.cli.bench_arguments import (
     write_report,
 )
 from conch.wire.errors import OptionError
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+from lab.arguments import add_baseline
 
 ALL = "all"
 
@@ -31,17 +29,17 @@ Every case takes all of the utterances: an hour of speech takes two cores about 
 conch, and six for the baseline. --minutes takes less.
 
 examples:
-  conch bench recordings --manifest speech/manifest.tsv --split dev --baseline faster-whisper \\
+  python -m lab recordings --manifest speech/manifest.tsv --split dev --baseline faster-whisper \\
       --baseline-cache faster-whisper.json --json recordings.json --markdown recordings.md
-  conch bench recordings --manifest calls.tsv --cases 5min,telephone --minutes 20
+  python -m lab recordings --manifest calls.tsv --cases 5min,telephone --minutes 20
 
 exit codes: 0 measured, 1 not measured or every recording of a case failed, 2 wrong usage
 """
 
 
-def add_recordings(benchmarks: Subparsers) -> None:
-    """Add the command to those of `conch bench`."""
-    parser = benchmarks.add_parser(
+def add_recordings(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
         "recordings",
         help="long recordings of several kinds, in one table",
         description="Join the utterances of a manifest to recordings of several kinds, send them "
@@ -69,11 +67,7 @@ def add_recordings(benchmarks: Subparsers) -> None:
         help="utterances before each case that are not counted (default: 4)",
     )
     add_url(how)
-    how.add_argument(
-        "--baseline",
-        choices=("faster-whisper",),
-        help="measure this too, on the same recordings, with the same weights, in one process",
-    )
+    add_baseline(how)
     how.add_argument(
         "--baseline-cache",
         type=output,
@@ -87,32 +81,27 @@ def add_recordings(benchmarks: Subparsers) -> None:
 
 def run_recordings(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
-    from conch.bench import recording_cases
     from conch.bench.options import parse_options
+    from lab.recordings import cases
+    from lab.recordings.report import markdown
 
     try:
         options = parse_options(args.option)
     except OptionError as error:
-        print(f"conch bench: {error}", file=sys.stderr)
-        return 2
-    cases = recording_cases.CASE_NAMES if args.cases == ALL else tuple(args.cases.split(","))
-    unknown = [name for name in cases if name not in recording_cases.CASE_NAMES]
+        return _refused(str(error))
+    names = cases.CASE_NAMES if args.cases == ALL else tuple(args.cases.split(","))
+    unknown = [name for name in names if name not in cases.CASE_NAMES]
     if unknown:
-        names = ", ".join(recording_cases.CASE_NAMES)
-        print(
-            f"conch bench: --cases takes {ALL}, or some of {names}; got {unknown[0]!r}",
-            file=sys.stderr,
-        )
-        return 2
+        known = ", ".join(cases.CASE_NAMES)
+        return _refused(f"--cases takes {ALL}, or some of {known}; got {unknown[0]!r}")
     if args.baseline_cache and not args.baseline:
-        print("conch bench: --baseline-cache is for --baseline", file=sys.stderr)
-        return 2
-    report = recording_cases.run(
-        recording_cases.RecordingsBenchmark(
+        return _refused("--baseline-cache is for --baseline")
+    report = cases.run(
+        cases.RecordingsBenchmark(
             manifest=args.manifest,
             split=args.split,
             source=args.source,
-            cases=cases,
+            cases=names,
             minutes=args.minutes,
             url=args.url,
             options=options,
@@ -121,6 +110,11 @@ def run_recordings(args: argparse.Namespace) -> int:
             baseline_cache=args.baseline_cache,
         )
     )
-    write_report(args, report, recording_cases.markdown(report))
-    figures = [case["conch"] for case in report["cases"]]
-    return 1 if any(case["errors"] == case["utterances"] for case in figures) else 0
+    write_report(args, report, markdown(report))
+    figures = [case.conch.run.figures for case in report.cases]
+    return 1 if any(item.errors == item.utterances for item in figures) else 0
+
+
+def _refused(message: str) -> int:
+    print(f"lab recordings: {message}", file=sys.stderr)
+    return 2

@@ -7,11 +7,13 @@ from tempfile import TemporaryDirectory
 
 import soundfile
 
-from conch.bench.joined import SAMPLE_RATE, JoinedRecording, Joining, groups, join
-from conch.bench.manifest import Utterance, spread, write_manifest, write_table
+from conch.bench.manifest import Utterance, spread
 from conch.bench.progress import progress
-from conch.bench.recordings import decode, duration_s
 from conch.wire.errors import BenchError
+from lab.manifest.writing import write_manifest, write_table
+from lab.parts import JoinedUtterance
+from lab.recordings.joined import JoinedRecording, Joining, groups, join
+from lab.waveforms import duration_s, waveform_of
 
 
 @contextmanager
@@ -37,8 +39,8 @@ def recordings_folder(save: Path | None) -> Iterator[Path]:
 
 def write_recordings(
     utterances: Sequence[Utterance], joining: Joining, folder: Path, limit: int | None = None
-) -> list[Utterance]:
-    """Join utterances, write the recordings to a folder and return them as utterances.
+) -> list[JoinedUtterance]:
+    """Join utterances, write the recordings to a folder and return them.
 
     A recording is a FLAC file, or a telephone call's WAV in G.711 µ-law. Beside them are a
     `manifest.tsv`, and `utterances.tsv` with the times of what they are made of.
@@ -59,7 +61,7 @@ def write_recordings(
     with progress("joining", len(chosen)) as bar:
         for group in chosen:
             members = [utterances[index] for index in group.indices]
-            waveforms = [decode(item.path).resampled(SAMPLE_RATE) for item in members]
+            waveforms = [waveform_of(item.path) for item in members]
             recording = join(members, waveforms, group, joining)
             path = folder / _name(group.number, joining)
             _write(path, recording, joining)
@@ -87,9 +89,11 @@ def _write(path: Path, recording: JoinedRecording, joining: Joining) -> None:
     soundfile.write(path, recording.waveform, recording.sample_rate, subtype=subtype)
 
 
-def _utterance(path: Path, recording: JoinedRecording, members: Sequence[Utterance]) -> Utterance:
+def _utterance(
+    path: Path, recording: JoinedRecording, members: Sequence[Utterance]
+) -> JoinedUtterance:
     splits = {member.split for member in members}
-    return Utterance(
+    return JoinedUtterance(
         path=path,
         text=recording.text,
         split=splits.pop() if len(splits) == 1 else "",

@@ -18,13 +18,20 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.manifest import Part, Utterance
-from conch.bench.sounds import FAINT_DBFS, amplitude, faded, music, pink_noise, rms, telephone
+from conch.bench.manifest import Utterance
+from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import BenchError
-
-SAMPLE_RATE = 16_000
-"""Hz, of utterances and of recordings other than telephone calls."""
-TELEPHONE_SAMPLE_RATE = 8_000
+from lab.parts import Part
+from lab.recordings.sounds import (
+    FAINT_DBFS,
+    TELEPHONE_SAMPLE_RATE,
+    amplitude,
+    faded,
+    music,
+    pink_noise,
+    rms,
+    telephone,
+)
 
 
 class TooLittleSpeechError(BenchError):
@@ -50,7 +57,7 @@ class Joining:
     between: Between = "silence"
     """What the pauses hold. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
     is_telephone: bool = False
-    """Whether the recordings are telephone calls; see `conch.bench.sounds.telephone`."""
+    """Whether the recordings are telephone calls; see `lab.recordings.sounds.telephone`."""
 
     @property
     def sample_rate(self) -> int:

@@ -10,9 +10,12 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from conch.component.waveform import SAMPLE_RATE
+
 FAINT_DBFS = -70.0
 """RMS of a quiet room in a good microphone."""
 
+TELEPHONE_SAMPLE_RATE = 8_000
 TELEPHONE_BAND_HZ = (300.0, 3400.0)
 TELEPHONE_SNR_DB = 15.0
 """Of the speech, pauses left out, to the noise, both in the telephone's band."""
@@ -86,7 +89,7 @@ def telephone(
         Mono at 8 kHz, in the telephone's band, with noise throughout; scaled down if its peaks
         would be clipped.
     """
-    speech = band_pass(soxr.resample(waveform, 16_000, 8_000))
+    speech = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
     noise = band_pass(random.standard_normal(len(speech), np.float32))
     spoken = np.concatenate([speech[start // 2 : end // 2] for start, end in spans])
     noise *= np.float32(rms(spoken) / rms(noise) / amplitude(TELEPHONE_SNR_DB))
@@ -107,7 +110,7 @@ def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
 def _band_taps() -> NDArray[np.float32]:
     """Return a windowed-sinc band pass for 8 kHz."""
     times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
-    low, high = (2 * hertz / 8_000 for hertz in TELEPHONE_BAND_HZ)
+    low, high = (2 * hertz / TELEPHONE_SAMPLE_RATE for hertz in TELEPHONE_BAND_HZ)
     taps = high * np.sinc(high * times) - low * np.sinc(low * times)
     windowed: NDArray[np.float32] = (taps * np.hamming(TELEPHONE_TAPS)).astype(np.float32)
     return windowed

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conch.bench.live import LiveBenchmark, largest, offline_wer, scripts, warm_up
 from conch.bench.live_figures import Heard, Script, Watch, figures
 from conch.bench.manifest import Utterance
-from conch.bench.offline import Sample
-from conch.bench.streaming import StreamingBenchmark, largest, offline_wer, scripts, warm_up
+from conch.bench.samples import Sample
 from conch.wire.errors import BenchError
 from conch.wire.result import Hypothesis, Segment, Transcript
 
-BENCHMARK = StreamingBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
+BENCHMARK = LiveBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
 
 
 def sample(text: str, seconds: float, rate: int = 16_000) -> Sample:
@@ -44,7 +44,7 @@ def test_streams_warm_up_by_their_first_seconds(monkeypatch):
     async def all_streams(url, said, benchmark, label):
         sent.append([len(script.waveform) for script in said])
 
-    monkeypatch.setattr("conch.bench.streaming.all_streams", all_streams)
+    monkeypatch.setattr("conch.bench.live.all_streams", all_streams)
     said = scripts([sample("one", 1.0), sample("two", 2.0)], 3, BENCHMARK)
     warm_up("none", said, replace(BENCHMARK, warmup_s=0.0))
     assert sent == []
@@ -52,7 +52,7 @@ def test_streams_warm_up_by_their_first_seconds(monkeypatch):
     assert sent == [[24_000] * 3]
 
 
-def test_an_offline_road_that_fails_beside_the_streams_is_said_and_costs_no_figure(capsys):
+def test_an_offline_path_that_fails_beside_the_streams_is_said_and_costs_no_figure(capsys):
     said = scripts([sample("one", 1.0)], 2, BENCHMARK)
     # Nobody listens on the discard port.
     assert asyncio.run(offline_wer("127.0.0.1:9", said, BENCHMARK)) is None
@@ -82,12 +82,12 @@ def test_a_server_keeps_up_while_chunks_are_answered_within_their_length(latency
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
     heard = [Heard(script, chunk_s=[latency_s] * 10, calls=30, text="a b") for _ in range(2)]
     run = figures(heard, 640, {"speech": 0.1, "tritonserver": 0.15, "ctc_streaming_decoder": 0.75})
-    assert run["keeps_up"] is keeps_up
-    assert (run["wer"], run["chunks"], run["calls_per_chunk"]) == (0, 20, 3.0)
-    assert run["cpu_ms_per_chunk"] == 50.0
-    assert run["cpu_ms_per_chunk_by_process"]["speech"] == 5.0
-    assert run["orchestration_share"] == 0.25
-    assert run["chunk_latency_ms"]["p99"] == pytest.approx(1000 * latency_s)
+    assert run.keeps_up is keeps_up
+    assert (run.wer, run.chunks, run.calls_per_chunk) == (0, 20, 3.0)
+    assert run.cpu_ms_per_chunk == 50.0
+    assert run.cpu_ms_per_chunk_by_process["speech"] == 5.0
+    assert run.orchestration_share == 0.25
+    assert run.chunk_latency_ms.p99 == pytest.approx(1000 * latency_s)
 
 
 def test_a_stream_that_broke_off_is_an_error_and_in_no_word_error_rate():
@@ -95,18 +95,20 @@ def test_a_stream_that_broke_off_is_an_error_and_in_no_word_error_rate():
     run = figures(
         [Heard(script, chunk_s=[0.1], text="a b"), Heard(script, error="gone")], 640, None
     )
-    assert (run["errors"], run["error_messages"], run["wer"]) == (1, ["gone"], 0)
-    assert run["keeps_up"] is False
-    assert (run["cpu_ms_per_chunk"], run["orchestration_share"]) == (None, None)
+    assert (run.errors, run.error_messages, run.wer) == (1, ["gone"], 0)
+    assert run.keeps_up is False
+    assert (run.cpu_ms_per_chunk, run.orchestration_share) == (None, None)
 
 
 @pytest.mark.parametrize(("first", "limit"), [(8, 23), (8, 8), (16, 9), (4, 100), (3, 0)])
 def test_the_largest_number_that_keeps_up_is_found(first, limit):
     def measured(streams):
-        return {"streams": streams, "keeps_up": streams <= limit}
+        return replace(nothing, streams=streams, keeps_up=streams <= limit)
+
+    nothing = figures([], 640, None)
 
     runs = [measured(first)]
     runs += largest(measured, runs)
-    found = max((run["streams"] for run in runs if run["keeps_up"]), default=0)
+    found = max((run.streams for run in runs if run.keeps_up), default=0)
     assert found <= limit <= found + max(1, found // 7 + 1)
     assert len(runs) < 12

@@ -2,12 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from conch.bench import child
+from lab import child
+
+ROOT = Path(__file__).parents[2]
 
 SLOW = """
 import os, pathlib, threading
-from conch.bench import child
-from conch.launcher.signals import interrupt_on_sigterm
+from lab import child
+from conch.cli.signals import interrupt_on_sigterm
 
 folder = pathlib.Path(child.job()["folder"])
 interrupt_on_sigterm()
@@ -24,7 +26,7 @@ def test_a_child_that_is_left_early_ends_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "slow_child.py").write_text(SLOW)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     folder = tmp_path / "made"
     with (
         pytest.raises(KeyError, match="early"),

@@ -5,18 +5,23 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from conch.bench.growth import whisper_settings
-from conch.bench.repositories import model_args, read_config, repository_of
-from conch.bench.settings import read_settings
 from conch.component.parameters import read_parameters
 from conch.launcher.repositories import check_repository
 from conch.models.silero import SileroConfig
 from conch.wire.errors import BenchError
+from lab.growth.benchmark import whisper_settings
+from lab.model_repository import model_args, own_repositories, read_config, repository_of
+from lab.settings import read_settings
 
 
 def config_of(repository: Path, model: str) -> Any:
     text = (repository / model / "config.pbtxt").read_text()
     return text_format.Parse(text, model_config_pb2.ModelConfig())
+
+
+def test_the_laboratory_has_repositories_of_its_own() -> None:
+    names = [path.name for path in own_repositories()]
+    assert names == ["blocking_bls", "ensemble", "hops"]
 
 
 def test_a_repository_holds_the_models_asked_for_with_their_settings() -> None:

@@ -1,54 +1,34 @@
-"""`conch bench streaming`: live streams, each paced in real time, against a running server.
+"""`conch bench live`: live streams, each paced in real time, against a running server.
 
 Each stream is utterances joined by pauses. A chunk is sent when its last sample would have been
 spoken, or as soon as the one before is answered, and its latency counts from when it was due: a
-server that falls behind cannot hide it. The report is one JSON object; of every run, and of the
-largest one that kept up at the top level too, it holds
-
-    load, streams           "paced in real time" and how many at once
-    keeps_up                whether p99 of the chunk latency is below the chunk's length
-    wer                     of the final texts
-    offline_wer             of the offline road on the same audio, sent whole; null but for
-                            two_pass, where a request failed, and for runs that only
-                            `find_largest` made, unless they are at the top level
-    chunk_latency_ms        p50 p90 p95 p99 mean max: from when a chunk was due to its answer
-    first_partial_ms        from an utterance's start, as spoken, to the first answer with text
-    final_ms                from an utterance's end, as spoken, to the answer with its final text:
-                            the silence that makes the endpoint is in it
-    end_ms                  of END alone, which is among the chunks as well: with two_pass its
-                            answer waits for the last second pass
-    calls_per_chunk         calls of components, those of second passes left out
-    cpu_ms_per_chunk        of the server's processes; null when the server is somebody else's
-    cpu_ms_per_chunk_by_process
-    orchestration_share     of that CPU, the fraction spent in the processes of speech and Triton
-                            itself: everything but components
-    chunks, errors, error_messages, audio_s
-
-and once the header that an offline report has.
+server that falls behind cannot hide it. The report is one JSON object, `LiveReport`, in which the
+header and the largest run that kept up stand at the top level as well.
 """
 
 import asyncio
-import os
 import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench import require
-from conch.bench.live_figures import Heard, Script, Watch, figures
+from conch.bench.header import PROGRAM, Header, header
+from conch.bench.live_figures import Heard, LiveRun, Script, Watch, figures
 from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import word_error_rate
-from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.offline import Sample, header, load_samples, own_or_running
+from conch.bench.offline import check_packages
 from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.samples import Sample, load_samples
 from conch.bench.served import triton_version
+from conch.bench.target import server_of
 from conch.client import AsyncClient
 from conch.wire.errors import BenchError, ConchError
 from conch.wire.options import RecognitionOptions
@@ -57,7 +37,7 @@ OFFLINE_CLIENTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamingBenchmark:
+class LiveBenchmark:
     """What is measured, and how."""
 
     manifest: Path
@@ -79,48 +59,67 @@ class StreamingBenchmark:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
-    """Measure and return the report.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    options: RecognitionOptions
+    """Of the streams, defaults included."""
+    best: Flat[LiveRun]
+    """The largest run that kept up; the first one where none did."""
+    runs: Sequence[LiveRun]
+    """Those asked for, in order, and behind them those that `find_largest` made."""
+
+
+def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveReport:
+    """Measure and return the report; `program` is how the command line begins.
 
     Raises:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    require("jiwer", "whisper_normalizer")
     utterances = chosen(benchmark)
+    check_packages(benchmark.url, utterances)
     samples = load_samples(utterances, "waveform")
-    report = {
-        **header("streaming", benchmark),
-        "options": asdict(RecognitionOptions.parse(benchmark.options, streams=True)),
-    }
-    with own_or_running(benchmark.url) as (url, memory):
-        report["versions"]["triton"] = triton_version(url)
+    begun = header("live", benchmark, program)
+    with server_of(benchmark.url) as (url, memory):
+        version = triton_version(url)
 
-        def measured(streams: int) -> dict[str, Any]:
+        def measured(streams: int) -> LiveRun:
             said = scripts(samples, streams, benchmark)
             warm_up(url, said, benchmark)
-            before = cpu_by_process(os.getpid())
+            before = memory.cpu_s() if memory else {}
             heard = asyncio.run(all_streams(url, said, benchmark))
-            used = cpu_since(os.getpid(), before) if memory else None
+            used = memory.cpu_since(before) if memory else None
             return figures(heard, benchmark.chunk_ms, used)
 
         runs = [measured(streams) for streams in benchmark.streams]
         asked = len(runs)
         if benchmark.find_largest:
             runs += largest(measured, runs)
-        kept_up = [item for item in runs if item["keeps_up"]]
-        best = max(kept_up, key=lambda item: item["streams"]) if kept_up else runs[0]
+        best = best_of(runs)
         if benchmark.options.get("mode") == "two_pass":
-            others = [item for item in runs[asked:] if item is best]
-            for item in (*runs[:asked], *others):
-                said = scripts(samples, item["streams"], benchmark)
-                item["offline_wer"] = asyncio.run(offline_wer(url, said, benchmark))
-    return {**report, **best, "runs": runs}
+            for place, item in enumerate(runs):
+                if place < asked or place == best:
+                    said = scripts(samples, item.streams, benchmark)
+                    found = asyncio.run(offline_wer(url, said, benchmark))
+                    runs[place] = replace(item, offline_wer=found)
+    return LiveReport(
+        header=begun.with_triton(version),
+        options=RecognitionOptions.parse(benchmark.options, streams=True),
+        best=runs[best],
+        runs=runs,
+    )
 
 
-def largest(
-    measured: Callable[[int], dict[str, Any]], runs: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def best_of(runs: Sequence[LiveRun]) -> int:
+    """Return the place of the largest run that kept up, of the first one where none did."""
+    kept_up = [place for place, item in enumerate(runs) if item.keeps_up]
+    return max(kept_up, key=lambda place: runs[place].streams, default=0)
+
+
+def largest(measured: Callable[[int], LiveRun], runs: Sequence[LiveRun]) -> list[LiveRun]:
     """Find the largest number of streams that keeps up, to an eighth; return the further runs.
 
     The number doubles until one does not keep up; then the gap is halved.
@@ -129,11 +128,11 @@ def largest(
         measured: measures so many streams.
         runs: measured already.
     """
-    further: list[dict[str, Any]] = []
+    further: list[LiveRun] = []
     while True:
         known = [*runs, *further]
-        low = max((run["streams"] for run in known if run["keeps_up"]), default=0)
-        failed = [run["streams"] for run in known if not run["keeps_up"] and run["streams"] > low]
+        low = max((run.streams for run in known if run.keeps_up), default=0)
+        failed = [run.streams for run in known if not run.keeps_up and run.streams > low]
         high = min(failed, default=2 * low)
         streams = high if not failed else (low + high) // 2
         if failed and high - low <= max(1, high // 8):
@@ -141,7 +140,7 @@ def largest(
         further.append(measured(streams))
 
 
-def scripts(samples: Sequence[Sample], streams: int, benchmark: StreamingBenchmark) -> list[Script]:
+def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -> list[Script]:
     """Return what each stream says: different utterances, in turn.
 
     Raises:
@@ -170,7 +169,7 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: StreamingBenchma
     return found
 
 
-def warm_up(url: str, said: Sequence[Script], benchmark: StreamingBenchmark) -> None:
+def warm_up(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> None:
     """Let the streams say their first seconds."""
     if not benchmark.warmup_s:
         return
@@ -186,7 +185,7 @@ def _spoken(utterance: Utterance) -> str:
 
 
 async def all_streams(
-    url: str, said: Sequence[Script], benchmark: StreamingBenchmark, label: str = "streams"
+    url: str, said: Sequence[Script], benchmark: LiveBenchmark, label: str = "streams"
 ) -> list[Heard]:
     """Let all streams speak in real time, each from a moment of its own; `label` names the bar."""
     longest = max(len(script.waveform) / script.sample_rate for script in said)
@@ -212,10 +211,8 @@ async def all_streams(
                 ticking.cancel()
 
 
-async def offline_wer(
-    url: str, said: Sequence[Script], benchmark: StreamingBenchmark
-) -> float | None:
-    """Return the WER of the offline road, which the second pass takes, on the same audio.
+async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> float | None:
+    """Return the WER of the offline path, which the second pass takes, on the same audio.
 
     With VAD even where the streams have none: a second pass gets what is said, without the pauses.
 
@@ -248,7 +245,7 @@ async def offline_wer(
 
 
 async def _one_stream(
-    client: AsyncClient, script: Script, delay_s: float, benchmark: StreamingBenchmark
+    client: AsyncClient, script: Script, delay_s: float, benchmark: LiveBenchmark
 ) -> Heard:
     heard = Heard(script)
     block = script.sample_rate * benchmark.chunk_ms // 1000

@@ -1,11 +1,10 @@
-"""`conch bench streaming`: live streams, paced in real time."""
+"""`conch bench live`: live streams, paced in real time."""
 
 import argparse
 import math
 import sys
-from typing import TypeAlias
 
-from conch.cli.arguments import number, positive
+from conch.cli.arguments import Subparsers, number, positive
 from conch.cli.bench_arguments import (
     add_find_largest,
     add_option,
@@ -18,21 +17,20 @@ from conch.cli.bench_arguments import (
 )
 from conch.wire.errors import OptionError
 
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-STREAMING_EPILOG = """
+EPILOG = """
 examples:
-  conch bench streaming --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
-  conch bench streaming --manifest calls.tsv --streams 16 --find-largest
-  conch bench streaming --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
+  conch bench live --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
+  conch bench live --manifest calls.tsv --streams 16 --find-largest
+  conch bench live --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
 
 exit codes: 0 measured, 1 not measured or every stream of a run failed, 2 wrong usage
 """
 
 
-def run_streaming(args: argparse.Namespace) -> int:
+def run_live(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
-    from conch.bench import live_figures, streaming
+    from conch.bench import live
+    from conch.bench.live_report import markdown
     from conch.bench.options import parse_options
 
     try:
@@ -40,7 +38,7 @@ def run_streaming(args: argparse.Namespace) -> int:
     except OptionError as error:
         print(f"conch bench: {error}", file=sys.stderr)
         return 2
-    benchmark = streaming.StreamingBenchmark(
+    benchmark = live.LiveBenchmark(
         manifest=args.manifest,
         split=args.split,
         source=args.source,
@@ -54,20 +52,20 @@ def run_streaming(args: argparse.Namespace) -> int:
         url=args.url,
         options=options,
     )
-    report = streaming.run(benchmark)
-    write_report(args, report, live_figures.markdown(report))
-    asked = report["runs"][: len(benchmark.streams)]
-    return 1 if any(run["errors"] == run["streams"] for run in asked) else 0
+    report = live.run(benchmark)
+    write_report(args, report, markdown(report))
+    asked = report.runs[: len(benchmark.streams)]
+    return 1 if any(run.errors == run.streams for run in asked) else 0
 
 
-def add_streaming(benchmarks: Subparsers) -> None:
+def add_live(benchmarks: Subparsers) -> None:
     """Add the command to those of `conch bench`."""
     parser = benchmarks.add_parser(
-        "streaming",
+        "live",
         help="live streams, paced in real time",
         description="Send live streams, each in real time, and see how late the answers are and "
         "how many streams the server keeps up with.",
-        epilog=STREAMING_EPILOG,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_option(add_what(parser))
@@ -102,4 +100,4 @@ def add_streaming(benchmarks: Subparsers) -> None:
     add_find_largest(how)
     add_url(how)
     add_output(parser)
-    parser.set_defaults(run=run_streaming)
+    parser.set_defaults(run=run_live)

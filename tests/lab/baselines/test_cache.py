@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.bench import baseline
-from conch.bench.baseline import BaselineRun, Job
-from conch.bench.baseline_cache import BaselineCache
 from conch.wire.errors import BenchError
+from lab.baselines import faster_whisper
+from lab.baselines.cache import BaselineCache
+from lab.baselines.faster_whisper import BaselineRun, Job, Options
 
 
 @pytest.fixture
@@ -32,12 +32,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         texts = tuple(f"text {name}" for name in own)
         return BaselineRun(texts, tuple(1.5 for _ in own), 1.5, 1.0, 1.0, 100.0)
 
-    monkeypatch.setattr(baseline, "measure", measure)
+    monkeypatch.setattr(faster_whisper, "measure", measure)
     yield names
 
 
 def job(paths: list[str], beam_size: int = 5) -> Job:
-    return Job(tuple(paths), "model", "int8", 2, beam_size=beam_size)
+    options = Options(model="model", compute_type="int8", cpu_threads=2, beam_size=beam_size)
+    return Job(paths=tuple(paths), options=options)
 
 
 def test_only_what_is_not_known_is_asked(

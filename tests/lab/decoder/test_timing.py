@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from conch.bench.decoder import measured, pyctcdecode_times, searches, write_arpa
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
+from lab.decoder.timing import measured, pyctcdecode_times, searches, write_arpa
 
 VOCAB = CtcVocab(("", " ", "a", "b"))
 ARPA = """\\data\\

@@ -1,51 +1,77 @@
 """What grows, and what is made of it; the servers' part is in integration."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from reports import accuracy, header, run_figures
 
-from conch.bench.growth import ROW_AUDIO_S, clips, costs, joined, repeats
-from conch.bench.growth_report import markdown, plot
+from conch.bench.figures import MeanStage
+from conch.bench.live_figures import LiveRun
+from conch.bench.measures import Latency
 from conch.component.waveform import SAMPLE_RATE
+from lab.growth.benchmark import (
+    ROW_AUDIO_S,
+    ConcurrencyRow,
+    Cost,
+    GrowthReport,
+    LengthRow,
+    ModelRow,
+    StreamsRow,
+    Taken,
+    clips,
+    costs,
+    joined,
+    repeats,
+)
+from lab.growth.report import markdown, plot
 
-LATENCY = {"p50": 10.0, "p90": 11.0, "p95": 12.0, "p99": 13.0, "mean": 10.0, "max": 14.0}
 USED_S = {"attention_encoder": 3.0, "attention_decoder": 6.0, "speech": 0.4, "tritonserver": 0.6}
+LATENCY = Latency(p50=10.0, p90=11.0, p95=12.0, p99=13.0, mean=10.0, max=14.0)
+STAGES = {"vad": MeanStage(2.0, 1.0), "total": MeanStage(1.0, 9.0)}
+FIGURES = run_figures(20.0, accuracy(0.05), LATENCY, utterances=4, stages=STAGES)
 
 
-def row(**fields: Any) -> dict[str, Any]:
-    return {
-        "rtfx": 20.0,
-        "wer": 0.05,
-        "latency_ms": LATENCY,
-        "chunk_latency_ms": LATENCY,
-        "utterances": 4,
-        "chunks": 7,
-        "keeps_up": True,
-        "cpu_ms_per_chunk": 60.0,
-        "stages": {"vad": {"calls": 2.0, "ms": 1.0}, "total": {"calls": 1.0, "ms": 9.0}},
-        "errors": 0,
-        "error_messages": [],
-        "peak_memory_mb": 470.0,
-        "memory_by_process_mb": {"speech": 44.0},
-        **costs(USED_S, 200.0),
-        **fields,
-    }
+def taken(audio_s: float = 200.0) -> Taken:
+    return Taken(
+        cost=costs(USED_S, audio_s), peak_memory_mb=470.0, memory_by_process_mb={"speech": 44.0}
+    )
 
 
-def report(**parts: Any) -> dict[str, Any]:
-    return {
-        "command": "conch bench growth",
-        "machine": {"cpu": "a CPU", "cores": 2, "memory_gb": 8.0, "load_average": 0.1},
-        "versions": {"triton": "2.51.0", "python": "3.11.7"},
-        "started_at": "2026-01-01",
-        "lengths": [],
-        "concurrency": [],
-        "streams": [],
-        "models": [],
-        **parts,
-    }
+def live(streams: int) -> LiveRun:
+    return LiveRun(
+        streams=streams,
+        keeps_up=True,
+        wer=0.05,
+        chunk_latency_ms=LATENCY,
+        first_partial_ms=LATENCY,
+        final_ms=LATENCY,
+        end_ms=LATENCY,
+        calls_per_chunk=3.0,
+        cpu_ms_per_chunk=60.0,
+        cpu_ms_per_chunk_by_process={},
+        orchestration_share=0.1,
+        chunks=7,
+        audio_s=200.0,
+        errors=0,
+        error_messages=[],
+    )
+
+
+def report(
+    lengths: Sequence[LengthRow] = (),
+    concurrency: Sequence[ConcurrencyRow] = (),
+    streams: Sequence[StreamsRow] = (),
+    models: Sequence[ModelRow] = (),
+) -> GrowthReport:
+    return GrowthReport(
+        header=header("python -m lab growth"),
+        lengths=lengths,
+        concurrency=concurrency,
+        streams=streams,
+        models=models,
+    )
 
 
 def test_recordings_are_joined_with_pauses() -> None:
@@ -83,27 +109,32 @@ def test_a_row_has_enough_audio_and_no_more_than_it_needs(length_s: int) -> None
 
 def test_costs_are_by_process_and_what_is_no_component_counts_on_its_own() -> None:
     found = costs(USED_S, 200.0)
-    assert found["cpu_s_per_audio_s"] == {
+    assert found.cpu_s_per_audio_s == {
         "attention_encoder": 0.015,
         "attention_decoder": 0.03,
         "speech": 0.002,
         "tritonserver": 0.003,
         "total": 0.05,
     }
-    assert found["orchestration_cpu_s_per_audio_s"] == 0.005
-    assert found["orchestration_share"] == 0.1
+    assert found.orchestration_cpu_s_per_audio_s == 0.005
+    assert found.orchestration_share == 0.1
 
 
 def test_nothing_answered_has_no_cost() -> None:
-    assert set(costs(USED_S, 0.0).values()) == {None}
+    assert costs(USED_S, 0.0) == Cost()
 
 
 def test_a_report_has_a_table_for_each_part_that_was_measured(tmp_path: Path) -> None:
+    many = run_figures(20.0, accuracy(0.05), LATENCY, utterances=4, errors=["too many"])
     found = report(
-        lengths=[row(length_s=1), row(length_s=3600)],
-        concurrency=[row(concurrency=256, errors=1, error_messages=[{"message": "too many"}])],
-        streams=[row(streams=8)],
-        models=[row(model="tiny.en"), row(model="base")],
+        lengths=[
+            LengthRow(length_s=length, figures=FIGURES, taken=taken()) for length in (1, 3600)
+        ],
+        concurrency=[ConcurrencyRow(concurrency=256, figures=many, taken=taken())],
+        streams=[StreamsRow(figures=live(8), taken=taken())],
+        models=[
+            ModelRow(model=name, figures=FIGURES, taken=taken()) for name in ("tiny.en", "base")
+        ],
     )
     text = markdown(found)
     assert "| 3600 | 4 | 2.0 | 0.0500 | 0.00500 | 10.00 | 20.0 | 10 | 44 | 470 |" in text
@@ -112,23 +143,17 @@ def test_a_report_has_a_table_for_each_part_that_was_measured(tmp_path: Path) ->
     assert "| 8 | yes | 7 | 60.0 | 0.0500 |" in text
     assert "| base | 20.0 | 5.00 | 0.0500 | 0.00500 | 10.00 | - | 0.0150 | 0.0300 |" in text
     assert text.count("| --- |") == 4
-    assert markdown(report(streams=found["streams"])).count("| --- |") == 1
+    assert markdown(report(streams=found.streams)).count("| --- |") == 1
     picture = tmp_path / "growth.png"
     plot(found, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_row_without_an_answer_has_dashes_and_no_point_in_the_picture(tmp_path: Path) -> None:
-    nothing = dict.fromkeys(LATENCY)
-    failed = row(
-        concurrency=1,
-        rtfx=None,
-        latency_ms=nothing,
-        errors=4,
-        error_messages=[{"message": "gone"}],
-        **costs(USED_S, 0.0),
+    gone = run_figures(None, accuracy(0.05), Latency(), utterances=4, errors=["gone"] * 4)
+    found = report(
+        concurrency=[ConcurrencyRow(concurrency=1, figures=gone, taken=taken(audio_s=0.0))]
     )
-    found = report(concurrency=[failed])
     assert "| 1 | 4 | 4 | - | - | - | - | - | - |" in markdown(found)
     plot(found, tmp_path / "growth.png")
     assert (tmp_path / "growth.png").is_file()

@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from conch.bench.manifest import read_manifest
-from conch.cli import main
+from lab.__main__ import main
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def corpus(tmp_path: Path) -> Path:
 def test_a_manifest_is_written_beside_the_speech(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", "manifest", str(corpus)]) == 0
+    assert main(["manifest", str(corpus)]) == 0
     assert [item.text for item in read_manifest(corpus / "manifest.tsv")] == ["YES", "NO"]
     told = capsys.readouterr()
     assert "manifest.tsv: LibriSpeech, utterances: 2 of " in told.out
@@ -32,14 +32,14 @@ def test_a_manifest_that_exists_is_replaced_only_by_name(
 ) -> None:
     file = corpus / "manifest.tsv"
     file.write_text("mine")
-    assert main(["bench", "manifest", str(corpus)]) == 1
+    assert main(["manifest", str(corpus)]) == 1
     assert f"{file} exists; name another one with -o" in capsys.readouterr().err
     assert file.read_text() == "mine"
-    assert main(["bench", "manifest", str(corpus), "-o", str(file)]) == 0
+    assert main(["manifest", str(corpus), "-o", str(file)]) == 0
     assert len(read_manifest(file)) == 2
 
 
 def test_a_folder_without_speech(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "manifest", str(tmp_path)]) == 1
+    assert main(["manifest", str(tmp_path)]) == 1
     assert "holds no speech of a known layout" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

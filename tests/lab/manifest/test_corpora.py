@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.bench.corpora import read_corpus
-from conch.bench.manifest import Utterance, read_manifest, write_manifest
+from conch.bench.manifest import Utterance, read_manifest
 from conch.wire.errors import BenchError
+from lab.manifest.corpora import read_corpus
+from lab.manifest.writing import write_manifest
 
 RATE = 8_000
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 
-from conch.bench.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
 from conch.component import Outputs, Row, bytes_array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.wire.errors import AudioError, ComponentError, MissingModelError
+from lab.orchestration.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
 
 
 class Held:

@@ -1,73 +1,70 @@
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from reports import DELETED, accuracy, header, offline_run, run_figures
 
-from conch.bench.joined import BETWEEN
-from conch.bench.recording_cases import (
+from conch.bench.figures import RunFigures
+from conch.wire.errors import BenchError
+from conch.wire.options import RecognitionOptions
+from lab.baselines.faster_whisper import Options
+from lab.figures import DeletedWords, Judged, JudgedRun, Scored, Versus
+from lab.recordings.cases import (
     CASE_NAMES,
     CASES,
+    CachedFigures,
+    CaseFigures,
+    LeftOut,
     RecordingsBenchmark,
+    RecordingsReport,
     chosen_cases,
-    markdown,
     run,
 )
-from conch.wire.errors import BenchError
+from lab.recordings.joined import BETWEEN, Joining
+from lab.recordings.report import markdown
 
-RUN = {
-    "path": "/recordings/recording-0003.flac",
-    "start": 61.04,
-    "end": 62.5,
-    "words": "he was not there",
-    "first_word": 120,
-    "end_word": 124,
-}
+VERSUS = Versus(rtfx_ratio=2.0, wer_difference=-0.01, deleted_runs_alone=[DELETED])
 
 
-def figures(**others: Any) -> dict[str, Any]:
-    return {
-        "rtfx": 20.0,
-        "wer": 0.05,
-        "reference_words": 200,
-        "substitutions": 6,
-        "deletions": 3,
-        "insertions": 1,
-        "deleted_runs": [],
-        "utterances": 4,
-        "errors": 0,
-        **others,
-    }
+def conch(
+    figures: RunFigures | None = None, deleted: Sequence[DeletedWords] = (DELETED,)
+) -> JudgedRun:
+    figures = figures or run_figures(20.0, accuracy(0.05), utterances=4)
+    return JudgedRun(run=offline_run(figures=figures), deleted_runs=deleted)
 
 
-def case(**others: Any) -> dict[str, Any]:
-    return {
-        "name": "5min",
-        "title": "5 minutes",
-        "minutes": 21.4,
-        "conch": figures(deleted_runs=[RUN]),
-        "baseline": None,
-        "versus": None,
-        "took_s": 90.0,
-        **others,
-    }
+def case(judged: JudgedRun | None = None) -> CaseFigures:
+    return CaseFigures(
+        name="5min",
+        title="5 minutes",
+        joining=Joining(seconds=300),
+        source=None,
+        minutes=21.4,
+        conch=judged or conch(),
+        took_s=90.0,
+    )
 
 
-def compared(**others: Any) -> dict[str, Any]:
-    versus = {"rtfx_ratio": 2.0, "wer_difference": -0.01, "deleted_runs_alone": [RUN]}
-    baseline = figures(rtfx=10.0, wer=0.06, cached=0, insertions=3)
-    return case(**{"baseline": baseline, "versus": versus, **others})
+def compared(versus: Versus = VERSUS, cached: int = 0) -> CaseFigures:
+    judged = Judged(accuracy=accuracy(0.06, insertions=3), deleted_runs=[])
+    baseline = CachedFigures(
+        scored=Scored(rtfx=10.0, judged=judged),
+        wall_s=1.0,
+        utterances=4,
+        cached=cached,
+        options=Options(model="", compute_type="int8", cpu_threads=2),
+    )
+    return replace(case(), baseline=baseline, versus=versus)
 
 
-def lines(*cases: dict[str, Any], left_out: list[dict[str, str]] | None = None) -> list[str]:
-    report = {
-        "benchmark": "recordings",
-        "command": "conch bench recordings --manifest m.tsv",
-        "machine": {"cpu": "A CPU", "cores": 2, "memory_gb": 8.0},
-        "versions": {"triton": "2.51.0", "python": "3.11.2"},
-        "started_at": "2025-01-01T00:00:00+00:00",
-        "cases": list(cases),
-        "left_out": left_out or [],
-    }
+def lines(*cases: CaseFigures, left_out: Sequence[LeftOut] = ()) -> list[str]:
+    report = RecordingsReport(
+        header=header("python -m lab recordings --manifest m.tsv"),
+        options=RecognitionOptions(),
+        cases=cases,
+        left_out=left_out,
+    )
     return markdown(report).splitlines()
 
 
@@ -101,13 +98,13 @@ def test_conch_beside_the_baseline() -> None:
     assert f"| 5 minutes | 4 | 21 | {cells} |" in found
     assert "| 5 minutes | 200 | 200 | 6 | 6 | 3 | 3 | 1 | 3 |" in found
     assert "| 5 minutes | recording-0003 | 61.0 | 62.5 | he was not there | no |" in found
-    known = compared()["versus"] | {"deleted_runs_alone": []}
-    assert any(line.endswith("he was not there | yes |") for line in lines(compared(versus=known)))
+    known = replace(VERSUS, deleted_runs_alone=[])
+    assert any(line.endswith("he was not there | yes |") for line in lines(compared(known)))
 
 
 def test_figures_of_the_cache_are_marked() -> None:
     assert not any("*" in line for line in lines(compared()))
-    found = lines(compared(baseline=figures(rtfx=10.0, cached=4)))
+    found = lines(compared(cached=4))
     assert any("| 20.0 | 10.0* |" in line for line in found)
     assert any("*: of an earlier run of faster-whisper" in line for line in found)
 
@@ -125,14 +122,15 @@ def test_every_table_is_rectangular() -> None:
 
 
 def test_what_is_left_out_and_what_failed_is_told() -> None:
-    failed = case(conch=figures(errors=2, wer=None, rtfx=None, reference_words=0))
-    found = "\n".join(lines(failed, left_out=[{"name": "60min", "reason": "too little"}]))
+    failed = run_figures(None, accuracy(None, words=0), errors=["no", "no"])
+    left_out = [LeftOut("60min", "too little")]
+    found = "\n".join(lines(case(conch(failed)), left_out=left_out))
     assert "**2 recordings were answered with an error and count nowhere.**" in found
     assert "60min is left out: too little." in found
 
 
 def test_too_little_speech_for_any_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    manifest = Path(__file__).parents[1] / "data" / "manifest.tsv"
+    manifest = Path(__file__).parents[2] / "data" / "manifest.tsv"
     with pytest.raises(BenchError, match=r"no case can be measured: .* less than half of one of"):
         run(RecordingsBenchmark(manifest=manifest, cases=("20min", "60min")))
     assert "20 minutes is left out: the chosen utterances make" in capsys.readouterr().err

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.bench.joined import Joining
-from conch.bench.joined_files import recordings_folder, write_recordings
 from conch.bench.manifest import Utterance, read_manifest
 from conch.bench.recordings import decode
 from conch.wire.errors import BenchError
+from lab.recordings.files import recordings_folder, write_recordings
+from lab.recordings.joined import Joining
+from lab.waveforms import waveform_of
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 JOINING = Joining(seconds=10)
 
 
@@ -32,7 +33,7 @@ def test_recordings_and_the_tables_beside_them(utterances: list[Utterance], tmp_
         for part in item.parts:
             span = slice(round(part.start_s * 16_000), round(part.end_s * 16_000))
             # FLAC here has 16 bits.
-            expected = decode(part.path).resampled(16_000)
+            expected = waveform_of(part.path)
             np.testing.assert_allclose(recording.waveform[span], expected, atol=2**-15)
     listed = read_manifest(tmp_path / "manifest.tsv")
     assert [(item.path, item.text) for item in listed] == [(item.path, item.text) for item in made]

@@ -5,7 +5,7 @@ import pytest
 import soxr
 from numpy.typing import NDArray
 
-from conch.bench.sounds import (
+from lab.recordings.sounds import (
     amplitude,
     band_pass,
     faded,
