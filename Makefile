@@ -22,7 +22,7 @@ serve: $(SERVER) ## Run the server on 127.0.0.1:8000 until Ctrl-C
 	@$(BIN)/conch serve $(ARGS)
 
 bench: $(TOOLS) ## Measure everything, into bench-results (ARGS="suite --help" tells how)
-	@$(BIN)/conch bench $(or $(ARGS),suite --manifest tests/data/manifest.tsv --runs 1 --rate 1 \
+	@$(BIN)/python -m lab $(or $(ARGS),suite --manifest tests/data/manifest.tsv --runs 1 --rate 1 \
 		--streams 4 --seconds 10 --folder bench-results)
 
 test: check unit integration ## Lint, types, unit tests and server tests
@@ -33,6 +33,7 @@ check: $(TOOLS) docs ## Lint, format, types and docs
 	@$(BIN)/ruff format --check --quiet . || \
 		{ echo "conch: not formatted; run $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/mypy
+	@scripts/check_models $(BIN)/mypy
 
 docs: $(TOOLS) ## Build the documentation into site/, and check its links
 	@echo "conch: docs"

@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-REPOSITORIES = ("bls_models", "component_models", "lab/repositories")
+REPOSITORIES = ("bls_models", "component_models")
 
 
 class ModelRepositoriesHook(BuildHookInterface[Any]):

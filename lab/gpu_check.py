@@ -10,7 +10,7 @@ The steps, in this order unless --steps names others:
     live_fast  live streams, each sending its next chunk when the last one is answered
     live       live streams in real time: latency of every chunk, and of each stream's last one
     baseline   faster-whisper on the same device, with the same weights and no server
-    decoder    `conch bench decoder` on the device and on the CPU, beside pyctcdecode
+    decoder    `python -m lab decoder` on the device and on the CPU, beside pyctcdecode
 
 Each step writes OUT/STEP.json after every measurement. One that fails or outlasts its time is
 reported, and the next one goes on; when --budget-s is over, what is left is named and left out.
@@ -37,20 +37,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from conch.bench.streaming import StreamingBenchmark, all_streams, scripts, warm_up
 
 from conch.bench.live_figures import Heard, Script, figures
-from conch.bench.manifest import Utterance, read_manifest, select, write_manifest
+from conch.bench.manifest import Utterance, read_manifest, select
 from conch.bench.measures import latency_ms, rtfx, word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.offline import load_samples
-from conch.bench.recordings import decode
-from conch.bench.report import number, percent, table
-from conch.bench.streaming import StreamingBenchmark, all_streams, scripts, warm_up
+from conch.bench.samples import load_samples
+from conch.bench.tables import number, percent, table
 from conch.client import AsyncClient, Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import shipped_repositories
 from conch.models.whisper.config import model_folder
 from conch.wire.errors import ConchError
+from lab.manifest.writing import write_manifest
+from lab.waveforms import waveform_of
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 GRAPH = {"decoder": "wfst"}
@@ -177,7 +178,7 @@ def _transcribed(client: Client, utterance: Utterance, options: Mapping[str, Any
 
 
 def _lived(client: Client, utterance: Utterance, options: Mapping[str, Any]) -> str:
-    waveform = decode(utterance.path).resampled(RATE)
+    waveform = waveform_of(utterance.path)
     block = RATE * CHUNK_MS // 1000
     with client.live(sample_rate=RATE, **options) as stream:
         for start in range(0, len(waveform) - block, block):
@@ -271,7 +272,7 @@ def _streamed(plan: Plan, streams: int, paced: bool) -> dict[str, Any]:
         used = cpu_since(os.getpid(), before)
     heard = [item for part in parts for item in part.heard]
     wall_s = max(part.ended for part in parts) - min(part.begun for part in parts)
-    report = figures(heard, CHUNK_MS, used)
+    report: dict[str, Any] = asdict(figures(heard, CHUNK_MS, used))
     ends = [value for item in heard for value in item.end_s]
     report |= {
         "load": "real time" if paced else "as fast as answered",
@@ -396,7 +397,7 @@ def whisper_child(batch_size: int, manifest: Path, device: str, whisper: str) ->
     from faster_whisper import BatchedInferencePipeline, WhisperModel
 
     utterances = select(read_manifest(manifest), limit=60)
-    recordings = [decode(item.path).resampled(RATE) for item in utterances]
+    recordings = [waveform_of(item.path) for item in utterances]
     compute_type = "float16" if device == "cuda" else "int8_float32"
     model = WhisperModel(str(model_folder(whisper)), device=device, compute_type=compute_type)
     pipeline: Any = BatchedInferencePipeline(model) if batch_size > 1 else model
@@ -424,7 +425,7 @@ def whisper_child(batch_size: int, manifest: Path, device: str, whisper: str) ->
 
 
 def decoder(plan: Plan) -> Measurements:
-    """Measure `conch bench decoder` on the device, in batches of two sizes, and on the CPU."""
+    """Measure `python -m lab decoder` on the device, in batches of two sizes, and on the CPU."""
     ways = ((plan.device, 128), (plan.device, 32), ("cpu", 32))
     return {
         f"{device}, batches of {size}": partial(_decoded, plan, device, size)

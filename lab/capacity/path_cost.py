@@ -4,7 +4,7 @@
 
 Prints CPU milliseconds for a chunk: of the road alone, and with its three calls handed to threads
 as in `speech`; one chunk right after the other, and with pauses between them. Run it beside other
-work: on a server the components take caches and cores in the pauses. What `conch bench streaming`
+work: on a server the components take caches and cores in the pauses. What `conch bench live`
 finds for the process of `speech` beyond these is Triton's.
 """
 
@@ -16,11 +16,12 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
-from conch.bench.component_queues import HostTensor
 from conch.component import Array
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest, Tensor
-from conch.orchestrator.calls import Parameter, StreamPlace
+from conch.orchestrator.calls import Parameter
+from conch.wire.stream_place import StreamPlace
+from lab.orchestration.component_queues import HostTensor
 
 STREAMS, CHUNKS, RUNS = 16, 400, 5
 PAUSES_S = (0.0, 0.02)
@@ -29,30 +30,31 @@ CHUNK_SAMPLES = 10_240
 WORDS = [b"we", b"are", b"heard", b"without", b"a", b"word", b"being", b"said"]
 
 
+OUTPUTS: Mapping[str, Mapping[str, Array]] = {
+    "vad": {
+        "speech_probs": np.full(CHUNK_SAMPLES // VAD_FRAME_SAMPLES, 0.9, np.float32),
+        "state": np.zeros((2, 1, 128), np.float32),
+    },
+    "ctc_streaming_encoder": {
+        "log_probs": np.zeros((32, 29), np.float32),
+        "log_probs_lens": np.array([32], np.int32),
+    },
+    "ctc_streaming_decoder": {
+        "hypotheses": np.array([b" ".join(WORDS)], np.object_),
+        "scores": np.array([-4.0], np.float32),
+        "am_scores": np.array([-4.0], np.float32),
+        "lm_scores": np.zeros(1, np.float32),
+        "num_words": np.array([len(WORDS)], np.int32),
+        "words": np.array(WORDS, np.object_),
+        "word_starts": np.arange(len(WORDS), dtype=np.float32),
+        "word_ends": np.arange(len(WORDS), dtype=np.float32) + 0.5,
+        "word_confidences": np.full(len(WORDS), 0.9, np.float32),
+        "stable": np.array([b" ".join(WORDS[:4])], np.object_),
+    },
+}
 ANSWERS: Mapping[str, Mapping[str, Tensor]] = {
     model: {name: HostTensor(array) for name, array in outputs.items()}
-    for model, outputs in {
-        "vad": {
-            "speech_probs": np.full(CHUNK_SAMPLES // VAD_FRAME_SAMPLES, 0.9, np.float32),
-            "state": np.zeros((2, 1, 128), np.float32),
-        },
-        "ctc_streaming_encoder": {
-            "log_probs": np.zeros((32, 29), np.float32),
-            "log_probs_lens": np.array([32], np.int32),
-        },
-        "ctc_streaming_decoder": {
-            "hypotheses": np.array([b" ".join(WORDS)], np.object_),
-            "scores": np.array([-4.0], np.float32),
-            "am_scores": np.array([-4.0], np.float32),
-            "lm_scores": np.zeros(1, np.float32),
-            "num_words": np.array([len(WORDS)], np.int32),
-            "words": np.array(WORDS, np.object_),
-            "word_starts": np.arange(len(WORDS), dtype=np.float32),
-            "word_ends": np.arange(len(WORDS), dtype=np.float32) + 0.5,
-            "word_confidences": np.full(len(WORDS), 0.9, np.float32),
-            "stable": np.array([b" ".join(WORDS[:4])], np.object_),
-        },
-    }.items()
+    for model, outputs in OUTPUTS.items()
 }
 
 
@@ -102,7 +104,7 @@ async def cost_ms(threads: Executor | None, pause_s: float) -> float:
         transcript.to_json()
         time.sleep(pause_s)
     used_s = time.process_time() - started
-    await recognizer.open_streams.stop_sweep()
+    await recognizer.open_streams.close(timeout_s=1)
     return 1000 * used_s / CHUNKS
 
 

@@ -7,12 +7,13 @@ import math
 import re
 from pathlib import Path
 
-from conch.bench.report import number, table
+from conch.bench.tables import number, table
+from conch.component.waveform import SAMPLE_RATE
 from lab.capacity.capacity import ENCODERS, FRAMES_PER_S, INPUTS, WINDOW_S, Encoder, value, works
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "notes" / "scaling.md"
 MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
-WAVEFORM_BITS_PER_S = 16_000 * 32
+WAVEFORM_BITS_PER_S = SAMPLE_RATE * 32
 FILE_BITS_PER_S = 32_000
 STREAMS, ARCHIVE_H = 10_000, 100_000
 """Of the examples of a cluster: live ones, and hours of recordings."""

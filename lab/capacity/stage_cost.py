@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conch.bench.manifest import read_manifest, select
 from conch.bench.memory import cpu_by_process
 from conch.bench.recordings import Recording, decode
-from conch.bench.report import number, table
+from conch.bench.tables import number, table
 from conch.client import AsyncClient
+from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
+from lab.waveforms import resampled
 
 FUSION = {"decoder": "ctc", "lm_fusion": True}
 ROADS: Mapping[str, Mapping[str, Any]] = {
@@ -38,7 +41,6 @@ STREAMS: Mapping[str, Mapping[str, Any]] = {
 AT_ONCE = 8
 CHUNK_S = 0.64
 STREAM_S = 32.0
-RATE = 16_000
 
 Figures = dict[str, float]
 
@@ -95,16 +97,16 @@ async def streaming(
     client: AsyncClient, recordings: Sequence[Recording], options: Mapping[str, Any]
 ) -> Figures:
     """As `offline`, per chunk."""
-    speech = np.concatenate([item.resampled(RATE) for item in recordings])
-    block = round(CHUNK_S * RATE)
+    speech = np.concatenate([resampled(item.waveform, item.sample_rate) for item in recordings])
+    block = round(CHUNK_S * SAMPLE_RATE)
 
-    async def say(waveform: np.ndarray, delay_s: float) -> int:
+    async def say(waveform: NDArray[np.float32], delay_s: float) -> int:
         calls = 0
         started = time.perf_counter() + delay_s
-        async with client.live(sample_rate=RATE, **options) as stream:
+        async with client.live(sample_rate=SAMPLE_RATE, **options) as stream:
             for start in range(0, len(waveform), block):
                 end = start + block
-                await asyncio.sleep(max(0.0, started + end / RATE - time.perf_counter()))
+                await asyncio.sleep(max(0.0, started + end / SAMPLE_RATE - time.perf_counter()))
                 chunk = waveform[start:end]
                 # The last chunk ends the stream: END alone would be work without a chunk.
                 is_last = end == len(waveform)
@@ -117,7 +119,7 @@ async def streaming(
         partial(say, np.resize(np.roll(speech, -index * length), length), index * CHUNK_S / AT_ONCE)
         for index in range(AT_ONCE)
     ]
-    return await used(sayings, AT_ONCE * length / RATE, count=AT_ONCE * length // block)
+    return await used(sayings, AT_ONCE * length / SAMPLE_RATE, count=AT_ONCE * length // block)
 
 
 def called(answer: Any) -> int:

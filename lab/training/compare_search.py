@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from conch.bench.decoding import encoded
 from conch.bench.manifest import read_manifest, select
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
@@ -21,6 +20,7 @@ from conch.decoding.decoder import CtcDecoderConfig
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
+from lab.decoder.benchmark import encoded
 from lab.training.ctc.ngram_search import NgramSearch
 
 

@@ -27,6 +27,8 @@ from conch.client import AsyncClient
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import model_path
 from conch.language.normalize import language_model_words
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
 
 IN_FLIGHT = 4
 
@@ -61,7 +63,8 @@ def main() -> None:
     print("| hotwords | recall % | distractors written | WER % |")
     print("| --- | ---: | ---: | ---: |")
     base = {"decoder": "ctc", "lm_fusion": not args.no_fusion}
-    with server_url(args.url) as url:
+    components = components_of(RecognitionOptions.parse(base))
+    with server_url(args.url, ["speech", *components]) as url:
         for weight in (None, *args.weights):
             texts = asyncio.run(transcribed(url, cases, base, weight))
             name = "none" if weight is None else f"weight {weight:g}"

@@ -16,11 +16,9 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from conch.bench.decoder import FloatArray, beam_texts, graph_texts
 from conch.bench.manifest import read_manifest, select
 from conch.bench.measures import word_error_rate
-from conch.bench.recordings import decode
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import FloatArray
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.decoder import CtcDecoderConfig
@@ -30,7 +28,9 @@ from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from lab.decoder.timing import beam_texts, graph_texts
 from lab.training.ctc.graph_rescoring import RESCORED, Scored, best_texts, scored_lists
+from lab.waveforms import waveform_of
 
 BATCH = 32
 
@@ -61,7 +61,7 @@ def main() -> None:
     vocab = CtcVocab(encoder.vocabulary.texts)
     log_probs: list[FloatArray] = []
     for utterance in tqdm(utterances, desc="encoding", disable=None):
-        log_probs += encoder.encode([decode(utterance.path).resampled(SAMPLE_RATE)])
+        log_probs += encoder.encode([waveform_of(utterance.path)])
 
     def wer(texts: Sequence[str]) -> str:
         return f"{100 * (word_error_rate(references, texts) or 0):.2f}"

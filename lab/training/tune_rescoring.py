@@ -24,6 +24,8 @@ from conch.bench.manifest import Utterance, read_manifest, select
 from conch.bench.measures import normalized
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
 IN_FLIGHT = 8
@@ -63,7 +65,8 @@ def main() -> None:
     if args.cache and args.cache.exists():
         transcripts = [Transcript.from_json(text) for text in json.loads(args.cache.read_text())]
     else:
-        with server_url(args.url) as url:
+        components = components_of(RecognitionOptions(rescore=True))
+        with server_url(args.url, ["speech", *components]) as url:
             transcripts = asyncio.run(transcribe(url, utterances, args.beam_size))
         if args.cache:
             args.cache.write_text(json.dumps([item.to_json() for item in transcripts]))

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced, rotated
+from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced
 from conch.wire.errors import AudioError
 
 
@@ -90,11 +90,6 @@ def test_a_paced_latency_counts_from_when_the_request_was_due() -> None:
     assert load.outcomes[1].latency_s >= 0.04
 
 
-def test_everyone_is_first_and_last_in_turn() -> None:
-    turns = [rotated(["a", "b", "c"], number) for number in range(-1, 3)]
-    assert ["".join(turn) for turn in turns] == ["cab", "abc", "bca", "cab"]
-
-
 def test_arrivals_meet_their_rate_and_are_the_same_each_time() -> None:
     due = arrivals_s(2000, 50.0)
     assert due == sorted(due) == arrivals_s(2000, 50.0)
@@ -102,18 +97,6 @@ def test_arrivals_meet_their_rate_and_are_the_same_each_time() -> None:
     gaps = sorted(later - due[place] for place, later in enumerate(due[1:]))
     # Exponential with a mean of 20 ms: its median is that times ln 2.
     assert gaps[len(gaps) // 2] == pytest.approx(0.02 * 0.693, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("offered", "requests"),
-    [
-        (Offer(concurrency=1), 6),
-        (Offer(concurrency=8), 32),
-        (Offer(rate=2.0), 6),
-    ],
-)
-def test_a_closed_loop_gives_each_client_several_turns(offered: Offer, requests: int) -> None:
-    assert offered.requests(6) == requests
 
 
 @pytest.mark.parametrize(

@@ -3,34 +3,40 @@ import random
 import numpy as np
 import pytest
 
-from conch.bench.measures import latency_ms, rtfx, share_of, word_error_rate
+from conch.bench.measures import (
+    PERCENTILES,
+    Latency,
+    latency_ms,
+    rtfx,
+    share_of,
+    word_error_rate,
+)
 
 
 def test_percentiles_by_hand() -> None:
     # 1 to 101 ms: the p-th percentile is p + 1, without interpolation.
     latencies = [count / 1000 for count in range(1, 102)]
     random.Random(7).shuffle(latencies)
-    assert latency_ms(latencies) == pytest.approx(
-        {"p50": 51, "p90": 91, "p95": 96, "p99": 100, "mean": 51, "max": 101}
-    )
+    found = latency_ms(latencies)
+    assert found.percentiles == pytest.approx((51, 91, 96, 100))
+    assert (found.mean, found.max) == pytest.approx((51, 101))
 
 
 def test_percentiles_interpolate_between_neighbours() -> None:
-    assert latency_ms([0.010, 0.020])["p50"] == pytest.approx(15)
-    assert latency_ms([0.010, 0.020])["p90"] == pytest.approx(19)
-    assert latency_ms([0.5])["p99"] == pytest.approx(500)
+    assert latency_ms([0.010, 0.020]).p50 == pytest.approx(15)
+    assert latency_ms([0.010, 0.020]).p90 == pytest.approx(19)
+    assert latency_ms([0.5]).p99 == pytest.approx(500)
 
 
 def test_percentiles_against_numpy() -> None:
     latencies = np.random.default_rng(3).exponential(0.2, size=997)
     found = latency_ms(list(latencies))
-    for percentile in (50, 90, 95, 99):
-        expected = np.percentile(latencies, percentile) * 1000
-        assert found[f"p{percentile}"] == pytest.approx(expected, abs=1e-3)
+    expected = np.percentile(latencies, PERCENTILES) * 1000
+    assert found.percentiles == pytest.approx(tuple(expected), abs=1e-3)
 
 
 def test_no_latency_no_figure() -> None:
-    assert set(latency_ms([]).values()) == {None}
+    assert latency_ms([]) == Latency()
 
 
 def test_rtfx() -> None:

@@ -6,9 +6,10 @@ from graph_toys import ARPA
 from conch.cli import main
 from conch.decoding.graph.search import DecodingGraph, WfstStream
 from conch.models.ctc.onnx_model import read_vocabulary
-from conch.models.ctc.units import Characters, Subwords
+from conch.models.ctc.units import Characters
 from conch.wire.errors import ConfigError
 from lab.training.ctc.model import CtcModel, CtcModelConfig
+from lab.training.ctc.units import learned_subwords
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_the_words_of_the_shipped_graph_go_into_another(tmp_path, arpa):
 
 def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
     pytest.importorskip("onnx")
-    units = Subwords.trained(["a ball in the hall", "all the balls"], 30)
+    units = learned_subwords(["a ball in the hall", "all the balls"], 30)
     config = CtcModelConfig(
         vocab_size=len(units.vocab), stack=2, model_size=16, num_heads=2, num_layers=1
     )

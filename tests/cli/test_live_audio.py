@@ -24,7 +24,7 @@ class Pipe(io.BytesIO):
 
 
 def stdin_is(file: io.BytesIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(file)))  # type: ignore[type-var]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(file)))
 
 
 @pytest.mark.parametrize("is_raw", [False, True])
@@ -91,8 +91,9 @@ def test_a_file_comes_when_it_would_have_been_spoken(
     path = tmp_path / "a.wav"
     path.write_bytes(wav(8000))
     now = [100.0]
-    monkeypatch.setattr(live_audio.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(live_audio.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    clock = live_audio.time  # type: ignore[attr-defined]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clock, "sleep", lambda seconds: now.append(now.pop() + seconds))
     heard = [(len(chunk), now[0] - 100) for chunk in live_audio.of_file(path, 250, 2.0).chunks]
     assert heard == [(2000, pytest.approx(at)) for at in (0.125, 0.25, 0.375, 0.5)]
 

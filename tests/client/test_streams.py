@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from servers import wait_until
@@ -13,7 +14,7 @@ from conch.wire.errors import AudioError, OptionError, ServerError
 NOBODY = "grpc://127.0.0.1:1"
 
 
-async def first_of(url: str, audio: bytes | str = b"RIFF", **options: int) -> object:
+async def first_of(url: str, audio: bytes | str = b"RIFF", **options: Any) -> object:
     async with AsyncClient(url) as client:
         return await anext(client.stream(audio, **options))
 

@@ -233,7 +233,7 @@ def test_every_type_of_option_survives_both_protocols() -> None:
 
 
 def test_the_message_of_a_stream_is_that_of_tritonclient() -> None:
-    options: dict[str, OptionValue] = {"lm_weight": 0.5, "nbest": 2, "vad": True, "language": "en"}
+    options: dict[str, Any] = {"lm_weight": 0.5, "nbest": 2, "vad": True, "language": "en"}
     for audio in (b"RIFF\0", np.array([0.5, -0.25], np.float32)):
         request = build(audio, **options)
         expected = grpc_utils._get_inference_request(

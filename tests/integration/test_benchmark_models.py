@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from servers import wait_until
 
-from conch.bench import added, hops
-from conch.bench.added import ROADS, direct
-from conch.bench.component_queues import load_components
-from conch.bench.plain_client import PlainClient
-from conch.bench.repositories import repository_of
-from conch.bench.served import ModelWork, model_work, stages_since
-from conch.bench.settings import Setting
-from conch.bench.systems import Clip
 from conch.client import Client
 from conch.component import Row
 from conch.launcher import ServerConfig, TritonServer
+from lab.model_repository import repository_of
+from lab.orchestration import added, hops
+from lab.orchestration.added import PATHS, direct
+from lab.orchestration.component_queues import load_components
+from lab.orchestration.plain_client import PlainClient
+from lab.orchestration.systems import Clip
+from lab.served import ModelWork, model_work, stages_since
+from lab.settings import Setting
 
 pytestmark = pytest.mark.server
 
@@ -80,15 +80,15 @@ def test_it_says_what_speech_says(url, recordings, model, tensors, options):
 
 def test_components_in_this_process_say_it_too(url, recordings):
     waveform = recordings[0].waveform()
-    for road in ROADS[:2]:
-        queues = load_components(road.components, batched=False)
+    for path in PATHS[:2]:
+        queues = load_components(path.components, batched=False)
 
         def answer(model, inputs, queues=queues):
             return queues[model].submit(Row(inputs)).result(timeout=60)
 
         with Client(url) as client:
             assert (
-                direct(road, waveform, answer) == client.transcribe(waveform, **road.options).text
+                direct(path, waveform, answer) == client.transcribe(waveform, **path.options).text
             )
 
 
@@ -105,20 +105,21 @@ def test_a_blocking_model_cuts_long_audio_where_speech_does(url, recordings):
     (found,) = asked(url, "speech_blocking", "WAV", "TRANSCRIPTS", [long])
     assert found[0, 0].decode() == expected.text
     after = counted(url, before, COMPONENTS[:3], calls)
-    assert stages_since(before, after, requests=1)["vad"]["compute_ms"] > 0
+    assert stages_since(before, after, requests=1)["vad"].compute_ms > 0
 
 
-@pytest.mark.timeout(240)  # a server for each road and one for the calls
+@pytest.mark.timeout(240)  # a server for each path and one for the calls
 def test_the_extras_of_the_benchmark_are_measured(recordings):
     clips = [Clip(item.path, item.waveform()) for item in recordings[:1]]
-    roads = added.measure(clips, repeats=1)
-    assert [road["road"] for road in roads] == [road.name for road in ROADS]
-    for road in roads:
-        assert road["speech_ms"] > road["compute_ms"] > 0 < road["direct_ms"]
-        assert ("ensemble_ms" in road) == ("no VAD" in road["road"])
+    paths = added.measure(clips, repeats=1)
+    assert [item.path for item in paths] == [path.name for path in PATHS]
+    for item in paths:
+        assert item.speech_ms > item.compute_ms > 0 < item.direct_ms
+        assert (item.ensemble_ms is not None) == ("no VAD" in item.path)
     calls = hops.measure(requests=1, rounds=1)
-    assert calls["1 sample"]["hop"]["hop_latency_ms"] > 0
-    assert len(hops.rows(calls)) == 4
+    assert set(calls) == set(hops.PAYLOADS)
+    for cost in calls.values():
+        assert cost.hop.hop_latency_ms > 0 < cost.hop_blocking.hop_latency_ms
 
 
 @pytest.mark.parametrize("model", ["hop", "hop_blocking"])

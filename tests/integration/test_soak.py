@@ -65,8 +65,8 @@ class Caller(threading.Thread):
         self.failures: list[str] = []
 
     def run(self) -> None:
-        ways = (self.to_the_end, self.second_passes, self.abandoned, self.restarted)
-        ways += (self.bad_chunk, self.late, self.recording)
+        ways = [self.to_the_end, self.second_passes, self.abandoned, self.restarted]
+        ways += [self.bad_chunk, self.late, self.recording]
         while time.monotonic() < self.until:
             way = self.random.choice(ways)
             try:

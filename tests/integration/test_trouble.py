@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import psutil
@@ -31,7 +32,7 @@ class TritonPythonModel:
 
 
 @pytest.fixture(scope="module")
-def small_server(tmp_path_factory) -> TritonServer:
+def small_server(tmp_path_factory) -> Iterator[TritonServer]:
     """A server of tight limits whose rescorer always fails."""
     limits = {"max_requests_in_flight": "2", "max_audio_s": "60"}
     repositories = repositories_with(tmp_path_factory.mktemp("limits"), {"speech": limits})

@@ -79,7 +79,7 @@ def test_the_callers_own_key_opens_what_it_restricts(identity_repository: Path) 
     )
     with TritonServer(config) as server:
         assert server.models() == ("identity",)
-        index = ("POST", "/v2/repository/index", {})
+        index: tuple[str, str, dict[str, str]] = ("POST", "/v2/repository/index", {})
         assert status_of(server.http_url, *index) == 403
         assert status_of(server.http_url, *index, {"x-api-key": "secret"}) == 200
         memory = ("GET", "/v2/systemsharedmemory/status", None)

@@ -31,13 +31,13 @@ def served_config(url: str, model: str) -> dict:
         return json.loads(answer.read())
 
 
-def variant(repository: Path, model: str, name: str, *change: str) -> None:
+def variant(repository: Path, model: str, name: str, old: str, new: str) -> None:
     """Write a variant of a model's config with a text in it replaced."""
     config = (repository / model / "config.pbtxt").read_text()
-    assert change[0] in config
+    assert old in config
     folder = repository / model / "configs"
     folder.mkdir(exist_ok=True)
-    (folder / f"{name}.pbtxt").write_text(config.replace(*change))
+    (folder / f"{name}.pbtxt").write_text(config.replace(old, new))
 
 
 @pytest.mark.server

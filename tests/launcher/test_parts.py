@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from conch.bench.repositories import read_config
 from conch.cli import main
 from conch.launcher import ServerConfig, environment, installation, ports
 from conch.launcher.command import BLS_THREADS, Endpoints, server_command
 from conch.launcher.repositories import (
-    benchmark_repositories,
     check_models,
     check_repository,
     shipped_repositories,
 )
 from conch.wire.errors import ServerError
+from lab.model_repository import read_config
 
 WHEEL = installation.wheel_root()
 needs_wheel = pytest.mark.skipif(WHEEL is None, reason="nvidia-pytriton is not installed")
@@ -280,8 +279,6 @@ def test_every_address_is_reached_through_the_loopback() -> None:
 
 def test_shipped_repositories_exist() -> None:
     assert [path.name for path in shipped_repositories()] == ["bls_models", "component_models"]
-    names = [path.name for path in benchmark_repositories()]
-    assert names == ["blocking_bls", "ensemble", "hops"]
 
 
 def test_repository_is_checked(tmp_path: Path) -> None:

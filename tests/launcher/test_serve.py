@@ -25,7 +25,8 @@ def test_start_infer_stop_and_nothing_left(identity_repository: Path) -> None:
         assert server.models() == ("identity",)
         with urllib.request.urlopen(server.metrics_url, timeout=10) as response:
             assert b"nv_inference_request_success" in response.read()
-        socket.create_connection(tuple(server.grpc_url.split(":")), timeout=10).close()
+        host, port = server.grpc_url.split(":")
+        socket.create_connection((host, int(port)), timeout=10).close()
         assert len(processes_with(server.name)) == 3  # server, stub, guard
         assert len(list(Path("/dev/shm").glob(f"{server.name}*"))) == 1
         assert Path(os.readlink(f"/proc/{server.pid}/exe")).name == "tritonserver"
@@ -68,7 +69,7 @@ def test_two_servers_at_once(identity_repository: Path) -> None:
 def test_lost_port_race_ends_in_other_ports(
     identity_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = triton_server.pick_free
+    real = triton_server.pick_free  # type: ignore[attr-defined]
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -3,6 +3,7 @@
 import tempfile
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -51,8 +52,8 @@ def muxed(
             if picture is not None:
                 picture.width = picture.height = 64
                 picture.pix_fmt = "yuv420p"
-            given = {} if bit_rate is None else {"bit_rate": bit_rate}
-            sounds = [
+            given: dict[str, Any] = {} if bit_rate is None else {"bit_rate": bit_rate}
+            sounds: list[Any] = [
                 out.add_stream(codec, rate=rate, layout=layout, **given) for _ in range(tracks)
             ]
             frames = [_frames(samples, rate, layout, sound, skipped) for sound in sounds]

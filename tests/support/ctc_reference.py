@@ -18,7 +18,7 @@ def random_log_probs(seed: int, frames: int, vocab=VOCAB, sharpness: float = 2.0
 
 def text_scores(log_probs, vocab=VOCAB) -> dict[str, float]:
     """Return the log of the summed probabilities of every text's paths."""
-    found = defaultdict(float)
+    found: dict[str, float] = defaultdict(float)
     rows = log_probs.tolist()
     for path in product(range(len(vocab)), repeat=len(rows)):
         units = [unit for unit, _ in groupby(path) if unit]

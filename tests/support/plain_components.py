@@ -8,9 +8,9 @@ import numpy as np
 
 from conch.component import bytes_array
 from conch.component.waveform import VAD_FRAME_SAMPLES
-from conch.orchestrator.calls import StreamPlace
 from conch.orchestrator.coverage import CHARACTER_S, WORD_S
 from conch.wire.errors import ComponentError
+from conch.wire.stream_place import StreamPlace
 
 ENCODER_SAMPLES = 320
 """Of one frame of the attention encoder."""

@@ -10,7 +10,7 @@ import queue
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
@@ -36,13 +36,13 @@ class TritonError:
 
 
 class Tensor:
-    def __init__(self, name: str, array: np.ndarray) -> None:
+    def __init__(self, name: str, array: NDArray[Any]) -> None:
         self._name, self._array = name, array
 
     def name(self) -> str:
         return self._name
 
-    def as_numpy(self) -> np.ndarray:
+    def as_numpy(self) -> NDArray[Any]:
         return self._array
 
     def is_cpu(self) -> bool:
@@ -52,7 +52,7 @@ class Tensor:
 class UnreadableTensor(Tensor):
     """As one on a GPU, which has no content on the host."""
 
-    def as_numpy(self) -> np.ndarray:
+    def as_numpy(self) -> NDArray[Any]:
         raise RuntimeError(f"{self.name()} is not in the memory of the host")
 
 
@@ -69,7 +69,7 @@ class InferenceResponse:
     def error(self) -> TritonError | None:
         return self._error
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         return {tensor.name(): tensor.as_numpy() for tensor in self._tensors}
 
 
@@ -144,7 +144,7 @@ class Request:
 
     def __init__(
         self,
-        inputs: Mapping[str, np.ndarray] | Sequence[Tensor],
+        inputs: Mapping[str, NDArray[Any]] | Sequence[Tensor],
         wanted: Sequence[str],
         parameters: Mapping[str, Any] | None = None,
         stream_id: int | str = 0,

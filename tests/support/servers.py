@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 SERVE = [sys.executable, "-m", "conch.cli", "serve"]
 ANY_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
 
@@ -29,14 +31,10 @@ def infer(http_url: str, values: list[float]) -> list[float]:
 def processes_with(text: str) -> dict[int, str]:
     """Command line by process id; server, stubs and guard all carry the server's name."""
     found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            if text in line:
-                found[int(entry.name)] = line
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if text in line:
+            found[process.pid] = line
     return found
 
 
@@ -82,9 +80,6 @@ def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str, str
 
 
 def children_of(parent: int) -> dict[int, str]:
-    found = {}
-    for pid, line in processes_with("--id=conch-").items():
-        status = Path(f"/proc/{pid}/status").read_text()
-        if re.search(rf"^PPid:\t{parent}$", status, re.MULTILINE):
-            found[pid] = line
-    return found
+    children = {child.pid for child in psutil.Process(parent).children()}
+    servers = processes_with("--id=conch-")
+    return {pid: line for pid, line in servers.items() if pid in children}

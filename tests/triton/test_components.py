@@ -12,7 +12,6 @@ from plain_triton import (
     TritonError,
 )
 
-from conch.orchestrator.calls import StreamPlace
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
 from conch.wire.errors import (
@@ -22,6 +21,7 @@ from conch.wire.errors import (
     RequestCancelledError,
     TranscriptionError,
 )
+from conch.wire.stream_place import StreamPlace
 
 
 def call(components, model="vad", place=None, wanted=("speech_probs",), timeout_s=None):

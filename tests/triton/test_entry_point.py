@@ -2,6 +2,7 @@
 
 import json
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ class Models:
             assert self.held[request.model].wait(20)
         arrays = {name: array[0] for name, array in request.inputs.items()}
         model = getattr(self.components, request.model)
-        kept = ([],) if request.model in CHILDREN else ()
+        kept: tuple[list[Any], ...] = ([],) if request.model in CHILDREN else ()
         outputs = model(arrays, request.parameters, *kept)
         self.answered.append((request.model, request.flags))
         return InferenceResponse(

@@ -245,7 +245,7 @@ def milliseconds(hours: str, minutes: str, seconds: str, ms: str) -> int:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("write", [to_srt, to_webvtt])
-def test_written_times_are_the_cues(write, seed: int) -> None:  # type: ignore[no-untyped-def]
+def test_written_times_are_the_cues(write, seed: int) -> None:
     original = random_transcript(random.Random(1000 + seed))
     read = [
         Cue(milliseconds(*match.groups()[:4]), milliseconds(*match.groups()[4:]), ())

@@ -1,3 +1,5 @@
+from typing import Any
+
 from conch.orchestrator import OrchestratorConfig
 from conch.triton import EntryPoint, read_parameters
 
@@ -5,12 +7,12 @@ from conch.triton import EntryPoint, read_parameters
 class TritonPythonModel:
     """The public entry point: speech in, transcript out; each request picks its own road."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args), args["model_name"])
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> None:
         for request in requests:
             self.entry_point.start(request)
 
-    def finalize(self):
+    def finalize(self) -> None:
         self.entry_point.close()

@@ -1,3 +1,5 @@
+from typing import Any
+
 from conch.orchestrator import OrchestratorConfig
 from conch.triton import EntryPoint, read_parameters
 
@@ -5,12 +7,12 @@ from conch.triton import EntryPoint, read_parameters
 class TritonPythonModel:
     """The speech model under the decoupled policy: one response per segment, as it is known."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args), args["model_name"])
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> None:
         for request in requests:
             self.entry_point.start_stream(request)
 
-    def finalize(self):
+    def finalize(self) -> None:
         self.entry_point.close()

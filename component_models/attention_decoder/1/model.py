@@ -1,3 +1,5 @@
+from typing import Any
+
 from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.triton import read_parameters, respond
 
@@ -5,8 +7,8 @@ from conch.triton import read_parameters, respond
 class TritonPythonModel:
     """Hidden states to n-best texts, or to the times of a text's words."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.component = WhisperDecoder(read_parameters(WhisperDecoderConfig, args))
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

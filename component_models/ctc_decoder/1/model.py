@@ -1,4 +1,5 @@
 import gc
+from typing import Any
 
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.triton import read_parameters, respond
@@ -7,10 +8,10 @@ from conch.triton import read_parameters, respond
 class TritonPythonModel:
     """Log probabilities of units to text."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.component = CtcDecoder(read_parameters(CtcDecoderConfig, args))
         # A full collection would walk all that was loaded, and hold up every stream for 0.1 s.
         gc.freeze()
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -1,3 +1,5 @@
+from typing import Any
+
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.triton import read_parameters, respond
 
@@ -5,8 +7,8 @@ from conch.triton import read_parameters, respond
 class TritonPythonModel:
     """A segment's waveform to the log probabilities of units."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.component = CtcEncoder(read_parameters(CtcEncoderConfig, args))
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -1,4 +1,5 @@
 import gc
+from typing import Any
 
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.triton import publish_streams, read_parameters, respond
@@ -7,15 +8,15 @@ from conch.triton import publish_streams, read_parameters, respond
 class TritonPythonModel:
     """A stream's log probabilities, chunk by chunk, to the text so far."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.component = CtcStreamingDecoder(read_parameters(CtcStreamingDecoderConfig, args))
         # A full collection would walk all that was loaded, and hold up every stream for 0.1 s.
         gc.freeze()
         self.publisher = publish_streams(args, self.component)
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)
 
-    def finalize(self):
+    def finalize(self) -> None:
         self.publisher.close()
         self.component.close()

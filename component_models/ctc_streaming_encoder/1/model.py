@@ -1,3 +1,5 @@
+from typing import Any
+
 from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.triton import publish_streams, read_parameters, respond
 
@@ -5,13 +7,13 @@ from conch.triton import publish_streams, read_parameters, respond
 class TritonPythonModel:
     """A stream's samples, piece by piece, to the log probabilities of units."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.component = CtcStreamingEncoder(read_parameters(CtcStreamingEncoderConfig, args))
         self.publisher = publish_streams(args, self.component)
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)
 
-    def finalize(self):
+    def finalize(self) -> None:
         self.publisher.close()
         self.component.close()

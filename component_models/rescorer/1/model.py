@@ -1,3 +1,5 @@
+from typing import Any
+
 from conch.language.ngram import LanguageModelConfig
 from conch.language.rescorer import Rescorer
 from conch.triton import read_parameters, respond
@@ -6,8 +8,8 @@ from conch.triton import read_parameters, respond
 class TritonPythonModel:
     """How probable texts are as language."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.component = Rescorer(read_parameters(LanguageModelConfig, args))
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

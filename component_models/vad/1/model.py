@@ -1,3 +1,5 @@
+from typing import Any
+
 from conch.models.silero import SileroConfig, SileroVad
 from conch.triton import read_parameters, respond
 
@@ -5,8 +7,8 @@ from conch.triton import read_parameters, respond
 class TritonPythonModel:
     """Where is speech?"""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.component = SileroVad(read_parameters(SileroConfig, args))
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -11,9 +11,9 @@ import scipy.signal
 import soxr
 from numpy.typing import NDArray
 
+from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 
-FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 
 
@@ -98,7 +98,8 @@ def augmented(
         waveform = mixed(waveform, babble, config, rng)
     gain = 10.0 ** (rng.uniform(*config.gain_db) / 20.0)
     peak = float(np.abs(waveform).max(initial=1e-6))
-    return (waveform * min(gain, 1.0 / peak)).astype(np.float32)  # never clipped
+    loud: FloatArray = (waveform * min(gain, 1.0 / peak)).astype(np.float32)  # never clipped
+    return loud
 
 
 def mixed(
@@ -131,7 +132,8 @@ def reverberated(waveform: FloatArray, rng: np.random.Generator) -> FloatArray:
     tail *= np.sqrt(10.0 ** (-rng.uniform(0.0, 12.0) / 10.0) / np.sum(tail**2))
     tail[0] += 1.0
     heard = scipy.signal.oaconvolve(waveform, tail.astype(np.float32))
-    return heard[: len(waveform)].astype(np.float32)
+    cut: FloatArray = heard[: len(waveform)].astype(np.float32)
+    return cut
 
 
 def looped(waveform: FloatArray, length: int, rng: np.random.Generator) -> FloatArray:

@@ -17,16 +17,15 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conch.bench.memory import tree_memory
 from conch.component import Row
+from conch.component.arrays import FloatArray
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-from lab.training.ctc.data import read_waveform, utterances_of
-
-FloatArray = NDArray[np.float32]
+from lab.training.ctc.data import utterances_of
+from lab.waveforms import waveform_of
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -45,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     utterances = utterances_of(args.manifest, [args.split])
     utterances = utterances[:: max(1, len(utterances) // args.limit)]
-    waveforms = [read_waveform(item.path) for item in utterances]
+    waveforms = [waveform_of(item.path) for item in utterances]
     print(
         f"{len(os.sched_getaffinity(0))} cores, {sum(map(len, waveforms)) / 16_000:.0f} s of audio"
     )

@@ -7,21 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import soundfile
-import soxr
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
 from conch.bench.manifest import Utterance, read_manifest
+from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.language.normalize import language_model_words
 from conch.models.ctc.units import Units
 from conch.models.features import FRAME_SHIFT, HISTORY, streaming_log_mel
 from lab.training.ctc.augment import AugmentConfig, augmented
-
-FloatArray = NDArray[np.float32]
+from lab.waveforms import waveform_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +59,6 @@ def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[Utterance]
     return [item for item in spoken if item.text]
 
 
-def read_waveform(path: Path) -> FloatArray:
-    """Return an audio file as float32 `[samples]`, 16 kHz."""
-    samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = samples.mean(axis=1)
-    return mono if rate == SAMPLE_RATE else soxr.resample(mono, rate, SAMPLE_RATE)
-
-
 class Waveforms:
     """Utterances' waveforms, decoded once into one int16 file that is mapped into memory."""
 
@@ -89,7 +80,7 @@ class Waveforms:
         progress = tqdm(total=len(paths), desc="decoding", mininterval=10)
         with self._samples_path.open("wb") as file, ThreadPoolExecutor() as pool, progress:
             for start in range(0, len(paths), 128):  # a block at a time is held in memory
-                for waveform in pool.map(read_waveform, paths[start : start + 128]):
+                for waveform in pool.map(waveform_of, paths[start : start + 128]):
                     file.write(np.round(waveform.clip(-1, 1) * 32767).astype("<i2").tobytes())
                     lens.append(len(waveform))
                     progress.update()

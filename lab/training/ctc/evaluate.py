@@ -17,22 +17,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from tqdm import tqdm
 
-from conch.bench.decoder import graph_texts
+from conch.component.arrays import FloatArray
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.models.ctc.units import Units
+from lab.decoder.timing import graph_texts
 from lab.training.ctc import checkpoint
-from lab.training.ctc.data import read_waveform, utterances_of
+from lab.training.ctc.data import utterances_of
 from lab.training.ctc.graph_rescoring import best_texts, scored_lists
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
 from lab.training.ctc.trainer import STREAMING_LEFT
-
-FloatArray = NDArray[np.float32]
+from lab.waveforms import waveform_of
 
 _FRAME_MS = 20
 _search: Any = None
@@ -70,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
         model.to("cuda" if torch.cuda.is_available() else "cpu")
     utterances = utterances_of(args.manifest, [args.split])
     utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
-    waveforms = [read_waveform(item.path) for item in utterances]
+    waveforms = [waveform_of(item.path) for item in utterances]
     audio_s = sum(map(len, waveforms)) / 16_000
     table = Table([item.source for item in utterances], [item.text for item in utterances])
     if args.graph is not None:

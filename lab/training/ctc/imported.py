@@ -76,5 +76,5 @@ def load_exported(path: Path) -> tuple[CtcModel, Units]:
 def _matrix(tensors: dict[str, NDArray[np.generic]], node: onnx.NodeProto) -> NDArray[np.float32]:
     if node.op_type == OPERATOR:
         _, integers, scale = node.input
-        return np.asarray(tensors[integers].astype(np.float32) * tensors[scale])
+        return tensors[integers].astype(np.float32) * tensors[scale].astype(np.float32)
     return np.asarray(tensors[node.input[1]], np.float32)

@@ -6,17 +6,16 @@ en-us trigram of the pocketsphinx package serves.
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-from pyctcdecode import Alphabet, BeamSearchDecoderCTC
+from pyctcdecode.alphabet import Alphabet
+from pyctcdecode.decoder import BeamSearchDecoderCTC
 from pyctcdecode.language_model import AbstractLanguageModel
 from pygtrie import CharTrie
 
-from conch.bench.decoder import pyctcdecode_labels
+from conch.component.arrays import FloatArray
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, PocketsphinxModel, model_path
+from lab.decoder.timing import pyctcdecode_labels
 
-FloatArray = NDArray[np.float32]
 History = tuple[str, ...]
 """The words before, newest first, as pocketsphinx takes them."""
 
@@ -44,7 +43,8 @@ class NgramSearch:
 
     def __call__(self, log_probs: FloatArray) -> str:
         """Return the best text of float32 `[T, vocab_size]`."""
-        return str(self._decoder.decode(log_probs, beam_width=self._beam_size))
+        # Its annotation asks for a precision that no numpy array has.
+        return str(self._decoder.decode(log_probs, beam_width=self._beam_size))  # type: ignore[arg-type]
 
     def unpruned(self, log_probs: FloatArray) -> list[tuple[str, float]]:
         """Return the beam's texts and scores, best first, dropped by nothing but the beam's size.
@@ -53,7 +53,10 @@ class NgramSearch:
             log_probs: float32 `[T, vocab_size]`.
         """
         beams = self._decoder.decode_beams(
-            log_probs, beam_width=self._beam_size, beam_prune_logp=-1000, prune_history=False
+            log_probs,  # type: ignore[arg-type]
+            beam_width=self._beam_size,
+            beam_prune_logp=-1000,
+            prune_history=False,
         )
         return [(beam[0], beam[-1]) for beam in beams]
 
@@ -70,7 +73,7 @@ class _Scorer(AbstractLanguageModel):
     def order(self) -> int:
         return 3
 
-    def get_start_state(self) -> History:
+    def get_start_state(self) -> History:  # type: ignore[override]
         return ("<s>",)
 
     def score_partial_token(self, partial_token: str) -> float:

@@ -7,17 +7,16 @@ from pathlib import Path
 import jiwer
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from conch.bench.measures import normalized
+from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.ctc.onnx_model import CtcGraph, CtcGraphConfig
-from conch.models.ctc.units import Units, greedy_text, units_from_dict
+from conch.models.ctc.units import Units, units_from_dict
 from lab.training.ctc.data import collated, features_of
 from lab.training.ctc.model import CtcModel, CtcModelConfig
-
-FloatArray = NDArray[np.float32]
+from lab.training.ctc.units import greedy_text
 
 _NO_TARGET = np.zeros(0, np.int64)
 

@@ -19,13 +19,15 @@ import torch.distributed as dist
 import torch.multiprocessing
 
 from conch.bench.manifest import Utterance
-from conch.models.ctc.units import Characters, Subwords, Units
+from conch.models.ctc.units import Characters, Units
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS
-from lab.training.ctc.data import Batches, Waveforms, read_waveform, utterances_of
+from lab.training.ctc.data import Batches, Waveforms, utterances_of
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.trainer import Dev, Trainer, TrainerConfig
+from lab.training.ctc.units import learned_subwords
 from lab.training.ctc.whisper_weights import initial_model, with_new_output
+from lab.waveforms import waveform_of
 
 AUGMENTATIONS = {
     "none": None,
@@ -45,7 +47,9 @@ def main(arguments: list[str] | None = None) -> None:
             free.bind(("127.0.0.1", 0))
             address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
         fill_cache(args)  # once, not once a process
-        torch.multiprocessing.spawn(train_one, (args, address), args.processes)
+        torch.multiprocessing.spawn(  # type: ignore[attr-defined,no-untyped-call]
+            train_one, (args, address), args.processes
+        )
     else:
         train(args)
 
@@ -206,14 +210,14 @@ def chosen_units(name: str, utterances: list[Utterance]) -> Units:
     """Return characters, or as many subwords as the name says."""
     if name == "characters":
         return Characters()
-    return Subwords.trained([item.text for item in utterances], int(name))
+    return learned_subwords([item.text for item in utterances], int(name))
 
 
 def dev_of(utterances: list[Utterance], count: int = 60) -> Dev:
     """Return a fixed part of dev, of LibriSpeech where the manifest has it."""
     books = [item for item in utterances if item.source.startswith("librispeech")] or utterances
     part = random.Random(0).sample(books, min(count, len(books)))
-    return Dev([read_waveform(item.path) for item in part], [item.text for item in part])
+    return Dev([waveform_of(item.path) for item in part], [item.text for item in part])
 
 
 if __name__ == "__main__":

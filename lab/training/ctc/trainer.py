@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.models.ctc.units import BLANK_ID, Units
+from conch.models.ctc import BLANK
+from conch.models.ctc.units import Units
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import AugmentConfig, drawn_masks
 from lab.training.ctc.consistency import FULL_CONTEXT, View, disagreement
@@ -192,7 +193,7 @@ class Trainer:
         torch.manual_seed(int(rng.integers(2**62)))  # of dropout
         loss = self._loss(batch, rng)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         mean_loss, seconds = self._shared(float(loss.detach()), batch.seconds)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm)
         if torch.isfinite(norm):
@@ -209,7 +210,7 @@ class Trainer:
                 targets,
                 view.lens,
                 target_lens,
-                blank=BLANK_ID,
+                blank=BLANK,
                 reduction="sum",
                 zero_infinity=True,
             )

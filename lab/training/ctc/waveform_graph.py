@@ -67,7 +67,7 @@ class Front(nn.Module):
         samples = waveform_shapes[:, 0].long()
         frame = ENCODER_FRAME_SAMPLES * self.stack
         output_lens = (samples + (frame - 1)) // frame
-        steps = torch.arange(HISTORY + output_lens.max() * frame) - HISTORY
+        steps = torch.arange(HISTORY + output_lens.max() * frame) - HISTORY  # type: ignore[call-overload]
         ends = torch.cumsum(samples, 0)
         places = (ends - samples)[:, None] + steps
         heard = (steps >= 0) & (steps < samples[:, None])

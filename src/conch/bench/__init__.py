@@ -1,4 +1,4 @@
-"""Benchmarks: how fast, how right and how large a running Conch is, next to other ways to do it."""
+"""Benchmarks: how fast, how right and how large a running Conch is, for who sizes a machine."""
 
 import importlib.util
 
@@ -6,12 +6,16 @@ from conch.packaged import install
 from conch.wire.errors import BenchError
 
 
-def require(*modules: str) -> None:
+def require(*modules: str, extra: str = "bench") -> None:
     """Check, before anything is measured, that optional packages are there.
+
+    Args:
+        modules: by the names that they are imported by.
+        extra: of Conch, which brings them.
 
     Raises:
         BenchError: one is missing; the message says what to install.
     """
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
-        raise BenchError(f"this benchmark needs {' and '.join(missing)}: {install('bench')}")
+        raise BenchError(f"this benchmark needs {' and '.join(missing)}: {install(extra)}")

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.measures import latency_ms, share_of, word_error_rate
-from conch.bench.report import number, percent, table
+from conch.bench.measures import Latency, latency_ms, share_of, word_error_rate
 from conch.wire.result import Transcript
 
 LOAD = "paced in real time"
@@ -22,7 +20,9 @@ class Script:
     """What one stream says."""
 
     waveform: NDArray[np.float32]
+    """Mono samples `[T]`."""
     sample_rate: int
+    """Hz."""
     spans: tuple[tuple[float, float], ...]
     """Start and end of each utterance, in seconds."""
     text: str
@@ -30,7 +30,7 @@ class Script:
 
 @dataclass(slots=True)
 class Heard:
-    """What came of one stream."""
+    """What came of one stream; times are in seconds."""
 
     script: Script
     chunk_s: list[float] = field(default_factory=list)
@@ -71,9 +71,48 @@ class Watch:
                 self._heard.final_s.append(now_s - min(segment.end, ends[-1]))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRun:
+    """What one run says."""
+
+    load: str = LOAD
+    streams: int
+    """At once."""
+    keeps_up: bool
+    """Whether p99 of the chunk latency is below the chunk's length."""
+    wer: float | None
+    """Of the final texts, a fraction."""
+    offline_wer: float | None = None
+    """Of the offline path on the same audio, sent whole; None but for two_pass, where a request
+    failed, and for runs that only `find_largest` made, unless one of them is the best."""
+    chunk_latency_ms: Latency
+    """From when a chunk was due to its answer."""
+    first_partial_ms: Latency
+    """From an utterance's start, as spoken, to the first answer with text."""
+    final_ms: Latency
+    """From an utterance's end, as spoken, to the answer with its final text: the silence that makes
+    the endpoint is in it."""
+    end_ms: Latency
+    """Of END alone, which is among the chunks as well: with two_pass its answer waits for the last
+    second pass."""
+    calls_per_chunk: float
+    """Calls of components, those of second passes left out."""
+    cpu_ms_per_chunk: float | None
+    """Of the server's processes; None where the server is somebody else's."""
+    cpu_ms_per_chunk_by_process: Mapping[str, float]
+    orchestration_share: float | None
+    """Of that CPU, the fraction spent in the processes of `speech` and Triton itself: everything
+    but components."""
+    chunks: int
+    audio_s: float
+    errors: int
+    """Streams that broke off; they count in no word error rate."""
+    error_messages: Sequence[str]
+
+
 def figures(
     heard: Sequence[Heard], chunk_ms: int, used_cpu_s: Mapping[str, float] | None
-) -> dict[str, Any]:
+) -> LiveRun:
     """Return what a run says.
 
     Args:
@@ -85,72 +124,29 @@ def figures(
     latency = latency_ms([value for item in heard for value in item.chunk_s])
     failed = [item for item in heard if item.error]
     answered = [item for item in heard if not item.error]
-    p99 = latency["p99"]
-    return {
-        "load": LOAD,
-        "streams": len(heard),
-        "keeps_up": not failed and p99 is not None and p99 < chunk_ms,
-        "wer": word_error_rate(
+    audio_s = sum(len(item.script.waveform) / item.script.sample_rate for item in heard)
+    per_chunk = {
+        name: round(1000 * seconds / max(1, chunks), 3)
+        for name, seconds in (used_cpu_s or {}).items()
+    }
+    return LiveRun(
+        streams=len(heard),
+        keeps_up=not failed and latency.p99 is not None and latency.p99 < chunk_ms,
+        wer=word_error_rate(
             [item.script.text for item in answered], [item.text for item in answered]
         ),
-        "offline_wer": None,
-        "chunk_latency_ms": latency,
-        "first_partial_ms": latency_ms([v for item in heard for v in item.first_partial_s]),
-        "final_ms": latency_ms([v for item in heard for v in item.final_s]),
-        "end_ms": latency_ms([v for item in heard for v in item.end_s]),
-        "calls_per_chunk": round(sum(item.calls for item in heard) / max(1, chunks), 3),
-        "cpu_ms_per_chunk": (
+        chunk_latency_ms=latency,
+        first_partial_ms=latency_ms([v for item in heard for v in item.first_partial_s]),
+        final_ms=latency_ms([v for item in heard for v in item.final_s]),
+        end_ms=latency_ms([v for item in heard for v in item.end_s]),
+        calls_per_chunk=round(sum(item.calls for item in heard) / max(1, chunks), 3),
+        cpu_ms_per_chunk=(
             round(1000 * sum(used_cpu_s.values()) / max(1, chunks), 3) if used_cpu_s else None
         ),
-        "cpu_ms_per_chunk_by_process": {
-            name: round(1000 * seconds / max(1, chunks), 3)
-            for name, seconds in (used_cpu_s or {}).items()
-        },
-        "orchestration_share": share_of(used_cpu_s or {}, ORCHESTRATION),
-        "chunks": chunks,
-        "audio_s": round(
-            sum(len(item.script.waveform) / item.script.sample_rate for item in heard), 3
-        ),
-        "errors": len(failed),
-        "error_messages": [item.error for item in failed],
-    }
-
-
-def markdown(report: Mapping[str, Any]) -> str:
-    """Return the table of a report and a line on where it comes from."""
-    header = ["streams", "keeps up", *(f"chunk p{p} ms" for p in (50, 90, 95, 99))]
-    header += [
-        "END p99 ms",
-        "first partial p50 ms",
-        "final p50 ms",
-        "calls/chunk",
-        "CPU ms/chunk",
-        "orchestration %",
-        "WER %",
-        "offline WER %",
-    ]
-    rows = [
-        [
-            str(item["streams"]),
-            "yes" if item["keeps_up"] else "no",
-            *(number(item["chunk_latency_ms"][f"p{p}"], 0) for p in (50, 90, 95, 99)),
-            number(item["end_ms"]["p99"], 0),
-            number(item["first_partial_ms"]["p50"], 0),
-            number(item["final_ms"]["p50"], 0),
-            number(item["calls_per_chunk"], 2),
-            number(item["cpu_ms_per_chunk"]),
-            percent(item["orchestration_share"]),
-            percent(item["wer"]),
-            percent(item["offline_wer"]),
-        ]
-        for item in report["runs"]
-    ]
-    machine, versions = report["machine"], report["versions"]
-    where = (
-        f"chunks of {report['chunk_ms']} ms, {LOAD}, {report['seconds']:g} s a stream, pauses of "
-        f"{report['pause_s']:g} s; {machine['cpu']}, {machine['cores']} cores, "
-        f"{machine['memory_gb']:g} GB; Triton {versions['triton']}, Python {versions['python']}; "
-        f"{report['started_at']}"
+        cpu_ms_per_chunk_by_process=per_chunk,
+        orchestration_share=share_of(used_cpu_s or {}, ORCHESTRATION),
+        chunks=chunks,
+        audio_s=round(audio_s, 3),
+        errors=len(failed),
+        error_messages=[item.error for item in failed],
     )
-    errors = [f"**{item}**" for run in report["runs"] for item in run["error_messages"][:1]]
-    return "\n\n".join([f"`{report['command']}`", table(header, rows), *errors, where]) + "\n"

@@ -10,7 +10,7 @@ omission).
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,10 +20,6 @@ CLOSED_LOOP = "closed loop"
 PACED = "paced"
 PACED_CONNECTIONS = 256
 """That a client of a paced load may have open: one request waits for another's only beyond."""
-TURNS = 4
-"""Requests of each client of a closed loop at least, so that filling and emptying the loop, in
-which fewer are under way, is a small part of it."""
-
 Answer = TypeVar("Answer")
 
 
@@ -50,10 +46,6 @@ class Offer:
     def connections(self) -> int:
         """That a client needs at most."""
         return self.concurrency or PACED_CONNECTIONS
-
-    def requests(self, recordings: int) -> int:
-        """Return how many requests it takes: each recording once, and `TURNS` a client."""
-        return max(recordings, TURNS * (self.concurrency or 0))
 
 
 def offer_title(concurrency: int | None, rate: float | None) -> str:
@@ -163,12 +155,6 @@ def arrivals_s(requests: int, rate: float, seed: int = 0) -> list[float]:
     """
     rng = random.Random(seed)
     return sorted(rng.uniform(0, requests / rate) for _ in range(requests))
-
-
-def rotated(names: Sequence[str], number: int) -> list[str]:
-    """Return the names from another one on each time, so that none is always the first or last."""
-    start = number % len(names)
-    return [*names[start:], *names[:start]]
 
 
 def _load(outcomes: list[Outcome[Answer]], started: float) -> Load[Answer]:

@@ -4,9 +4,10 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 PACKAGES = (
     "conch",
@@ -22,16 +23,29 @@ PACKAGES = (
 )
 
 
-def machine() -> dict[str, Any]:
-    """Describe this machine; `cores` are those this process may use, memory is in GB of 10⁹."""
-    return {
-        "cpu": _proc_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
-        "cores": cores(),
-        "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
-        "system": platform.platform(),
-        # Of the last minute: above zero, something else ran and the figures are not the best.
-        "load_average": round(os.getloadavg()[0], 2),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The machine that a report is of."""
+
+    cpu: str
+    cores: int
+    """That this process may use."""
+    memory_gb: float
+    """In GB of 10⁹ bytes."""
+    system: str
+    load_average: float
+    """Of the last minute: above zero, something else ran and the figures are not the best."""
+
+
+def machine() -> Machine:
+    """Describe this machine."""
+    return Machine(
+        cpu=_proc_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
+        cores=cores(),
+        memory_gb=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
+        system=platform.platform(),
+        load_average=round(os.getloadavg()[0], 2),
+    )
 
 
 def cores() -> int:
@@ -50,9 +64,9 @@ def versions() -> dict[str, str]:
     return found
 
 
-def command() -> str:
-    """Return the command line that was typed, fit for a shell."""
-    return shlex.join(["conch", *sys.argv[1:]])
+def command(program: Sequence[str]) -> str:
+    """Return the command line that was typed, fit for a shell; `program` is how it begins."""
+    return shlex.join([*program, *sys.argv[1:]])
 
 
 def _proc_field(file: str, key: str) -> str:

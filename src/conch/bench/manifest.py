@@ -1,28 +1,15 @@
 """Which recordings are measured: a tab-separated manifest and a choice among its lines."""
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from conch.bench.recordings import duration_s
 from conch.wire.errors import BenchError
 
 REQUIRED = ("path", "text")
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A stretch of a recording whose text and times are known."""
-
-    path: Path
-    """Of the file that it was taken from."""
-    text: str
-    start_s: float
-    end_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +21,6 @@ class Utterance:
     """What is said, in any case and punctuation; empty when nobody wrote it down."""
     split: str = ""
     source: str = ""
-    parts: tuple[Part, ...] = ()
-    """Of a joined recording: what it is made of, in order; `text` is theirs."""
 
 
 def read_manifest(file: Path) -> list[Utterance]:
@@ -96,51 +81,6 @@ def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
     if limit is None or limit >= len(items):
         return list(items)
     return [items[(2 * place + 1) * len(items) // (2 * limit)] for place in range(limit)]
-
-
-def write_manifest(file: Path, utterances: Iterable[Utterance]) -> None:
-    """Write a manifest that `read_manifest` reads, with paths relative to it.
-
-    Durations are for people, and empty where a file would have to be decoded.
-
-    Raises:
-        BenchError: a tab or a line break is in a field, a file is no audio, or the manifest cannot
-            be written.
-    """
-    write_table(
-        file,
-        ("path", "duration", "split", "source", "text"),
-        [
-            (_relative(item.path, file), _seconds(item.path), item.split, item.source, item.text)
-            for item in utterances
-        ],
-    )
-
-
-def write_table(file: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write lines of fields apart by tabs.
-
-    Raises:
-        BenchError: a tab or a line break is in a field, or the file cannot be written.
-    """
-    lines = ["\t".join(header)]
-    for row in rows:
-        if any(len(field.splitlines()) > 1 or "\t" in field for field in row):
-            raise BenchError(f"a tab or a line break is in a field for {file}: {row}")
-        lines.append("\t".join(row))
-    try:
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise BenchError(f"{file} cannot be written: {error}") from None
-
-
-def _seconds(path: Path) -> str:
-    """Return how long a file lasts where that costs no decoding, else nothing."""
-    return f"{duration_s(path):.2f}" if path.suffix in (".flac", ".wav") else ""
-
-
-def _relative(path: Path, file: Path) -> str:
-    return os.path.relpath(path.resolve(), file.parent.resolve())
 
 
 def _utterance(file: Path, number: int, fields: dict[str, str]) -> Utterance:

@@ -1,6 +1,7 @@
-"""The figures: latency percentiles, word error rate, real-time factor."""
+"""The figures: latency percentiles, word errors, real-time factor."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -9,18 +10,34 @@ import numpy as np
 PERCENTILES = (50, 90, 95, 99)
 
 
-def latency_ms(latencies_s: Sequence[float]) -> dict[str, float | None]:
-    """Return p50, p90, p95, p99, mean and max in milliseconds; None each without a latency.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Latencies in milliseconds; None each where nothing was answered."""
+
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    mean: float | None = None
+    max: float | None = None
+
+    @property
+    def percentiles(self) -> tuple[float | None, ...]:
+        """Those of `PERCENTILES`, in order."""
+        return self.p50, self.p90, self.p95, self.p99
+
+
+def latency_ms(latencies_s: Sequence[float]) -> Latency:
+    """Return percentiles, mean and maximum.
 
     Percentiles are interpolated linearly between the two nearest latencies, numpy's default.
     """
-    names = [f"p{percentile}" for percentile in PERCENTILES]
     if not latencies_s:
-        return dict.fromkeys([*names, "mean", "max"])
+        return Latency()
     milliseconds = np.asarray(latencies_s, dtype=np.float64) * 1000
-    figures = dict(zip(names, np.percentile(milliseconds, PERCENTILES), strict=True))
-    figures |= {"mean": milliseconds.mean(), "max": milliseconds.max()}
-    return {name: round(float(value), 3) for name, value in figures.items()}
+    found = [*np.percentile(milliseconds, PERCENTILES), milliseconds.mean(), milliseconds.max()]
+    names = [item.name for item in fields(Latency)]
+    return Latency(**{k: round(float(v), 3) for k, v in zip(names, found, strict=True)})
 
 
 def rtfx(audio_s: float, wall_s: float) -> float | None:
@@ -40,34 +57,95 @@ def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None
     return round(used / total, 4) if total else None
 
 
-def word_error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float | None:
-    """Return the WER as a fraction, all utterances pooled; None without a reference.
+@dataclass(frozen=True, slots=True)
+class WordErrors:
+    """What a word error rate is made of."""
+
+    words: int = 0
+    """Of the reference, after the normaliser."""
+    substitutions: int = 0
+    deletions: int = 0
+    insertions: int = 0
+
+    @property
+    def wer(self) -> float | None:
+        """The word error rate as a fraction; None without a reference."""
+        errors = self.substitutions + self.deletions + self.insertions
+        return round(errors / self.words, 6) if self.words else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Word errors of a run, pooled over its utterances."""
+
+    wer: float | None
+    """A fraction; None where no reference is given."""
+    wer_by_source: Mapping[str, float | None]
+    reference_words: int
+    substitutions: int
+    deletions: int
+    insertions: int
+
+
+def word_errors(reference: str, hypothesis: str) -> WordErrors:
+    """Return the word errors of one utterance; of a reference without words there are none.
 
     Counted as the Open ASR Leaderboard does
     (https://github.com/huggingface/open_asr_leaderboard): both sides through Whisper's English
-    normaliser, utterances whose normalised reference is empty left out, then all word errors
-    over all reference words.
+    normaliser.
+    """
+    words = normalized(reference)
+    if not words:
+        return WordErrors()
+    import jiwer
+
+    found = jiwer.process_words(words, normalized(hypothesis))
+    return WordErrors(len(words.split()), found.substitutions, found.deletions, found.insertions)
+
+
+def pooled(errors: Iterable[WordErrors]) -> WordErrors:
+    """Return the sum: all word errors over all reference words."""
+    found = list(errors)
+    return WordErrors(
+        sum(item.words for item in found),
+        sum(item.substitutions for item in found),
+        sum(item.deletions for item in found),
+        sum(item.insertions for item in found),
+    )
+
+
+def accuracy(errors: Sequence[tuple[str, WordErrors]]) -> Accuracy:
+    """Return the accuracy of utterances, each with its source; "" is none."""
+    by_source: dict[str, list[WordErrors]] = {}
+    for source, item in errors:
+        if source:
+            by_source.setdefault(source, []).append(item)
+    total = pooled(item for _, item in errors)
+    return Accuracy(
+        wer=total.wer,
+        wer_by_source={source: pooled(items).wer for source, items in by_source.items()},
+        reference_words=total.words,
+        substitutions=total.substitutions,
+        deletions=total.deletions,
+        insertions=total.insertions,
+    )
+
+
+def word_error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float | None:
+    """Return the WER as a fraction, all utterances pooled; None without a reference.
 
     Args:
         references: what was said; an empty one is an utterance nobody wrote down.
         hypotheses: what was understood, in the same order.
     """
-    pairs = [
-        (normalized(reference), normalized(hypothesis))
-        for reference, hypothesis in zip(references, hypotheses, strict=True)
-        if reference.strip()
-    ]
-    pairs = [pair for pair in pairs if pair[0]]
-    if not pairs:
-        return None
-    import jiwer
-
-    rate = jiwer.wer([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    return round(float(rate), 6)
+    pairs = zip(references, hypotheses, strict=True)
+    return pooled(word_errors(*pair) for pair in pairs).wer
 
 
 def normalized(text: str) -> str:
     """Return the text after Whisper's English normaliser (case, punctuation, numbers, spelling)."""
+    if not text.strip():
+        return ""
     result: str = _normalizer()(text).strip()
     return result
 

@@ -2,8 +2,8 @@
 
 A Triton server is one process per Python model plus the server itself, and they share libraries
 and a shared-memory region. Adding up resident sizes (RSS) counts those pages once per process. The
-kernel's proportional set size (PSS, the `Pss` line of /proc/PID/smaps_rollup) gives each process
-its share of a shared page, so that the sum over the tree is the memory really in use.
+kernel's proportional set size (PSS) gives each process its share of a shared page, so that the sum
+over the tree is the memory really in use.
 
 A thread takes that sum once a second and keeps the largest. A peak shorter than that can slip
 through, but allocators hold on to memory longer. More often would disturb what is measured: the
@@ -11,16 +11,16 @@ kernel walks every page table for it, and one sample of the seven processes of t
 costs about 15 ms of a core.
 """
 
-import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 INTERVAL_S = 1.0
-KIB = 1024
 MB = 1e6
 
 
@@ -29,7 +29,7 @@ class Memory:
     """Memory of a process tree at one moment, in MB of 10⁶ bytes."""
 
     total_mb: float = 0.0
-    by_process_mb: dict[str, float] = field(default_factory=dict)
+    by_process_mb: Mapping[str, float] = field(default_factory=dict)
     """By process name, with the model for a Python model's process."""
 
 
@@ -73,6 +73,14 @@ class MemorySampler:
         with self._lock:
             return self._peak
 
+    def cpu_s(self) -> dict[str, float]:
+        """Return the seconds of CPU that the descendants have used so far, by process name."""
+        return cpu_by_process(self._root)
+
+    def cpu_since(self, before: Mapping[str, float]) -> dict[str, float]:
+        """Return what `cpu_s` has grown by, of the processes that have used any."""
+        return cpu_since(self._root, before)
+
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
             self.sample()
@@ -88,25 +96,22 @@ class MemorySampler:
 
 def process_tree(root: int) -> list[int]:
     """Return `root` and all its descendants that live now."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and (parent := _parent(int(entry))) is not None:
-            children.setdefault(parent, []).append(int(entry))
-    tree = [root]
-    for pid in tree:
-        tree.extend(children.get(pid, []))
-    return tree
+    try:
+        return [root, *(child.pid for child in psutil.Process(root).children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return [root]
 
 
 def cpu_by_process(root: int) -> dict[str, float]:
     """Return the seconds of CPU that the living descendants of a process have used, by name."""
-    tick = os.sysconf("SC_CLK_TCK")
     used: dict[str, float] = {}
     for pid in process_tree(root)[1:]:
-        if stat := _read(pid, "stat"):
-            user, system = stat.rpartition(")")[2].split()[11:13]
-            name = _name(pid)
-            used[name] = used.get(name, 0.0) + (int(user) + int(system)) / tick
+        try:
+            process = psutil.Process(pid)
+            times, name = process.cpu_times(), _name(process)
+        except psutil.Error:
+            continue  # it has ended
+        used[name] = used.get(name, 0.0) + times.user + times.system
     return used
 
 
@@ -116,41 +121,24 @@ def cpu_since(root: int, before: Mapping[str, float]) -> dict[str, float]:
     return {name: round(seconds, 3) for name, seconds in used.items() if seconds > 0}
 
 
-def tree_memory(pids: list[int]) -> Memory:
+def tree_memory(pids: Iterable[int]) -> Memory:
     """Return the sum of the processes' PSS; one that has ended counts nothing."""
     by_process: dict[str, float] = {}
     for pid in pids:
-        if (pss := _pss_mb(pid)) is not None:
-            name = _name(pid)
-            by_process[name] = round(by_process.get(name, 0.0) + pss, 1)
+        try:
+            process = psutil.Process(pid)
+            pss_mb, name = process.memory_full_info().pss / MB, _name(process)
+        except psutil.Error:
+            continue
+        by_process[name] = round(by_process.get(name, 0.0) + pss_mb, 1)
     return Memory(round(sum(by_process.values()), 1), by_process)
 
 
-def _parent(pid: int) -> int | None:
-    stat = _read(pid, "stat")
-    # The second field is the command in brackets, which may hold spaces and brackets itself.
-    return int(stat.rpartition(")")[2].split()[1]) if stat else None
-
-
-def _pss_mb(pid: int) -> float | None:
-    for line in _read(pid, "smaps_rollup").splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * KIB / MB
-    return None
-
-
-def _name(pid: int) -> str:
-    arguments = _read(pid, "cmdline").split("\0")
+def _name(process: psutil.Process) -> str:
+    arguments = process.cmdline()
     # A Python model's process is started as `triton_python_backend_stub …/vad/1/model.py …`.
     for argument in arguments[1:]:
         path = Path(argument)
         if path.name == "model.py":
             return path.parent.parent.name
-    return Path(arguments[0]).name or _read(pid, "comm").strip()
-
-
-def _read(pid: int, name: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""  # the process has ended
+    return Path(arguments[0]).name if arguments and arguments[0] else str(process.name())

@@ -1,70 +1,35 @@
 """`conch bench offline`: whole recordings, in a closed loop or paced, against a running server.
 
-The report is one JSON object. Of every run, and of the first one at the top level too, it holds
-
-    load                    "closed loop" or "paced"
-    concurrency, rate       clients of a closed loop, or requests a second of a paced load; the
-                            other one is null
-    rtfx                    seconds of audio answered per second of wall clock
-    wer, wer_by_source      fractions; null where no reference is given
-    reference_words         what `wer` is made of: words after the normaliser, and of them
-    substitutions           wrong ones,
-    deletions, insertions   missing ones, and words that nobody said
-    deleted_runs            runs of three and more deleted words in a row, in order of time:
-                            [{path, start, end, words, first_word, end_word}], with seconds of the
-                            recording and places in its reference
-    latency_ms              p50 p90 p95 p99 mean max, from the client's call to its return; paced,
-                            from when the request was due
-    audio_s, wall_s         what `rtfx` is made of
-    utterances, errors      requests sent, and those of them answered with an error
-    error_messages          [{path, message}]
-    stages                  by component: mean calls and ms of a request, timed by the server;
-                            calls in flight together each count
-    peak_memory_mb          all processes of the server together, from its start to the end of the
-    memory_by_process_mb    run (see `conch.bench.memory`), and each one's part at that moment;
-                            null when the server is not the benchmark's own
-    versus                  by baseline: rtfx_ratio, wer_difference (a fraction; above 0 is worse),
-                            deleted_runs_alone (those of which the baseline has deleted no word)
-
-and once `benchmark`, `runs` (one for each concurrency and rate), `baselines` (by name: rtfx, wer,
-latency_ms and so on, with their own options), `options` (of the requests, defaults included),
-`send`, `warmup`, `manifest`, `split`, `source`, `limit`, `machine`, `versions`, `command`,
-`started_at`, `joining` (of joined recordings: how they were made) and `recordings` (of each, what
-is in it and when).
+The report is one JSON object: `OfflineReport`, in which the header and the first run stand at the
+top level as well. `conch bench offline --json FILE` writes it.
 """
 
 import asyncio
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
 from tqdm import tqdm
 
-from conch.bench import baseline, require
-from conch.bench.figures import baseline_figures, run_figures, versus
-from conch.bench.joined import Joining
-from conch.bench.joined_files import recordings_folder, write_recordings
+from conch.bench import require
+from conch.bench.figures import RunFigures, run_figures
+from conch.bench.header import Header, header
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
-from conch.bench.machine import command, machine, versions
 from conch.bench.manifest import Utterance, chosen
-from conch.bench.memory import MemorySampler
 from conch.bench.progress import progress
-from conch.bench.recordings import decode
-from conch.bench.served import model_parameters, triton_version
+from conch.bench.records import Flat
+from conch.bench.samples import Sample, Send, load_samples
+from conch.bench.served import triton_version
+from conch.bench.target import server_of
 from conch.client import AsyncClient
-from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.repositories import shipped_repositories
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
-Send = Literal["waveform", "file"]
+if TYPE_CHECKING:
+    from conch.bench.memory import Memory, MemorySampler
 
 WARMUP_CLIENTS = 4
 """That send the uncounted requests before a paced load."""
@@ -78,12 +43,7 @@ class OfflineBenchmark:
     split: str | None = None
     source: str | None = None
     limit: int | None = None
-    """At most so many utterances or, joined, so many recordings; see
-    `conch.bench.manifest.spread`."""
-    joining: Joining | None = None
-    """How utterances are joined to recordings; None sends them as they are."""
-    save: Path | None = None
-    """An empty folder to keep joined recordings in; None removes them."""
+    """At most so many utterances; see `conch.bench.manifest.spread`."""
     concurrency: Sequence[int] = (1,)
     """Clients of the closed loop; one run for each number."""
     rates: Sequence[float] = ()
@@ -93,103 +53,127 @@ class OfflineBenchmark:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Request options that are not the server's defaults."""
     send: Send = "waveform"
-    """Whether requests carry samples or the file as it is, for the server to decode."""
     warmup: int = 8
-    """Requests before each run that are not counted; utterances where recordings are joined."""
-    baseline: Literal["faster-whisper"] | None = None
+    """Requests before each run that are not counted."""
+
+    @property
+    def offers(self) -> list[Offer]:
+        """The load of each run."""
+        closed = [Offer(concurrency=clients) for clients in self.concurrency]
+        return closed + [Offer(rate=rate) for rate in self.rates]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineRun:
+    """What one run says."""
+
+    load: str
+    """`closed loop` or `paced`."""
+    concurrency: int | None
+    """Clients of a closed loop."""
+    rate: float | None
+    """Requests a second of a paced load."""
+    figures: Flat[RunFigures]
+    peak_memory_mb: float | None
+    """Of all processes of the server together, from its start to the end of the run (see
+    `conch.bench.memory`); None where the server is not the benchmark's own."""
+    memory_by_process_mb: Mapping[str, float] | None
+    """Each one's part at that moment."""
+
+    @property
+    def title(self) -> str:
+        """What a table calls the load."""
+        return Offer(concurrency=self.concurrency, rate=self.rate).title
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    options: RecognitionOptions
+    """Of the requests, defaults included."""
+    first: Flat[OfflineRun]
+    """The first of the runs."""
+    runs: Sequence[OfflineRun]
+    """One for each load."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """An utterance, ready to be sent."""
+class Measured:
+    """What came of one load."""
 
-    utterance: Utterance
-    audio: NDArray[Any] | bytes
-    sample_rate: int
-    """Hz."""
-    duration_s: float
+    offered: Offer
+    samples: Sequence[Sample]
+    load: Load[Transcript]
+    memory: "Memory | None"
+    """Of the server, where it is the benchmark's own."""
+
+    def run(self) -> OfflineRun:
+        """Return its figures."""
+        return OfflineRun(
+            load=self.offered.load,
+            concurrency=self.offered.concurrency,
+            rate=self.offered.rate,
+            figures=run_figures(
+                [sample.utterance for sample in self.samples],
+                [sample.duration_s for sample in self.samples],
+                self.load,
+            ),
+            peak_memory_mb=self.memory.total_mb if self.memory else None,
+            memory_by_process_mb=self.memory.by_process_mb if self.memory else None,
+        )
 
 
-def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
+def run(benchmark: OfflineBenchmark) -> OfflineReport:
     """Measure and return the report.
-
-    The server is measured first and, where it is the benchmark's own, stopped before a baseline
-    starts, so that neither takes cores or memory from the other.
 
     Raises:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    with _heard(benchmark) as (utterances, warmup):
-        _check_packages(benchmark, utterances)
-        report = {
-            **header("offline", benchmark),
-            "options": asdict(RecognitionOptions.parse(benchmark.options)),
-            "joining": asdict(benchmark.joining) if benchmark.joining else None,
-            "recordings": [_contents(utterance) for utterance in utterances if utterance.parts],
-        }
-        samples = load_samples(utterances, benchmark.send)
-        first = load_samples(warmup, benchmark.send)
-        with own_or_running(benchmark.url) as (url, memory):
-            report["versions"]["triton"] = triton_version(url)
-            served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
-            runs = [
-                measure(url, samples, first, offered, benchmark.options, memory)
-                for offered in _offers(benchmark)
-            ]
-        baselines = {}
-        if benchmark.baseline:
-            baselines[baseline.NAME] = _faster_whisper(samples, served, warmup)
-    for figures in runs:
-        figures["versus"] = {name: versus(figures, other) for name, other in baselines.items()}
-    return {**report, **runs[0], "runs": runs, "baselines": baselines}
+    utterances = chosen(benchmark)
+    check_packages(benchmark.url, utterances)
+    begun = header("offline", benchmark)
+    samples = load_samples(utterances, benchmark.send)
+    warmup = list(islice(cycle(samples), benchmark.warmup))
+    with server_of(benchmark.url) as (url, memory):
+        version = triton_version(url)
+        runs = [
+            measure(url, samples, warmup, offered, benchmark.options, memory).run()
+            for offered in benchmark.offers
+        ]
+    return OfflineReport(
+        header=begun.with_triton(version),
+        options=RecognitionOptions.parse(benchmark.options),
+        first=runs[0],
+        runs=runs,
+    )
 
 
-@contextmanager
-def _heard(benchmark: OfflineBenchmark) -> Iterator[tuple[list[Utterance], list[Utterance]]]:
-    """Yield what is sent, and what is sent before the clock starts.
-
-    Long recordings are joined here, and warmed up for by utterances, which do as well.
-    """
-    if benchmark.joining is None:
-        utterances = chosen(benchmark)
-        yield utterances, list(islice(cycle(utterances), benchmark.warmup))
-        return
-    utterances = chosen(replace(benchmark, limit=None))
-    with recordings_folder(benchmark.save) as folder:
-        recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
-        yield recordings, list(islice(cycle(utterances), benchmark.warmup))
-
-
-def _contents(recording: Utterance) -> dict[str, Any]:
-    return {
-        "path": str(recording.path),
-        "utterances": [
-            {
-                "path": str(part.path),
-                "start": round(part.start_s, 3),
-                "end": round(part.end_s, 3),
-                "text": part.text,
-            }
-            for part in recording.parts
-        ],
-    }
-
-
-def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
-    """Read and decode the recordings.
+def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
+    """Check that what a benchmark needs is installed.
 
     Raises:
-        BenchError: a file is missing or not audio.
+        BenchError: a package is missing.
     """
-    samples = []
-    with progress("reading audio", len(utterances)) as bar:
-        for utterance in utterances:
-            recording = decode(utterance.path)
-            audio = recording.waveform if send == "waveform" else utterance.path.read_bytes()
-            samples.append(Sample(utterance, audio, recording.sample_rate, recording.duration_s))
-            bar.update()
-    return samples
+    if any(utterance.text for utterance in utterances):
+        require("jiwer", "whisper_normalizer")
+    if url is None:
+        require("psutil")
+
+
+def measure(
+    url: str,
+    samples: Sequence[Sample],
+    warmup: Sequence[Sample],
+    offered: Offer,
+    options: Mapping[str, Any],
+    memory: "MemorySampler | None",
+) -> Measured:
+    """Send every sample under a load and return what came of it."""
+    load = asyncio.run(send_all(url, samples, offered=offered, options=options, warmup=warmup))
+    return Measured(offered, samples, load, memory.peak() if memory else None)
 
 
 async def send_all(
@@ -223,106 +207,3 @@ async def send_all(
                 bar.update()
 
             return await offer(send, len(samples), offered, show)
-
-
-def _offers(benchmark: OfflineBenchmark) -> list[Offer]:
-    closed = [Offer(concurrency=clients) for clients in benchmark.concurrency]
-    return closed + [Offer(rate=rate) for rate in benchmark.rates]
-
-
-def _check_packages(benchmark: OfflineBenchmark, utterances: Sequence[Utterance]) -> None:
-    if any(utterance.text for utterance in utterances):
-        require("jiwer", "whisper_normalizer")
-    if benchmark.baseline:
-        require("faster_whisper")
-
-
-def header(name: str, benchmark: Any) -> dict[str, Any]:
-    """Return what a report says besides its figures.
-
-    Args:
-        name: of the benchmark.
-        benchmark: a dataclass; what of it is not a number, a text or nothing is left out.
-    """
-    plain = {
-        key: str(value) if isinstance(value, Path) else value
-        for key, value in asdict(benchmark).items()
-        if isinstance(value, Path | str | int | float | None)
-    }
-    return {
-        "benchmark": name,
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command(),
-        "machine": machine(),
-        "versions": versions(),
-        **plain,
-    }
-
-
-@contextmanager
-def own_or_running(url: str | None) -> Iterator[tuple[str, MemorySampler | None]]:
-    """Yield the address of a running server, or of one started for the benchmark."""
-    if url is not None:
-        yield url, None
-        return
-    with own_server() as (own_url, memory):
-        yield own_url, memory
-
-
-@contextmanager
-def own_server(*model_repositories: Path) -> Iterator[tuple[str, MemorySampler]]:
-    """Yield the address of a server that is started for the benchmark.
-
-    Args:
-        model_repositories: folders of models; without one, those that Conch comes with.
-    """
-    print("starting a server", file=sys.stderr)
-    config = ServerConfig(
-        model_repositories=model_repositories or shipped_repositories(), log_level="warning"
-    )
-    # The descendants of this process are the server's alone, so that loading is seen as well.
-    with (
-        MemorySampler(os.getpid(), with_root=False) as memory,
-        TritonServer(config) as server,
-    ):
-        yield server.http_url, memory
-
-
-def measure(
-    url: str,
-    samples: Sequence[Sample],
-    warmup: Sequence[Sample],
-    offered: Offer,
-    options: Mapping[str, Any],
-    memory: MemorySampler | None,
-) -> dict[str, Any]:
-    """Send every sample under a load and return the figures of the run."""
-    load = asyncio.run(send_all(url, samples, offered=offered, options=options, warmup=warmup))
-    peak = memory.peak() if memory else None
-    return {
-        "load": offered.load,
-        "concurrency": offered.concurrency,
-        "rate": offered.rate,
-        **run_figures(
-            [sample.utterance for sample in samples],
-            [sample.duration_s for sample in samples],
-            load,
-        ),
-        "peak_memory_mb": peak.total_mb if peak else None,
-        "memory_by_process_mb": peak.by_process_mb if peak else None,
-    }
-
-
-def _faster_whisper(
-    samples: Sequence[Sample], served: Mapping[str, str], warmup: Sequence[Utterance]
-) -> dict[str, Any]:
-    utterances = [sample.utterance for sample in samples]
-    durations_s = [sample.duration_s for sample in samples]
-    job = baseline.faster_whisper_job(
-        [utterance.path for utterance in utterances],
-        served,
-        warmup_paths=[utterance.path for utterance in warmup],
-    )
-    with progress(baseline.NAME, len(utterances)) as bar:
-        measured = baseline.measure(job, on_answer=bar.update)
-    return {**baseline_figures(utterances, durations_s, measured), "options": job.options}

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-import soxr
 from numpy.typing import NDArray
 
 from conch.wire.errors import BenchError
@@ -23,25 +22,6 @@ class Recording:
     @property
     def duration_s(self) -> float:
         return len(self.waveform) / self.sample_rate
-
-    def resampled(self, sample_rate: int) -> NDArray[np.float32]:
-        """Return the waveform at another rate, in Hz."""
-        if sample_rate == self.sample_rate:
-            return self.waveform
-        resampled: NDArray[np.float32] = soxr.resample(self.waveform, self.sample_rate, sample_rate)
-        return resampled
-
-
-def duration_s(path: Path) -> float:
-    """Return how long a file lasts, by its header alone where that says so.
-
-    Raises:
-        BenchError: it is not there or not audio.
-    """
-    try:
-        return float(soundfile.info(path).duration)
-    except (OSError, soundfile.LibsndfileError) as error:
-        raise BenchError(f"{path} cannot be decoded: {error}") from None
 
 
 def decode(path: Path) -> Recording:

@@ -4,6 +4,10 @@ import argparse
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What the commands of a program are added to."""
 
 
 def positive(text: str) -> int:

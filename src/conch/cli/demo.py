@@ -11,9 +11,8 @@ from time import perf_counter
 
 import soundfile
 
-from conch.cli.transcribe import Subparsers
+from conch.cli.arguments import Subparsers
 from conch.client import Client
-from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import ConfigError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -42,6 +41,9 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: the recording is not installed.
         ServerError: the server does not start.
     """
+    # Only who starts a server needs the packages that it is made of.
+    from conch.launcher import ServerConfig, TritonServer
+
     speech = sample_speech()
     duration = soundfile.info(speech).duration
     print(f"speech  {speech.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")

@@ -7,11 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import TypeAlias
 
-from conch.cli.arguments import number, output, positive
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+from conch.cli.arguments import Subparsers, number, output, positive
 
 EPILOG = """
 The lexicon is a text file with a line for each spelling: the word as it is to be shown, then its

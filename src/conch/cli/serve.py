@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from conch.cli.arguments import Subparsers
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ Ctrl-C or SIGTERM stops the server after the requests in flight; a second one ki
 """
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Registers the command."""
     parser = subparsers.add_parser(
         "serve",

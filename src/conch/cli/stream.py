@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TextIO
 
-from conch.cli.arguments import number, positive
+from conch.cli.arguments import Subparsers, number, positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
@@ -20,8 +20,6 @@ from conch.wire.errors import OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Transcript
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 EXAMPLES = """
 examples:

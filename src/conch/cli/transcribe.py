@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from conch.cli.arguments import positive
+from conch.cli.arguments import Subparsers, positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
@@ -22,8 +22,6 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
 # So named that argparse's own type is not spelled out in every signature.
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
 PATIENCE_S = 24 * 3600.0
 """The user has Ctrl-C."""
 

@@ -14,6 +14,7 @@ from conch.client.transports import Result
 from conch.wire.errors import ConchError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
+from conch.wire.stream_place import StreamPlace
 
 
 class _Chunks:
@@ -44,7 +45,7 @@ class _Chunks:
             inputs=inputs,
             parameters={"session": self._session, **(self._options if starts else {})},
             timeout_s=self._timeout_s,
-            place=tensors.StreamPlace(self._id, starts, ends),
+            place=StreamPlace(self._id, starts, ends),
         )
 
     @contextlib.contextmanager

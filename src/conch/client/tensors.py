@@ -27,6 +27,7 @@ from conch.wire.errors import (
 )
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
+from conch.wire.stream_place import StreamPlace
 
 Audio: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any]
 """A path to an audio file, the bytes of one, or a waveform: mono samples [N], floats in [-1, 1]
@@ -37,15 +38,6 @@ OptionValue: TypeAlias = bool | int | float | str
 
 DEFAULT_TIMEOUT_S = 3600.0
 """Patience with one request: hours of audio take long, but a lost server must end some day."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlace:
-    """Which stream a chunk belongs to, and where it stands in it."""
-
-    stream_id: str
-    starts: bool
-    ends: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conch.component.arrays import Array
 from conch.wire.errors import TranscriptionError
 
-Array = NDArray[Any]
 Outputs = Mapping[str, Array]
 """Output tensors by name, without the batch dimension."""
 

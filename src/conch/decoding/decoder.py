@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from conch.component import Outputs, Row, bytes_array
+from conch.component.arrays import FloatArray
 from conch.component.parameters import share_of_cores
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
@@ -29,8 +29,6 @@ from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
 from conch.models.ctc.onnx_model import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
-
-FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from conch.component import Outputs, Row, bytes_array
+from conch.component.arrays import FloatArray
 from conch.component.streams import Streams
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig, outputs
 from conch.decoding.search_parameters import nbest_count
 from conch.decoding.utterance_search import UtteranceSearch, advance
 from conch.wire.errors import TranscriptionError
-
-FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from conch.component.arrays import FloatArray
 from conch.decoding.agreement import LocalAgreement
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.beam.stable import stable_text
@@ -15,8 +14,6 @@ from conch.decoding.greedy import best_path
 from conch.decoding.hypothesis import CtcHypothesis, words_of
 from conch.decoding.options import CtcSearchOptions
 from conch.wire.result import Word
-
-FloatArray = NDArray[np.float32]
 
 
 class Found(NamedTuple):

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from conch.models.ctc import BLANK as BLANK
 from conch.wire.errors import ConfigError
-
-BLANK = 0
 
 
 @dataclass(frozen=True, slots=True)

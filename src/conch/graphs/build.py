@@ -27,7 +27,8 @@ from conch.graphs.grammar import grammar
 from conch.graphs.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
 from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
 from conch.language.ngram_table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
-from conch.models.ctc.units import BLANK_ID, Units
+from conch.models.ctc import BLANK
+from conch.models.ctc.units import Units
 from conch.wire.errors import ConfigError
 
 EPSILON = 0
@@ -254,14 +255,14 @@ def _token_fst(vocab_size: int) -> Any:
     token = kaldifst.StdVectorFst()
     for _ in range(vocab_size):
         token.add_state()
-    token.start = BLANK_ID
+    token.start = BLANK
     end = vocab_size + 1
     for state in range(vocab_size):
         for unit in range(vocab_size):
-            label = EPSILON if unit in (BLANK_ID, state) else unit + 1
+            label = EPSILON if unit in (BLANK, state) else unit + 1
             token.add_arc(state, kaldifst.StdArc(unit + 1, label, 0.0, unit))
-        token.add_arc(state, kaldifst.StdArc(end, end, 0.0, BLANK_ID))
-    token.set_final(BLANK_ID, 0.0)
+        token.add_arc(state, kaldifst.StdArc(end, end, 0.0, BLANK))
+    token.set_final(BLANK, 0.0)
     kaldifst.arcsort(token, "olabel")
     return token
 

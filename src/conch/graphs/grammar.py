@@ -2,14 +2,9 @@
 
 import numpy as np
 
+from conch.component.arrays import DoubleArray, IntArray
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
-from conch.language.ngram_table import (
-    SENTENCE_END,
-    SENTENCE_START,
-    FloatArray,
-    IntArray,
-    NgramTable,
-)
+from conch.language.ngram_table import SENTENCE_END, SENTENCE_START, NgramTable
 
 
 def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
@@ -77,7 +72,7 @@ def _states(table: NgramTable) -> tuple[int, list[IntArray]]:
 
 def _targets(
     table: NgramTable, states: list[IntArray], ngrams: IntArray
-) -> tuple[IntArray, FloatArray]:
+) -> tuple[IntArray, DoubleArray]:
     """Return the state after each n-gram, and the log backoff weights on the way to it.
 
     It is the longest of its endings that is a history. A longer one that nothing follows is left

@@ -5,11 +5,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.component.arrays import DoubleArray, IntArray
 from conch.language.ngram_table import (
     SENTENCE_END,
     SENTENCE_START,
-    FloatArray,
-    IntArray,
     NgramOrder,
     NgramTable,
     sorted_table,
@@ -80,7 +79,7 @@ def entropy_pruned(table: NgramTable, threshold: float) -> NgramTable:
     return NgramTable(table.words, tuple(orders))
 
 
-def _losses(table: NgramTable, number: int, contexts: IntArray) -> tuple[FloatArray, FloatArray]:
+def _losses(table: NgramTable, number: int, contexts: IntArray) -> tuple[DoubleArray, DoubleArray]:
     """Return the relative entropy that each n-gram's loss costs, and its order's log backoffs."""
     order = table.orders[number]
     size = len(table.orders[number - 1])
@@ -98,7 +97,7 @@ def _losses(table: NgramTable, number: int, contexts: IntArray) -> tuple[FloatAr
 
 def _log_backoffs(
     table: NgramTable, number: int, contexts: IntArray, keep: NDArray[np.bool_]
-) -> FloatArray:
+) -> DoubleArray:
     order = table.orders[number].where(keep)
     shorter = table.log_probs_of(order.words[:, 1:])
     size = len(table.orders[number - 1])
@@ -107,15 +106,15 @@ def _log_backoffs(
 
 
 def _left(
-    log_probs: FloatArray, shorter: FloatArray, contexts: IntArray, size: int
-) -> tuple[FloatArray, FloatArray]:
+    log_probs: DoubleArray, shorter: DoubleArray, contexts: IntArray, size: int
+) -> tuple[DoubleArray, DoubleArray]:
     """Return what each history's n-grams leave of 1, and what the shorter history leaves them."""
     left = 1 - np.bincount(contexts, np.exp(log_probs), size)
     left_below = 1 - np.bincount(contexts, np.exp(shorter), size)
     return left.clip(_LEAST_MASS), left_below.clip(_LEAST_MASS)
 
 
-def _history_log_probs(table: NgramTable, number: int) -> FloatArray:
+def _history_log_probs(table: NgramTable, number: int) -> DoubleArray:
     """Return how probable each n-gram of an order is as a history, by the chain rule."""
     histories = table.orders[number - 1].words
     unigrams = table.orders[0].log_probs.copy()

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from conch.component.arrays import DoubleArray, IntArray
 
 SENTENCE_START = "<s>"
 SENTENCE_END = "</s>"
@@ -19,9 +18,9 @@ class NgramOrder:
 
     words: IntArray
     """int64 `[N, order]`: indices into the table's words, the oldest first."""
-    log_probs: FloatArray
+    log_probs: DoubleArray
     """float64 `[N]`, natural log: of the last word after those before it."""
-    backoffs: FloatArray
+    backoffs: DoubleArray
     """float64 `[N]`, natural log: weight of the shorter history where this one has no n-gram."""
 
     def __len__(self) -> int:
@@ -66,7 +65,7 @@ class NgramTable:
             rows = np.where(is_there, places, -1)
         return rows
 
-    def log_probs_of(self, ngrams: IntArray) -> FloatArray:
+    def log_probs_of(self, ngrams: IntArray) -> DoubleArray:
         """Return float64 `[N]`: natural log of the last word after the others, backing off."""
         rows = self.rows(ngrams)
         found = np.zeros(len(ngrams))

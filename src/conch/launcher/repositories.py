@@ -8,7 +8,6 @@ import conch
 from conch.wire.errors import ServerError
 
 NAMES = ("bls_models", "component_models")
-BENCHMARKS = "lab/repositories"
 
 
 def shipped_repositories() -> tuple[Path, ...]:
@@ -24,21 +23,6 @@ def shipped_repositories() -> tuple[Path, ...]:
     raise ServerError(
         f"the model repositories {' and '.join(NAMES)} are in neither of "
         f"{', '.join(map(str, places))}: name yours with --model-repository"
-    )
-
-
-def benchmark_repositories() -> tuple[Path, ...]:
-    """The repositories of what Conch is measured against, beside the two shipped ones.
-
-    Raises ServerError if they are not there.
-    """
-    places = _places()
-    for place in places:
-        found = tuple(sorted(path for path in (place / BENCHMARKS).glob("*") if path.is_dir()))
-        if found:
-            return found
-    raise ServerError(
-        f"no folder {BENCHMARKS} with model repositories in {places[0]} or {places[1]}"
     )
 
 

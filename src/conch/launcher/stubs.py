@@ -1,7 +1,8 @@
 """The processes in which Python models run: one "stub" per model instance, children of Triton."""
 
-import contextlib
 from pathlib import Path
+
+import psutil
 
 STUB = "triton_python_backend_stub"
 
@@ -9,16 +10,14 @@ STUB = "triton_python_backend_stub"
 def model_processes(server: int) -> dict[int, str]:
     """Model name by process id, of the server with process id `server`."""
     found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            if _state_and_parent(entry)[1] != server:
-                continue
-            command = (entry / "cmdline").read_text().split("\0")
-            if Path(command[0]).name == STUB:
-                # Called with the path of the model's code: MODEL/VERSION/model.py.
-                found[int(entry.name)] = Path(command[1]).parts[-3]
+    for process in _children(server):
+        try:
+            command = process.cmdline()
+        except psutil.Error:
+            continue  # it has ended
+        if command and Path(command[0]).name == STUB:
+            # Called with the path of the model's code: MODEL/VERSION/model.py.
+            found[process.pid] = Path(command[1]).parts[-3]
     return found
 
 
@@ -28,15 +27,18 @@ def dead_models(processes: dict[int, str]) -> list[str]:
     Triton waits for a process that it ends itself, as when a model is unloaded. It does not look
     after one that crashed or was killed, which so stays a zombie.
     """
-    dead = set()
-    for process, model in processes.items():
-        with contextlib.suppress(OSError):
-            if _state_and_parent(Path(f"/proc/{process}"))[0] == "Z":
-                dead.add(model)
-    return sorted(dead)
+    return sorted({model for process, model in processes.items() if _is_zombie(process)})
 
 
-def _state_and_parent(entry: Path) -> tuple[str, int]:
-    # The name in parentheses may hold anything, so fields are counted after it.
-    fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    return fields[0], int(fields[1])
+def _children(server: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(server).children())
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _is_zombie(process: int) -> bool:
+    try:
+        return bool(psutil.Process(process).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from numpy.typing import NDArray
 
 from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError, InvalidRequestError, TranscriptionError
-
-FloatArray = NDArray[np.float32]
 
 CONTEXT = 64
 """Samples before a frame that the network also sees."""

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 from conch.component import Array
@@ -16,17 +15,9 @@ from conch.wire.errors import (
     RequestCancelledError,
 )
 from conch.wire.result import Stage
+from conch.wire.stream_place import StreamPlace
 
 Parameter = bool | int | str
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlace:
-    """Which stream of a sequence-batched component a call belongs to, and where it stands in it."""
-
-    stream_id: str
-    starts: bool
-    ends: bool
 
 
 def deadline_error(deadline_ms: int, moment: str) -> DeadlineError:

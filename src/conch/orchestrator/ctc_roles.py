@@ -9,11 +9,12 @@ from itertools import islice
 import numpy as np
 
 from conch.component import Array
-from conch.orchestrator.calls import Calls, Parameter, StreamPlace, Tensor
+from conch.orchestrator.calls import Calls, Parameter, Tensor
 from conch.orchestrator.endpointing import SpeechProbs
 from conch.orchestrator.roles import WORD_COLUMNS, hypotheses, words
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
+from conch.wire.stream_place import StreamPlace
 
 logger = logging.getLogger(__name__)
 

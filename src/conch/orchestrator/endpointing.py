@@ -5,7 +5,7 @@ from typing import Literal
 
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.orchestrator.segmentation import HYSTERESIS, LEAST_CLOSE, Span
+from conch.orchestrator.segmentation import Span, closing_threshold
 
 Rule = Literal["silence", "no_speech", "length"]
 
@@ -62,7 +62,7 @@ class Endpointer:
     def __init__(self, rules: EndpointRules) -> None:
         """Start the first utterance."""
         self._rules = rules
-        self._close_at = max(rules.threshold - HYSTERESIS, min(rules.threshold, LEAST_CLOSE))
+        self._close_at = closing_threshold(rules.threshold)
         self._in_speech = False
         self._began = 0
         self.speech = Speech()

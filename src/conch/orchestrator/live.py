@@ -20,7 +20,7 @@ from conch.audio.stream import StreamAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import ctc_roles, roles
-from conch.orchestrator.calls import Calls, StreamPlace
+from conch.orchestrator.calls import Calls
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
 from conch.orchestrator.live_state import (
@@ -38,6 +38,7 @@ from conch.orchestrator.segmentation import Span, frames_between, speech_likenes
 from conch.wire.nbest import joined, rescored
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript
+from conch.wire.stream_place import StreamPlace
 
 One = TypeVar("One")
 Other = TypeVar("Other")

@@ -40,6 +40,12 @@ class SegmentRules:
     max_segment_s: float
 
 
+def closing_threshold(threshold: float) -> float:
+    """Return the probability below which speech ends that began at a threshold."""
+    # No probability is below 0; with a threshold of 0 every frame is speech.
+    return max(threshold - HYSTERESIS, min(threshold, LEAST_CLOSE))
+
+
 class Segmenter:
     """Turns a stream of speech probabilities into padded, merged and split segments.
 
@@ -53,8 +59,7 @@ class Segmenter:
 
     def __init__(self, rules: SegmentRules) -> None:
         self._open_at = rules.threshold
-        # No probability is below 0; with a threshold of 0 every frame is speech.
-        self._close_at = max(rules.threshold - HYSTERESIS, min(rules.threshold, LEAST_CLOSE))
+        self._close_at = closing_threshold(rules.threshold)
         self._min_speech = _frames(rules.min_speech_ms)
         self._min_silence = max(1, _frames(rules.min_silence_ms))
         self._pad = _frames(rules.pad_ms)

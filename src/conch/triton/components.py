@@ -11,7 +11,7 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
 from conch.orchestrator import Tensor
-from conch.orchestrator.calls import Parameter, StreamPlace
+from conch.orchestrator.calls import Parameter
 from conch.wire.errors import (
     ComponentError,
     MissingModelError,
@@ -21,6 +21,7 @@ from conch.wire.errors import (
     from_wire,
 )
 from conch.wire.needs import needed_for
+from conch.wire.stream_place import StreamPlace
 
 
 class TritonComponents:

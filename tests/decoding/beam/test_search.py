@@ -12,8 +12,9 @@ from conch.decoding.beam.search import CtcSearch
 from conch.decoding.hypothesis import words_of
 from conch.decoding.options import CtcSearchOptions, Hotword
 from conch.decoding.vocab import CtcVocab
-from conch.models.ctc.units import Characters, greedy_text
+from conch.models.ctc.units import Characters
 from conch.wire.errors import ConfigError, OptionError
+from lab.training.ctc.units import greedy_text
 
 ALL = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000)
 """A beam that holds every prefix of a few frames."""

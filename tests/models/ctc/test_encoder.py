@@ -7,9 +7,9 @@ from recordings import Recording, wer
 
 from conch.component import Row
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig, buckets
-from conch.models.ctc.units import greedy_text
 from conch.wire.errors import AudioError, ConfigError
 from lab.training.ctc.scoring import log_probs_of
+from lab.training.ctc.units import greedy_text
 
 
 def rows(waveforms):

@@ -53,7 +53,7 @@ def streamed(encoder, waveforms, rng) -> list[np.ndarray]:
     """Log probabilities of streams that begin, go on and end at different times, batch by batch."""
     todo = {index: pieces(waveform, rng) for index, waveform in enumerate(waveforms)}
     counts = {index: len(parts) for index, parts in todo.items()}
-    found = {index: [] for index in todo}
+    found: dict[int, list[np.ndarray]] = {index: [] for index in todo}
     while todo:
         chosen = [index for index in todo if rng.random() < 0.6]
         batch = []

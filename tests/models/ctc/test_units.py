@@ -1,6 +1,7 @@
 import pytest
 
-from conch.models.ctc.units import Characters, Subwords, greedy_text, units_from_dict
+from conch.models.ctc.units import Characters, units_from_dict
+from lab.training.ctc.units import learned_subwords
 
 TEXTS = ["the cat sat on the mat", "the hat that the cat had", "don't"]
 
@@ -12,27 +13,9 @@ def test_characters():
     assert units.encode("é7") == []
 
 
-def test_subwords_write_what_they_read():
-    units = Subwords.trained(TEXTS, 30)
-    assert units.vocab[0] == ""
-    for text in TEXTS:
-        ids = units.encode(text)
-        assert 0 not in ids
-        assert len(ids) < len(text)
-        spread = [item for index in ids for item in (index, 0)]
-        assert greedy_text(spread, units.vocab) == text
-
-
-@pytest.mark.parametrize("units", [Characters(), Subwords.trained(TEXTS, 30)])
+@pytest.mark.parametrize("units", [Characters(), learned_subwords(TEXTS, 30)])
 def test_units_survive_a_checkpoint(units):
     again = units_from_dict(units.to_dict())
     assert again.vocab == units.vocab
     assert again.stack == units.stack
     assert again.encode(TEXTS[0]) == units.encode(TEXTS[0])
-
-
-def test_greedy_text():
-    vocab = Characters.vocab
-    assert greedy_text([], vocab) == ""
-    assert greedy_text([0, 0], vocab) == ""
-    assert greedy_text([1, 3, 3, 0, 3, 1, 0, 1, 4, 0, 1], vocab) == "aa b"

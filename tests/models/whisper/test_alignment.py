@@ -1,6 +1,7 @@
 """Words and their times, computed by hand."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_no_word_ends_after_the_audio():
     assert (found[0].start, found[0].end) == (0.0, 0.2)
 
 
-def timed(texts: list[str], frames: list[int], num_frames: int) -> list[tuple[float, float]]:
+def timed(texts: list[str], frames: list[int], num_frames: int) -> list[tuple[Any, Any]]:
     """The times of words of one token each, of which the path enters these frames."""
     words = [WordTokens(text, index, index + 1) for index, text in enumerate(texts)]
     found = time_words(words, list(enumerate(frames)), [1.0] * len(texts), num_frames)

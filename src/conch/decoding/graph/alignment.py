@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.models.ctc.units import BLANK_ID
+from conch.models.ctc import BLANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def unit_runs(units: NDArray[np.int64], vocab: Sequence[str]) -> list[UnitRun]:
     A space alone is part of no run: it sounds like nothing.
     """
     runs: list[list[tuple[int, int, int]]] = [[]]
-    previous = BLANK_ID
+    previous = BLANK
     for frame, unit in enumerate(units.tolist()):
         text = vocab[unit]
         if unit == previous and text.strip():

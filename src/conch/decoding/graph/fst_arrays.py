@@ -12,9 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.component.arrays import IntArray
 from conch.wire.errors import ConfigError
-
-IntArray = NDArray[np.int64]
 
 ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("target", "<i4")])
 STATE = np.dtype(

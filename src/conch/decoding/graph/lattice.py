@@ -13,9 +13,9 @@ import kaldifst
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.decoding.graph.fst_arrays import FstArrays, FstFile, IntArray, fst_arrays, write_fst
+from conch.component.arrays import DoubleArray, IntArray
+from conch.decoding.graph.fst_arrays import FstArrays, FstFile, fst_arrays, write_fst
 
-FloatArray = NDArray[np.float64]
 _MAX_STATES = 10_000
 """Of a determinised lattice; a larger one is pruned more."""
 
@@ -38,7 +38,7 @@ class _Frame:
 
     states: IntArray
     """int64 `[N]`: sorted."""
-    costs: FloatArray
+    costs: DoubleArray
     """float64 `[N]`: of the best path to each."""
     emitting: IntArray
     """int64 `[E]`: arcs from the frame before to this one."""
@@ -52,7 +52,7 @@ class _Frame:
 
 def lattice_nbest(
     fst: FstFile,
-    costs: FloatArray,
+    costs: DoubleArray,
     nbest: int,
     *,
     beam: float,
@@ -86,7 +86,7 @@ def lattice_nbest(
     return sorted(found, key=lambda item: item.cost)
 
 
-def _search(fst: FstFile, costs: FloatArray, beam: float, max_active: int) -> list[_Frame]:
+def _search(fst: FstFile, costs: DoubleArray, beam: float, max_active: int) -> list[_Frame]:
     none = np.zeros(0, np.int64)
     frames = [_closed(fst, np.array([fst.start]), np.zeros(1), none, none, beam)]
     for row in costs:
@@ -110,7 +110,7 @@ def _search(fst: FstFile, costs: FloatArray, beam: float, max_active: int) -> li
 def _closed(
     fst: FstFile,
     states: IntArray,
-    costs: FloatArray,
+    costs: DoubleArray,
     emitting: IntArray,
     sources: IntArray,
     beam: float,
@@ -139,7 +139,7 @@ def _closed(
 
 
 def _pruned(
-    fst: FstFile, frames: list[_Frame], costs: FloatArray, lattice_beam: float
+    fst: FstFile, frames: list[_Frame], costs: DoubleArray, lattice_beam: float
 ) -> FstArrays | None:
     """Return the arcs on paths within a beam of the best one, from words to input labels."""
     last = frames[-1]
@@ -243,7 +243,7 @@ def _ranges(first: NDArray[Any], counts: NDArray[Any]) -> tuple[IntArray, IntArr
     return first.astype(np.int64)[owners] + np.arange(len(owners)) - before[owners], owners
 
 
-def _best(states: IntArray, costs: FloatArray) -> tuple[IntArray, FloatArray]:
+def _best(states: IntArray, costs: DoubleArray) -> tuple[IntArray, DoubleArray]:
     """Return the different states, sorted, and the least cost of each."""
     if not len(states):
         return states, costs

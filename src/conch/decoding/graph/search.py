@@ -10,16 +10,15 @@ from typing import Any
 import kaldi_decoder
 import kaldifst
 import numpy as np
-from numpy.typing import NDArray
 
+from conch.component.arrays import FloatArray
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.alignment import AlignedWord, aligned_words, unit_runs
 from conch.decoding.graph.fst_arrays import open_fst
 from conch.decoding.graph.lattice import lattice_nbest
-from conch.models.ctc.units import BLANK_ID, opens_words
+from conch.models.ctc import BLANK
+from conch.models.ctc.units import opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
-
-FloatArray = NDArray[np.float32]
 
 _IMPOSSIBLE = -1e4
 """In place of minus infinity, so that some path outlives a frame in which no unit is possible."""
@@ -156,7 +155,7 @@ class WfstStream:
             raise InvalidRequestError("log_probs must be numbers below infinity, not NaN")
         if len(log_probs):
             frames = log_probs.astype(np.float32)
-            frames[:, BLANK_ID] -= self._config.blank_penalty
+            frames[:, BLANK] -= self._config.blank_penalty
             self._frames.append(frames)
             self._feed(self._scaled(frames))
 
@@ -214,7 +213,7 @@ class WfstStream:
         """Return two frames: the last word's space, if one is still to come, and the end."""
         vocab = self._graph.vocab
         frames = np.full((2, len(vocab) + 1), _IMPOSSIBLE, np.float32)
-        frames[0, BLANK_ID] = 0.0
+        frames[0, BLANK] = 0.0
         if not opens_words(vocab):
             frames[0, vocab.index(" ")] = 0.0
         frames[1, -1] = 0.0

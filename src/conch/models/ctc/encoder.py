@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, CtcGraph, CtcGraphConfig
 from conch.models.features import HISTORY, streaming_log_mel
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
-
-FloatArray = NDArray[np.float32]
 
 MAX_S = 40.0
 """Longest segment: the model's positions repeat after 41 s."""

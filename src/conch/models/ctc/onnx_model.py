@@ -10,12 +10,11 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from conch.component.arrays import FloatArray
 from conch.component.parameters import share_of_cores
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.ctc import WEIGHTS
 from conch.wire.errors import ConfigError
-
-FloatArray = NDArray[np.float32]
 
 ENCODER_FRAME_SAMPLES = 320
 """Samples of one encoder frame: 20 ms."""

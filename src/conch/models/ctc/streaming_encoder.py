@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
 from conch.component.streams import StreamId, Streams
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, Caches, CtcGraph, CtcGraphConfig
 from conch.models.features import HISTORY, streaming_log_mel
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
-
-FloatArray = NDArray[np.float32]
 
 _WARM_BATCH, _WARM_STEPS = 2, 3
 """Streams and steps of the warm-up: 60 MB, which halves the time of the first batch."""

@@ -5,8 +5,6 @@ from typing import Any, Protocol
 
 import tokenizers
 
-BLANK_ID = 0
-"""The blank is the first unit of every vocabulary."""
 _CHARACTERS = " 'abcdefghijklmnopqrstuvwxyz"
 
 
@@ -53,23 +51,12 @@ class Subwords:
     stack = 2
 
     def __init__(self, tokenizer: str) -> None:
-        """Take a tokenizer in the JSON form of the package `tokenizers`, as `trained` makes it."""
+        """Take a tokenizer in the JSON form of the package `tokenizers`."""
         self._json = tokenizer
         self._tokenizer = tokenizers.Tokenizer.from_str(tokenizer)
         size = self._tokenizer.get_vocab_size()
         pieces = [str(self._tokenizer.id_to_token(index)) for index in range(size)]
         self.vocab = ("", *(piece.replace("▁", " ") for piece in pieces))
-
-    @classmethod
-    def trained(cls, texts: Sequence[str], size: int) -> "Subwords":
-        """Learn units from texts; `size` counts them without the blank."""
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-        tokenizer.decoder = tokenizers.decoders.Metaspace()
-        tokenizer.train_from_iterator(
-            texts, tokenizers.trainers.BpeTrainer(vocab_size=size, show_progress=False)
-        )
-        return cls(tokenizer.to_str())
 
     def encode(self, text: str) -> list[int]:
         """Return the units of a text; what they cannot write is left out."""
@@ -85,18 +72,3 @@ def units_from_dict(values: dict[str, Any]) -> Units:
     if values["kind"] == "characters":
         return Characters()
     return Subwords(values["tokenizer"])
-
-
-def greedy_text(best: Sequence[int], vocab: Sequence[str]) -> str:
-    """Return the text of the best unit of each frame: repetitions joined, blanks left out.
-
-    >>> greedy_text([0, 3, 3, 0, 3, 1, 4], Characters.vocab)
-    'aa b'
-    """
-    previous = BLANK_ID
-    text = ""
-    for unit in best:
-        if unit != previous:
-            text += vocab[unit]
-        previous = unit
-    return " ".join(text.split())

@@ -8,17 +8,15 @@ from typing import Any
 
 import ctranslate2
 import numpy as np
-from numpy.typing import NDArray
 
 from conch.component import Array, Outputs, Row, bytes_array
+from conch.component.arrays import FloatArray
 from conch.models.whisper.alignment import split_words, time_words
 from conch.models.whisper.config import WhisperConfig, load_whisper, model_folder
 from conch.models.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.models.whisper.tokens import WhisperTokens
 from conch.wire.errors import InvalidRequestError, OptionError, TranscriptionError
 from conch.wire.result import Word
-
-FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import ctranslate2
 import numpy as np
-from numpy.typing import NDArray
 
 from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.features import FRAME_SHIFT, log_mel_spectrogram
 from conch.models.whisper.config import WINDOW_S, WhisperConfig, load_whisper
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
-
-FloatArray = NDArray[np.float32]
 
 SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
 """Samples of one hidden state: the encoder's second convolution has stride 2."""

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import ctranslate2
 import numpy as np
-from numpy.typing import NDArray
 
+from conch.component.arrays import FloatArray
 from conch.models.whisper.tokens import WhisperTokens
-
-FloatArray = NDArray[np.float32]
 
 MAX_POSITIONS = 448
 """Positions of Whisper's decoder; CTranslate2 gives half of them to a text."""

@@ -25,7 +25,7 @@ def weight() -> np.ndarray:
 @pytest.fixture
 def path(weight, tmp_path) -> Path:
     """A graph of one product, `[B, T, SIZE]` with the weight, in int8."""
-    shape = ["B", "T", SIZE]
+    shape: list[str | int | None] = ["B", "T", SIZE]
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["rows", "weight"], ["product"])],
         "one",

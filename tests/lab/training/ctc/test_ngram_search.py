@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from conch.language.ngram import LanguageModelConfig
-from conch.models.ctc.units import Characters, Subwords
+from conch.models.ctc.units import Characters
+from lab.training.ctc.units import learned_subwords
 
 pytest.importorskip("pyctcdecode")
 
@@ -58,7 +59,7 @@ def test_search_prefers_the_likelier_word(arpa):
 
 
 def test_subwords_make_words(arpa):
-    units = Subwords.trained(["cat sat", "cot sat"], 14)
+    units = learned_subwords(["cat sat", "cot sat"], 14)
     pieces = [units.vocab[index] for index in units.encode("cat sat")]
     config = LanguageModelConfig(model=str(arpa))
     search = NgramSearch(units.vocab, config, lm_weight=0.5, word_bonus=0.0, beam_size=10)

@@ -1,5 +1,9 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
 
 from conch.orchestrator.offline import segment_rules
 from conch.orchestrator.segmentation import Segmenter
@@ -9,7 +13,7 @@ from conch.wire.options import RecognitionOptions
 class TritonPythonModel:
     """Speech in, text out; every component call blocks, and so does every request."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.options = RecognitionOptions()
         self.rules = segment_rules(self.options)
         self.decoding = {
@@ -18,10 +22,10 @@ class TritonPythonModel:
             "language": self.options.language,
         }
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return [self.answer(request) for request in requests]
 
-    def answer(self, request):
+    def answer(self, request: Any) -> Any:
         waveform = pb_utils.get_input_tensor_by_name(request, "WAV").as_numpy()[0]
         try:
             texts = [self.text(segment) for segment in self.segments(waveform)]
@@ -31,7 +35,7 @@ class TritonPythonModel:
         transcripts = np.array([[text.encode()]], dtype=np.object_)
         return pb_utils.InferenceResponse([pb_utils.Tensor("TRANSCRIPTS", transcripts)])
 
-    def segments(self, waveform):
+    def segments(self, waveform: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         # As `speech` asks, so that the components do and send the same: the state is not read.
         speech_probs, _ = call(
             "vad", [pb_utils.Tensor("waveform", waveform[np.newaxis])], ["speech_probs", "state"]
@@ -41,17 +45,22 @@ class TritonPythonModel:
         spans += segmenter.flush(len(waveform))
         return [waveform[span.start : span.end] for span in spans]
 
-    def text(self, segment):
+    def text(self, segment: NDArray[np.float32]) -> str:
         encoded = call(
             "attention_encoder",
             [pb_utils.Tensor("waveform", np.ascontiguousarray(segment)[np.newaxis])],
             ["encoder_out", "encoder_out_lens"],
         )
         hypotheses, _ = call("attention_decoder", encoded, ["hypotheses", "scores"], self.decoding)
-        return hypotheses.as_numpy()[0][0].decode()
+        return str(hypotheses.as_numpy()[0][0].decode())
 
 
-def call(model, inputs, wanted, parameters=None):
+def call(
+    model: str,
+    inputs: Sequence[Any],
+    wanted: Sequence[str],
+    parameters: Mapping[str, Any] | None = None,
+) -> list[Any]:
     request = pb_utils.InferenceRequest(
         model_name=model,
         inputs=inputs,

@@ -2,6 +2,7 @@ import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
@@ -13,22 +14,22 @@ from conch.wire.errors import ComponentError
 class TritonPythonModel:
     """Calls a component that does nothing the way `speech` does: by `TritonComponents`.
 
-    With its event loop, executor and response sender, and without what a road adds to a call: its
+    With its event loop, executor and response sender, and without what a path adds to a call: its
     deadline, its place in a stream, and its count in `stages`.
     """
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         self.pool = ThreadPoolExecutor(8)
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> None:
         for request in requests:
             answer = self.answer(request, request.get_response_sender())
             asyncio.run_coroutine_threadsafe(answer, self.loop)
 
-    async def answer(self, request, sender):
+    async def answer(self, request: Any, sender: Any) -> None:
         waveform = pb_utils.get_input_tensor_by_name(request, "waveform").as_numpy()
         components = TritonComponents(request, sender, self.pool)
         try:
@@ -42,7 +43,7 @@ class TritonPythonModel:
         components.close()
         sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
-    def finalize(self):
+    def finalize(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.pool.shutdown()

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
@@ -6,10 +7,10 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     """Calls a component that does nothing, once after the other, and waits each time."""
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return [self.answer(request) for request in requests]
 
-    def answer(self, request):
+    def answer(self, request: Any) -> Any:
         waveform = pb_utils.get_input_tensor_by_name(request, "waveform").as_numpy()
         for _ in range(json.loads(request.parameters())["calls"]):
             call = pb_utils.InferenceRequest(

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -7,5 +9,5 @@ NOTHING = np.zeros((1, 1), dtype=np.float32)
 class TritonPythonModel:
     """Answers at once, whatever it is sent."""
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("nothing", NOTHING)]) for _ in requests]

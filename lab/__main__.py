@@ -1,0 +1,55 @@
+"""`python -m lab`: what the project measures, from the root of a checkout."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from conch.cli.bench import run_in_order
+from conch.wire.errors import ConchError
+from lab import suite
+from lab.decoder import command as decoder
+from lab.growth import command as growth
+from lab.header import PROGRAM
+from lab.manifest import command as manifest
+from lab.offline import command as offline
+from lab.orchestration import command as orchestration
+from lab.paths import command as paths
+from lab.recordings import command as recordings
+
+NAME = " ".join(PROGRAM)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser with every command."""
+    parser = argparse.ArgumentParser(
+        prog=NAME,
+        description="Measure Conch next to other ways to do the same, and part by part.",
+        epilog=f"`{NAME} COMMAND --help` explains a command and shows examples.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    offline.add_offline(commands)
+    recordings.add_recordings(commands)
+    paths.add_paths(commands)
+    decoder.add_decoder(commands)
+    orchestration.add_orchestration(commands)
+    suite.add_suite(commands)
+    growth.add_growth(commands)
+    manifest.add_manifest(commands)
+    run_in_order(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 for success, 1 for failure, 2 for wrong usage."""
+    args = build_parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except ConchError as error:
+        print(f"lab {args.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

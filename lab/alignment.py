@@ -1,0 +1,99 @@
+"""Where a transcript departs from its reference, and when: word errors and runs of deleted words.
+
+A run of deleted words is speech that left no trace in the text: the kind of error that a word
+error rate hides, because a whole sentence lost costs as much as as many slips of the pen.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conch.bench.measures import WordErrors, normalized
+from lab.parts import Part
+
+MIN_RUN = 3
+"""Deleted words in a row that are told of one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceWord:
+    """A normalised word of a reference."""
+
+    text: str
+    start_s: float
+    """Seconds on the recording's clock, as if all words of a part took the same time."""
+    end_s: float
+    """Seconds on the recording's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRun:
+    """Reference words in a row of which the transcript has none."""
+
+    first_word: int
+    """Place in the reference of the recording, from 0."""
+    words: tuple[ReferenceWord, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.text for word in self.words)
+
+    @property
+    def start_s(self) -> float:
+        return self.words[0].start_s
+
+    @property
+    def end_s(self) -> float:
+        return self.words[-1].end_s
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A reference next to a transcript."""
+
+    errors: WordErrors
+    deleted_runs: tuple[DeletedRun, ...] = ()
+    """Of at least `MIN_RUN` words, in order of time."""
+
+
+def reference_words(parts: Iterable[Part]) -> list[ReferenceWord]:
+    """Return the normalised words of a recording with their times.
+
+    The normaliser changes the number of words, so it sees one part after the other: a word is
+    never placed outside its part.
+    """
+    return [word for part in parts for word in _words(part)]
+
+
+def align(words: Sequence[ReferenceWord], hypothesis: str) -> Alignment:
+    """Return the alignment that jiwer finds between reference words and a text.
+
+    Args:
+        words: at least one.
+        hypothesis: normalised here.
+    """
+    import jiwer
+
+    reference = " ".join(word.text for word in words)
+    output = jiwer.process_words(reference, normalized(hypothesis))
+    return Alignment(
+        errors=WordErrors(len(words), output.substitutions, output.deletions, output.insertions),
+        deleted_runs=tuple(_deleted_runs(words, output.alignments[0])),
+    )
+
+
+def _words(part: Part) -> list[ReferenceWord]:
+    texts = normalized(part.text).split()
+    word_s = (part.end_s - part.start_s) / max(1, len(texts))
+    return [
+        ReferenceWord(text, part.start_s + place * word_s, part.start_s + (place + 1) * word_s)
+        for place, text in enumerate(texts)
+    ]
+
+
+def _deleted_runs(words: Sequence[ReferenceWord], chunks: Iterable[Any]) -> Iterable[DeletedRun]:
+    """Yield the runs among jiwer's chunks, in which neighbours of one kind are together."""
+    for chunk in chunks:
+        first, end = chunk.ref_start_idx, chunk.ref_end_idx
+        if chunk.type == "delete" and end - first >= MIN_RUN:
+            yield DeletedRun(first, tuple(words[first:end]))

@@ -1,0 +1,124 @@
+"""Arguments that several commands of the laboratory share, and their types."""
+
+import argparse
+from pathlib import Path
+
+from conch.cli.arguments import number
+from conch.cli.bench_arguments import count
+from conch.wire.errors import BenchError
+from lab.recordings.joined import Joining
+from lab.settings import Setting, read_settings
+
+MAX_SECONDS = 36_000.0
+"""Of a joined recording."""
+MAX_PAUSE_S = 60.0
+"""Between the utterances of a joined recording."""
+
+
+def add_joining(what: "argparse._ArgumentGroup") -> None:
+    """Add how utterances become long recordings."""
+    what.add_argument(
+        "--join",
+        type=seconds,
+        metavar="SECONDS",
+        help="join the utterances, in the order of the manifest, to recordings of at least so many "
+        "seconds; a last one of half of that or more is kept. --limit counts recordings then",
+    )
+    what.add_argument(
+        "--pause",
+        type=pauses,
+        metavar="LOW,HIGH",
+        help="seconds between joined utterances, drawn from this range (default: 0.2,0.9)",
+    )
+    what.add_argument(
+        "--between",
+        choices=("silence", "noise", "music"),
+        help="what the pauses hold: silence (noise at -70 dBFS), or pink noise or a tune 10 dB "
+        "below the speech (default: silence)",
+    )
+    what.add_argument(
+        "--telephone",
+        action="store_true",
+        default=None,
+        help="make joined recordings telephone calls: 300 to 3400 Hz, noise throughout, 15 dB "
+        "below the speech, 8 kHz, G.711 (mu-law)",
+    )
+    what.add_argument(
+        "--seed",
+        type=count,
+        metavar="N",
+        help="of the pauses and the noise of joined recordings (default: 1)",
+    )
+    what.add_argument(
+        "--save",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the joined recordings in this empty folder, with a manifest.tsv, and an "
+        "utterances.tsv that tells when which utterance is spoken",
+    )
+
+
+def joining(args: argparse.Namespace) -> Joining | None:
+    """Return how to join, None for not at all.
+
+    Raises:
+        BenchError: an option of joined recordings without --join.
+    """
+    chosen = {
+        "pause_s": args.pause,
+        "between": args.between,
+        "is_telephone": args.telephone,
+        "seed": args.seed,
+    }
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if args.join is not None:
+        return Joining(seconds=args.join, **given)
+    if given or args.save:
+        raise BenchError(
+            "--pause, --between, --telephone, --seed and --save are for joined recordings: "
+            "give --join SECONDS as well"
+        )
+    return None
+
+
+def folder(text: str) -> Path:
+    """Read the name of a folder, which is made where it is missing."""
+    path = Path(text)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"not a folder that can be written: {error}") from None
+    return path
+
+
+def seconds(text: str) -> float:
+    """Read the length of joined recordings."""
+    takes = f"a number of seconds from 1 to {MAX_SECONDS:g}"
+    return number(takes, lambda value: 1 <= value <= MAX_SECONDS)(text)
+
+
+def pauses(text: str) -> tuple[float, float]:
+    """Read the shortest and the longest pause."""
+    takes = f"two numbers of seconds from 0 to {MAX_PAUSE_S:g} as LOW,HIGH, the lower one first"
+    read = number(takes, lambda value: 0 <= value <= MAX_PAUSE_S)
+    low, comma, high = text.partition(",")
+    if not comma or read(low) > read(high):
+        raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
+    return read(low), read(high)
+
+
+def settings(text: str) -> tuple[Setting, ...]:
+    """Read settings of models."""
+    try:
+        return read_settings(text)
+    except BenchError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def add_baseline(how: "argparse._ArgumentGroup") -> None:
+    """Add whether faster-whisper is measured too."""
+    how.add_argument(
+        "--baseline",
+        choices=("faster-whisper",),
+        help="measure this too, on the same recordings, with the same weights, in one process",
+    )

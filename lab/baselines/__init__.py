@@ -1,0 +1,1 @@
+"""What Conch is measured against that is not Triton."""

@@ -1,0 +1,160 @@
+"""The yardstick: the same weights driven by `faster-whisper` in one process, without Triton.
+
+`measure` starts `python -m lab.baselines.faster_whisper` (see `lab.child`), which answers with a
+message per utterance and a last one with the times.
+
+It is driven as a user would: beam 5, its own VAD filter, English, everything else at its
+defaults, one utterance after the other on all cores.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conch.bench.machine import cores
+from conch.bench.memory import MB
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import BenchError
+from lab import child
+from lab.waveforms import waveform_of
+
+NAME = "faster-whisper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that shapes the figures."""
+
+    model: str
+    """A CTranslate2 Whisper folder; empty is the attention components' default."""
+    compute_type: str
+    """As CTranslate2 names it: int8, float32, …"""
+    cpu_threads: int
+    beam_size: int = 5
+    vad_filter: bool = True
+    language: str = "en"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the child is asked to do."""
+
+    paths: tuple[str, ...]
+    """Audio files, decoded before the clock starts."""
+    options: Options
+    warmup_paths: tuple[str, ...] = ()
+    """Audio files transcribed before the clock starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRun:
+    """What the child measured."""
+
+    texts: tuple[str, ...]
+    latencies_s: tuple[float, ...]
+    wall_s: float
+    """From the first utterance's start to the last one's text."""
+    audio_s: float
+    cpu_s: float
+    """Of all threads, while the clock ran."""
+    memory_mb: float
+    """Peak of the child, loading included, less the waveforms that it holds for the clock's sake:
+    a server's figure does not hold the client's audio either."""
+
+
+def faster_whisper_job(
+    paths: Sequence[Path], served: Mapping[str, str], *, warmup_paths: Sequence[Path] = ()
+) -> Job:
+    """Return the job for the weights and the compute type that a server runs.
+
+    Args:
+        paths: audio files.
+        served: the `parameters` of the server's attention_encoder (`WhisperConfig`).
+        warmup_paths: audio files before the clock starts.
+    """
+    compute_type = served.get("compute_type", "auto")
+    return Job(
+        paths=tuple(str(path) for path in paths),
+        options=Options(
+            model=served.get("model", ""),
+            # What the attention components take `auto` for on a CPU.
+            compute_type="int8" if compute_type == "auto" else compute_type,
+            cpu_threads=cores(),
+        ),
+        warmup_paths=tuple(str(path) for path in warmup_paths),
+    )
+
+
+def measure(job: Job, on_answer: Callable[[], None] = lambda: None) -> BaselineRun:
+    """Run the job in a process of its own; `on_answer` is called at each utterance.
+
+    Raises:
+        BenchError: the process failed; its own message is on standard error.
+    """
+    texts: list[str] = []
+    latencies: list[float] = []
+    last: dict[str, float] | None = None
+    with child.running("lab.baselines.faster_whisper", asdict(job)) as (process, messages, memory):
+        for message in messages:
+            if "text" in message:
+                texts.append(message["text"])
+                latencies.append(message["latency_s"])
+                on_answer()
+            else:
+                last = message
+        peak_mb = memory.peak().total_mb
+    if last is None:
+        raise BenchError(f"the {NAME} baseline ended early, with status {process.returncode}")
+    memory_mb = round(peak_mb - last["waveforms_mb"], 1)
+    return BaselineRun(
+        tuple(texts), tuple(latencies), last["wall_s"], last["audio_s"], last["cpu_s"], memory_mb
+    )
+
+
+def main() -> None:
+    """Measure, in the child, what it is asked to."""
+    from faster_whisper import WhisperModel
+
+    from conch.models.whisper.config import model_folder
+
+    asked = child.job()
+    options = Options(**asked.pop("options"))
+    job = Job(**asked, options=options)
+    model = WhisperModel(
+        str(model_folder(options.model)),
+        device="cpu",
+        compute_type=options.compute_type,
+        cpu_threads=options.cpu_threads,
+    )
+    waveforms = [waveform_of(Path(path)) for path in job.paths]
+
+    def transcribe(waveform: Any) -> str:
+        segments, _ = model.transcribe(
+            waveform,
+            beam_size=options.beam_size,
+            vad_filter=options.vad_filter,
+            language=options.language,
+        )
+        # The segments are a generator: joining them does the work.
+        return " ".join(segment.text.strip() for segment in segments)
+
+    for path in job.warmup_paths:
+        transcribe(waveform_of(Path(path)))
+    first, cpu_before_s = time.perf_counter(), time.process_time()
+    for waveform in waveforms:
+        started = time.perf_counter()
+        text = transcribe(waveform)
+        child.say(text=text, latency_s=time.perf_counter() - started)
+    wall_s = time.perf_counter() - first
+    child.say(
+        wall_s=wall_s,
+        cpu_s=time.process_time() - cpu_before_s,
+        audio_s=sum(map(len, waveforms)) / SAMPLE_RATE,
+        waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB,
+    )
+
+
+if __name__ == "__main__":
+    main()

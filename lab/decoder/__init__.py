@@ -1,0 +1,1 @@
+"""`python -m lab decoder`: CTC decoding alone, next to pyctcdecode."""

@@ -1,0 +1,193 @@
+"""Word errors, runs of deleted words, and how a run compares with a baseline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from conch.bench.load import Load
+from conch.bench.manifest import Utterance
+from conch.bench.measures import Accuracy, Latency, WordErrors, accuracy, latency_ms, rtfx
+from conch.bench.offline import Measured, OfflineRun
+from conch.bench.records import Flat
+from conch.wire.result import Transcript
+from lab.alignment import Alignment, DeletedRun, align, reference_words
+from lab.baselines.faster_whisper import BaselineRun, Options
+from lab.parts import parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """An utterance and what was understood of it."""
+
+    utterance: Utterance
+    duration_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedWords:
+    """A run of words that are missing in a text."""
+
+    path: str
+    """Of the recording."""
+    start: float
+    """Seconds of the recording."""
+    end: float
+    words: str
+    first_word: int
+    """Place in the recording's reference, from 0."""
+    end_word: int
+    """One past the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What texts are worth next to their references."""
+
+    accuracy: Flat[Accuracy]
+    deleted_runs: Sequence[DeletedWords]
+    """Of three and more words in a row, in order of time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """How fast and how right a system is."""
+
+    rtfx: float | None
+    judged: Flat[Judged]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRun:
+    """A run of `conch bench offline` with what it has lost."""
+
+    run: Flat[OfflineRun]
+    deleted_runs: Sequence[DeletedWords]
+
+    @property
+    def scored(self) -> Scored:
+        """How fast and how right it is."""
+        figures = self.run.figures
+        judged = Judged(accuracy=figures.accuracy, deleted_runs=self.deleted_runs)
+        return Scored(rtfx=figures.rtfx, judged=judged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineFigures:
+    """The figures of a run, as far as they apply to a baseline."""
+
+    scored: Flat[Scored]
+    latency_ms: Latency
+    audio_s: float
+    wall_s: float
+    utterances: int
+    cpu_s_per_audio_s: float
+    peak_memory_mb: float
+    options: Options
+    """That shape the figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versus:
+    """A run next to a baseline; None where one of the two has no figure."""
+
+    rtfx_ratio: float | None
+    wer_difference: float | None
+    """A fraction; above 0 is worse than the baseline."""
+    deleted_runs_alone: Sequence[DeletedWords]
+    """Of which the baseline has deleted no word."""
+
+
+def judged_run(measured: Measured) -> JudgedRun:
+    """Return the figures of a load; of a joined recording each part is normalised on its own."""
+    run = measured.run()
+    found = judged(answered(measured))
+    figures = replace(run.figures, accuracy=found.accuracy)
+    return JudgedRun(run=replace(run, figures=figures), deleted_runs=found.deleted_runs)
+
+
+def answered(measured: Measured) -> list[Spoken]:
+    """Return what was understood of the recordings that were not answered with an error."""
+    load: Load[Transcript] = measured.load
+    return [
+        Spoken(sample.utterance, sample.duration_s, outcome.answer.text)
+        for outcome in load.outcomes
+        if outcome.answer is not None
+        for sample in [measured.samples[outcome.index]]
+    ]
+
+
+def baseline_figures(
+    utterances: Sequence[Utterance],
+    durations_s: Sequence[float],
+    run: BaselineRun,
+    options: Options,
+) -> BaselineFigures:
+    """Return the figures of a baseline's run over utterances."""
+    spoken = [Spoken(*item) for item in zip(utterances, durations_s, run.texts, strict=True)]
+    return BaselineFigures(
+        scored=Scored(rtfx=rtfx(run.audio_s, run.wall_s), judged=judged(spoken)),
+        latency_ms=latency_ms(run.latencies_s),
+        audio_s=round(run.audio_s, 3),
+        wall_s=round(run.wall_s, 3),
+        utterances=len(run.texts),
+        cpu_s_per_audio_s=round(run.cpu_s / run.audio_s, 5),
+        peak_memory_mb=run.memory_mb,
+        options=options,
+    )
+
+
+def versus(run: Scored, baseline: Scored) -> Versus:
+    """Compare a run with a baseline."""
+    ours, theirs = run.judged, baseline.judged
+    ratio = run.rtfx / baseline.rtfx if run.rtfx is not None and baseline.rtfx else None
+    wer, other_wer = ours.accuracy.wer, theirs.accuracy.wer
+    return Versus(
+        rtfx_ratio=None if ratio is None else round(ratio, 4),
+        wer_difference=None if wer is None or other_wer is None else round(wer - other_wer, 6),
+        deleted_runs_alone=[
+            found
+            for found in ours.deleted_runs
+            if not any(_overlap(found, other) for other in theirs.deleted_runs)
+        ],
+    )
+
+
+def judged(spoken: Sequence[Spoken]) -> Judged:
+    """Return the word errors of texts, and every run of `MIN_RUN` deleted words and more.
+
+    Of a joined recording each part is normalised on its own.
+    """
+    aligned = [(item.utterance, _aligned(item)) for item in spoken]
+    return Judged(
+        accuracy=accuracy([(utterance.source, found.errors) for utterance, found in aligned]),
+        deleted_runs=[
+            _deleted_words(utterance, run)
+            for utterance, found in aligned
+            for run in found.deleted_runs
+        ],
+    )
+
+
+def _aligned(spoken: Spoken) -> Alignment:
+    """Align a text with its reference, of which the normaliser may leave nothing."""
+    words = reference_words(parts_of(spoken.utterance, spoken.duration_s))
+    return align(words, spoken.text) if words else Alignment(WordErrors())
+
+
+def _deleted_words(utterance: Utterance, run: DeletedRun) -> DeletedWords:
+    return DeletedWords(
+        path=str(utterance.path),
+        start=round(run.start_s, 2),
+        end=round(run.end_s, 2),
+        words=run.text,
+        first_word=run.first_word,
+        end_word=run.first_word + len(run.words),
+    )
+
+
+def _overlap(run: DeletedWords, other: DeletedWords) -> bool:
+    return (
+        run.path == other.path
+        and run.first_word < other.end_word
+        and other.first_word < run.end_word
+    )

@@ -1,0 +1,337 @@
+"""`python -m lab growth`: does a second of audio cost the same, however much there is of it?
+
+Four things grow, each on its own: the length of a recording (one client), the number of clients
+(recordings of five seconds), the number of live streams (paced in real time), and the model.
+
+CPU is known in ticks of 10 ms for each process: a row of recordings has at least a hundred seconds
+of audio wherever the length is below that.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench import live_figures, require
+from conch.bench.figures import RunFigures, run_figures
+from conch.bench.header import Header
+from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
+from conch.bench.live_figures import LiveRun
+from conch.bench.load import Offer
+from conch.bench.manifest import Utterance, chosen, select
+from conch.bench.measures import share_of
+from conch.bench.memory import Memory, MemorySampler
+from conch.bench.offline import send_all
+from conch.bench.own_server import own_server
+from conch.bench.records import Flat
+from conch.bench.samples import Sample, load_samples
+from conch.bench.served import triton_version
+from conch.component.waveform import SAMPLE_RATE
+from lab.header import lab_header
+from lab.model_repository import repository_of
+from lab.settings import Setting
+from lab.waveforms import resampled
+
+PAUSE_S = 0.5
+"""Between joined recordings."""
+ROW_AUDIO_S = 100
+"""Of a row, at least, where a recording is shorter."""
+CLIP_S = 5
+"""Of the recordings that several clients send."""
+REQUESTS = 24
+"""Of a row of clients, at least."""
+UTTERANCES = 12
+"""That each model hears."""
+WARMUP = 4
+WHISPER = ("attention_encoder", "attention_decoder")
+"""The models that must name the same Whisper folder."""
+MODELS = ("speech", "vad", *WHISPER)
+"""Of the servers that differ in Whisper: those of the offline path."""
+OPTIONS = {"language": "en"}
+"""Of a model's requests: one for many languages is to find out none, which would be a call more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthBenchmark:
+    """What is measured, and how. An empty sequence leaves a part without rows."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    lengths: Sequence[int] = (1, 5, 30, 300, 3600)
+    """Of a recording, in seconds."""
+    concurrency: Sequence[int] = (1, 4, 16, 64, 256)
+    """Clients of a closed loop."""
+    streams: Sequence[int] = (1, 8, 24)
+    """At once."""
+    seconds: int = 20
+    """Audio of each stream, at least."""
+    model: Path | None = None
+    """A CTranslate2 Whisper folder to put beside the default one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a second of audio took of the server; None where none was answered."""
+
+    cpu_s_per_audio_s: Mapping[str, float] | None = None
+    """Of the server's processes during the row, by process, and `total`."""
+    orchestration_cpu_s_per_audio_s: float | None = None
+    """Of that, `speech` and Triton itself: everything but components."""
+    orchestration_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a row took of the server."""
+
+    cost: Flat[Cost]
+    peak_memory_mb: float
+    """The largest sample within the row (see `conch.bench.memory`). A process keeps what it once
+    took, so that a row can hold that of rows before it in the same part: each part has a server of
+    its own."""
+    memory_by_process_mb: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthRow:
+    """Recordings of one length, sent by one client."""
+
+    length_s: int
+    figures: Flat[RunFigures]
+    taken: Flat[Taken]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrencyRow:
+    """Recordings of five seconds, sent by several clients."""
+
+    concurrency: int
+    figures: Flat[RunFigures]
+    taken: Flat[Taken]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsRow:
+    """Live streams at once."""
+
+    figures: Flat[LiveRun]
+    taken: Flat[Taken]
+
+    @property
+    def streams(self) -> int:
+        """How many."""
+        return self.figures.streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRow:
+    """The same recordings, heard by one model."""
+
+    model: str
+    figures: Flat[RunFigures]
+    taken: Flat[Taken]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    lengths: Sequence[LengthRow]
+    concurrency: Sequence[ConcurrencyRow]
+    streams: Sequence[StreamsRow]
+    models: Sequence[ModelRow]
+
+    @property
+    def errors(self) -> list[str]:
+        """The first error of each row that has one."""
+        rows: list[LengthRow | ConcurrencyRow | ModelRow] = []
+        rows += [*self.lengths, *self.concurrency, *self.models]
+        found = [row.figures.error_messages[0].message for row in rows if row.figures.errors]
+        return found + [row.figures.error_messages[0] for row in self.streams if row.figures.errors]
+
+
+def run(benchmark: GrowthBenchmark) -> GrowthReport:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+        ServerError: a server cannot be started; with a model that is no Whisper folder, say.
+    """
+    require("jiwer", "whisper_normalizer")
+    samples = [_resampled(item) for item in load_samples(chosen(benchmark), "waveform")]
+    audio = joined([item.audio for item in samples if isinstance(item.audio, np.ndarray)])
+    header = lab_header("growth", benchmark)
+    lengths, concurrency = [], []
+    with _fresh_server(audio) as (url, memory):
+        header = header.with_triton(triton_version(url))
+        for length in benchmark.lengths:
+            sent = clips(audio, length, repeats(length))
+            figures, taken = _recordings(url, memory, sent, clients=1)
+            lengths.append(LengthRow(length_s=length, figures=figures, taken=taken))
+    with _fresh_server(audio) as (url, memory):
+        for clients in benchmark.concurrency:
+            sent = clips(audio, CLIP_S, max(REQUESTS, 2 * clients))
+            figures, taken = _recordings(url, memory, sent, clients)
+            concurrency.append(ConcurrencyRow(concurrency=clients, figures=figures, taken=taken))
+    with _fresh_server(audio) as (url, memory):
+        streams = [_streams(url, memory, samples, count, benchmark) for count in benchmark.streams]
+    folders = {"tiny.en": None, benchmark.model.name: benchmark.model} if benchmark.model else {}
+    few = set(select([item.utterance for item in samples], limit=UTTERANCES))
+    heard = [item for item in samples if item.utterance in few]
+    models = [_model(name, folder, heard) for name, folder in folders.items()]
+    return GrowthReport(
+        header=header, lengths=lengths, concurrency=concurrency, streams=streams, models=models
+    )
+
+
+def joined(waveforms: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return the waveforms one after the other with a pause after each; mono, 16 kHz."""
+    pause = np.zeros(round(PAUSE_S * SAMPLE_RATE), np.float32)
+    return np.concatenate([part for waveform in waveforms for part in (waveform, pause)])
+
+
+def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]:
+    """Cut clips of exactly so many seconds out of audio that is repeated without end.
+
+    They follow each other, so that no two are the same before the audio is used up.
+
+    Args:
+        audio: mono, 16 kHz.
+        length_s: of a clip, in seconds.
+        count: how many.
+    """
+    size = length_s * SAMPLE_RATE
+    starts = [index * size % len(audio) for index in range(count)]
+    # Clips are views of it: hundreds of them must not be as many copies.
+    endless = np.resize(audio, len(audio) + size)
+    return [
+        Sample(
+            Utterance(Path(f"{length_s}s-{index}"), ""),
+            endless[start : start + size],
+            SAMPLE_RATE,
+            float(length_s),
+        )
+        for index, start in enumerate(starts)
+    ]
+
+
+def repeats(length_s: int) -> int:
+    """Return how many recordings of a length make a row."""
+    return math.ceil(ROW_AUDIO_S / length_s)
+
+
+def costs(used_s: Mapping[str, float], audio_s: float) -> Cost:
+    """Return what a second of audio took.
+
+    Args:
+        used_s: CPU seconds by process.
+        audio_s: answered, in seconds; without any there is no cost.
+    """
+    if not audio_s:
+        return Cost()
+    orchestration = sum(used_s.get(name, 0.0) for name in live_figures.ORCHESTRATION)
+    return Cost(
+        cpu_s_per_audio_s={
+            **{name: round(seconds / audio_s, 5) for name, seconds in used_s.items()},
+            "total": round(sum(used_s.values()) / audio_s, 5),
+        },
+        orchestration_cpu_s_per_audio_s=round(orchestration / audio_s, 6),
+        orchestration_share=share_of(used_s, live_figures.ORCHESTRATION),
+    )
+
+
+@contextmanager
+def _fresh_server(audio: NDArray[np.float32]) -> Iterator[tuple[str, MemorySampler]]:
+    # One for each part: a process keeps the memory that its largest row took.
+    with own_server() as (url, memory):
+        asyncio.run(_sent(url, clips(audio, CLIP_S, WARMUP), clients=1))
+        yield url, memory
+
+
+def _resampled(sample: Sample) -> Sample:
+    assert isinstance(sample.audio, np.ndarray)
+    waveform = resampled(sample.audio, sample.sample_rate)
+    return replace(sample, audio=waveform, sample_rate=SAMPLE_RATE)
+
+
+async def _sent(
+    url: str, samples: Sequence[Sample], clients: int, options: Mapping[str, Any] | None = None
+) -> RunFigures:
+    offered = Offer(concurrency=clients)
+    load = await send_all(url, samples, offered=offered, options=options or {})
+    return run_figures(
+        [item.utterance for item in samples], [item.duration_s for item in samples], load
+    )
+
+
+def _recordings(
+    url: str,
+    memory: MemorySampler,
+    samples: Sequence[Sample],
+    clients: int,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[RunFigures, Taken]:
+    with _watched(memory) as taken:
+        figures = asyncio.run(_sent(url, samples, clients, options))
+    return figures, taken(figures.audio_s)
+
+
+def whisper_settings(folder: Path) -> tuple[Setting, ...]:
+    """Return what has a server use another Whisper."""
+    return tuple(Setting(model, "model", str(folder.resolve())) for model in WHISPER)
+
+
+def _model(name: str, folder: Path | None, samples: Sequence[Sample]) -> ModelRow:
+    with (
+        repository_of(MODELS, whisper_settings(folder) if folder else ()) as repository,
+        own_server(repository) as (url, memory),
+    ):
+        asyncio.run(_sent(url, samples[:WARMUP], clients=1, options=OPTIONS))
+        figures, taken = _recordings(url, memory, samples, clients=1, options=OPTIONS)
+        return ModelRow(model=name, figures=figures, taken=taken)
+
+
+def _streams(
+    url: str,
+    memory: MemorySampler,
+    samples: Sequence[Sample],
+    streams: int,
+    benchmark: GrowthBenchmark,
+) -> StreamsRow:
+    live = LiveBenchmark(manifest=benchmark.manifest, seconds=benchmark.seconds)
+    said = scripts(samples, streams, live)
+    warm_up(url, said, live)
+    with _watched(memory) as taken:
+        before = memory.cpu_s()
+        heard = asyncio.run(all_streams(url, said, live))
+        figures = live_figures.figures(heard, live.chunk_ms, memory.cpu_since(before))
+    return StreamsRow(figures=figures, taken=taken(figures.audio_s))
+
+
+@contextmanager
+def _watched(memory: MemorySampler) -> Iterator[Callable[[float], Taken]]:
+    """Yield what returns, once the block is over, what it took for so many seconds of audio."""
+    memory.forget()
+    before = memory.cpu_s()
+    used_s: dict[str, float] = {}
+    peak = Memory()
+
+    def taken(audio_s: float) -> Taken:
+        return Taken(
+            cost=costs(used_s, audio_s),
+            peak_memory_mb=peak.total_mb,
+            memory_by_process_mb=peak.by_process_mb,
+        )
+
+    yield taken
+    used_s = memory.cpu_since(before)
+    peak = memory.peak()

@@ -1,0 +1,86 @@
+"""`python -m lab growth`: what a second of audio costs as there is more of it."""
+
+import argparse
+from pathlib import Path
+
+from conch.bench import require
+from conch.cli.arguments import Subparsers, output, positive
+from conch.cli.bench_arguments import add_output, add_what, counts, in_order, write_report
+
+EPILOG = """
+examples:
+  python -m lab growth --manifest speech/manifest.tsv --split dev --plot benchmark.png
+  python -m lab growth --manifest calls.tsv --lengths 5,60 --concurrency 1,8 --streams 1,8 \\
+      --model whisper-base
+
+exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
+"""
+
+
+def run_growth(args: argparse.Namespace) -> int:
+    """Measure, print the tables, write the files and return the exit code."""
+    from lab.growth import benchmark
+    from lab.growth.report import markdown, plot
+
+    if args.plot:
+        require("matplotlib", extra="lab")
+    report = benchmark.run(
+        benchmark.GrowthBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            source=args.source,
+            limit=args.limit,
+            lengths=in_order(args.lengths or [[1, 5, 30, 300, 3600]]),
+            concurrency=in_order(args.concurrency or [[1, 4, 16, 64, 256]]),
+            streams=in_order(args.streams or [[1, 8, 24]]),
+            seconds=args.seconds,
+            model=args.model,
+        )
+    )
+    write_report(args, report, markdown(report))
+    if args.plot:
+        plot(report, args.plot)
+    return 1 if report.errors else 0
+
+
+def add_growth(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "growth",
+        help="what a second of audio costs as lengths, clients, streams and models grow",
+        description="Let the length of recordings, the number of clients, the number of live "
+        "streams and the model grow, each on its own, and see what a second of audio costs: CPU "
+        "by process, and memory. It starts servers of its own.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_what(parser)
+    how = parser.add_argument_group("how")
+    for name, told in (
+        ("lengths", "seconds of a recording, sent by one client (default: 1,5,30,300,3600)"),
+        ("concurrency", "clients that send recordings of 5 s (default: 1,4,16,64,256)"),
+        ("streams", "live streams at once (default: 1,8,24)"),
+    ):
+        how.add_argument(f"--{name}", type=counts, action="append", metavar="N[,N…]", help=told)
+    how.add_argument(
+        "--seconds", type=positive, default=20, metavar="N", help="of a stream (default: 20)"
+    )
+    how.add_argument(
+        "--model",
+        type=_folder,
+        metavar="FOLDER",
+        help="a CTranslate2 Whisper folder to put beside the default model: twelve utterances of "
+        "each",
+    )
+    out = add_output(parser)
+    out.add_argument(
+        "--plot", type=output, metavar="FILE.png", help="the cost against each of what grows"
+    )
+    parser.set_defaults(run=run_growth)
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not (path / "model.bin").is_file():
+        raise argparse.ArgumentTypeError(f"not a CTranslate2 Whisper folder: {text!r}")
+    return path

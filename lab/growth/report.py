@@ -1,0 +1,146 @@
+"""A report of `python -m lab growth` as Markdown and as a picture."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from conch.bench.figures import RunFigures
+from conch.bench.tables import number, percent, table
+from lab.growth.benchmark import Cost, GrowthReport, Taken
+from lab.plots import panels
+
+PROCESSES = ("vad", "attention_encoder", "attention_decoder", "speech", "tritonserver")
+COST = ["CPU s / audio s", "of it not components'", "not components' %"]
+MEMORY = ["`speech` MB", "all MB"]
+
+
+def markdown(report: GrowthReport) -> str:
+    """Return a table for each part of a report and a line on where they come from."""
+    machine, versions = report.header.machine, report.header.versions
+    where = (
+        f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb:g} GB, load average "
+        f"{machine.load_average:g} at the start; Triton {versions['triton']}, Python "
+        f"{versions['python']}; {report.header.started_at}"
+    )
+    tables = [_lengths(report), _concurrency(report), _streams(report), _models(report)]
+    errors = [f"**{message}**" for message in report.errors]
+    parts = [f"`{report.header.command}`", *filter(None, tables), *errors, where]
+    return "\n\n".join(parts) + "\n"
+
+
+def plot(report: GrowthReport, path: Path) -> None:
+    """Draw CPU seconds per audio second against what grows, of each part that has rows."""
+    parts = [item for item in _grown(report).items() if item[1]]
+    with panels(path, len(parts)) as row:
+        for axes, (title, costs) in zip(row, parts, strict=True):
+            known = {
+                grown: (cost.cpu_s_per_audio_s["total"], cost.orchestration_cpu_s_per_audio_s)
+                for grown, cost in costs.items()
+                if cost.cpu_s_per_audio_s
+            }
+            total = [cost for cost, _ in known.values()]
+            orchestration = [cost for _, cost in known.values()]
+            axes.plot(list(known), total, "o-", label="all processes")
+            axes.plot(list(known), orchestration, "o-", label="not components'")
+            axes.set(xlabel=title, xscale="log", ylim=(0, None))
+            axes.set_xticks(list(known), [str(value) for value in known])
+            axes.minorticks_off()
+        row[0].set_ylabel("CPU seconds per second of audio")
+
+
+def _grown(report: GrowthReport) -> Mapping[str, Mapping[int, Cost]]:
+    """Return what the picture calls each part, and its costs by what grows."""
+    return {
+        "seconds of a recording, one client": {
+            row.length_s: row.taken.cost for row in report.lengths
+        },
+        "clients, recordings of 5 s": {
+            row.concurrency: row.taken.cost for row in report.concurrency
+        },
+        "live streams": {row.streams: row.taken.cost for row in report.streams},
+    }
+
+
+def _lengths(report: GrowthReport) -> str:
+    header = ["seconds of a recording", "requests", "calls/request", *COST, "RTFx", "p50 ms"]
+    rows = [
+        [
+            str(row.length_s),
+            str(row.figures.utterances),
+            _calls(row.figures),
+            *_cost(row.taken),
+            number(row.figures.rtfx),
+            number(row.figures.latency_ms.p50, 0),
+            *_memory(row.taken),
+        ]
+        for row in report.lengths
+    ]
+    return table([*header, *MEMORY], rows) if rows else ""
+
+
+def _concurrency(report: GrowthReport) -> str:
+    header = ["clients, 5 s", "requests", "errors", *COST, "RTFx", "p50 ms", "p99 ms", *MEMORY]
+    rows = [
+        [
+            str(row.concurrency),
+            str(row.figures.utterances),
+            str(row.figures.errors),
+            *_cost(row.taken),
+            number(row.figures.rtfx),
+            number(row.figures.latency_ms.p50, 0),
+            number(row.figures.latency_ms.p99, 0),
+            *_memory(row.taken),
+        ]
+        for row in report.concurrency
+    ]
+    return table(header, rows) if rows else ""
+
+
+def _streams(report: GrowthReport) -> str:
+    header = ["streams", "keeps up", "chunks", "CPU ms/chunk", *COST, "p50 ms", "p99 ms", *MEMORY]
+    rows = [
+        [
+            str(row.streams),
+            "yes" if row.figures.keeps_up else "no",
+            str(row.figures.chunks),
+            number(row.figures.cpu_ms_per_chunk),
+            *_cost(row.taken),
+            number(row.figures.chunk_latency_ms.p50, 0),
+            number(row.figures.chunk_latency_ms.p99, 0),
+            *_memory(row.taken),
+        ]
+        for row in report.streams
+    ]
+    return table(header, rows) if rows else ""
+
+
+def _models(report: GrowthReport) -> str:
+    header = ["model", "RTFx", "WER %", *COST, *(f"`{name}`" for name in PROCESSES), "all MB"]
+    rows = [
+        [
+            row.model,
+            number(row.figures.rtfx),
+            percent(row.figures.accuracy.wer),
+            *_cost(row.taken),
+            *(number((row.taken.cost.cpu_s_per_audio_s or {}).get(name), 4) for name in PROCESSES),
+            number(row.taken.peak_memory_mb, 0),
+        ]
+        for row in report.models
+    ]
+    return table(header, rows) if rows else ""
+
+
+def _calls(figures: RunFigures) -> str:
+    return number(sum(item.calls for name, item in figures.stages.items() if name != "total"))
+
+
+def _cost(taken: Taken) -> Sequence[str]:
+    cost = taken.cost
+    return [
+        number((cost.cpu_s_per_audio_s or {}).get("total"), 4),
+        number(cost.orchestration_cpu_s_per_audio_s, 5),
+        percent(cost.orchestration_share),
+    ]
+
+
+def _memory(taken: Taken) -> Sequence[str]:
+    return [number(taken.memory_by_process_mb.get("speech"), 0), number(taken.peak_memory_mb, 0)]

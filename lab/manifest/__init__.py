@@ -1,0 +1,1 @@
+"""`python -m lab manifest`: the manifest of a corpus on disk."""

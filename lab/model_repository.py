@@ -1,0 +1,78 @@
+"""Model repositories for one server of a benchmark: some models of several, set as it needs."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from conch.launcher.repositories import shipped_repositories
+from conch.wire.errors import BenchError
+from lab.settings import Setting
+
+REPOSITORIES = Path(__file__).parent / "repositories"
+
+
+@contextmanager
+def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> Iterator[Path]:
+    """Yield a model repository of the named models, a copy that is removed afterwards.
+
+    Args:
+        models: folders of Conch's repositories and of those under lab/repositories/.
+        settings: of these models, in place of what their config.pbtxt files say.
+
+    Raises:
+        BenchError: a model is in none of the repositories, or a setting is of no such model or
+            cannot be made.
+    """
+    for setting in settings:
+        if setting.model not in models:
+            raise BenchError(f"cannot set {setting}: the models are {', '.join(models)}")
+    with TemporaryDirectory(prefix="conch-bench-") as folder:
+        for model in models:
+            copy = Path(folder) / model
+            shutil.copytree(model_folder(model), copy, ignore=shutil.ignore_patterns("__pycache__"))
+            own = [setting for setting in settings if setting.model == model]
+            if own:
+                config = read_config(model)
+                for setting in own:
+                    setting.apply(config)
+                text = text_format.MessageToString(config)
+                (copy / "config.pbtxt").write_text(text, encoding="utf-8")
+        yield Path(folder)
+
+
+def own_repositories() -> tuple[Path, ...]:
+    """Return the repositories of what Conch is measured against."""
+    return tuple(sorted(path for path in REPOSITORIES.iterdir() if path.is_dir()))
+
+
+def model_folder(model: str) -> Path:
+    """Return where a model lies.
+
+    Raises:
+        BenchError: it is in none of the repositories.
+    """
+    places = (*shipped_repositories(), *own_repositories())
+    for place in places:
+        if (place / model / "config.pbtxt").is_file():
+            return place / model
+    raise BenchError(f"no model {model} in {', '.join(map(str, places))}")
+
+
+def read_config(model: str) -> Any:
+    """Return a model's config.pbtxt as Triton's own message `ModelConfig`."""
+    text = (model_folder(model) / "config.pbtxt").read_text(encoding="utf-8")
+    return text_format.Parse(text, model_config_pb2.ModelConfig())
+
+
+def model_args(config: Any) -> dict[str, str]:
+    """Return what Triton passes to a Python model's `initialize`, as far as Conch reads it."""
+    sent = {key: {"string_value": item.string_value} for key, item in config.parameters.items()}
+    groups = [{"count": group.count} for group in config.instance_group]
+    return {"model_config": json.dumps({"parameters": sent, "instance_group": groups})}

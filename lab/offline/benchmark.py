@@ -1,0 +1,179 @@
+"""Whole recordings by Conch and, on the same ones, by a baseline.
+
+The report is one JSON object, `OfflineComparison`, in which the header and the first run stand at
+the top level as well.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Literal
+
+from conch.bench import require
+from conch.bench.header import Header
+from conch.bench.manifest import Utterance, chosen
+from conch.bench.offline import OfflineBenchmark, check_packages, measure
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.samples import Sample, load_samples
+from conch.bench.served import triton_version
+from conch.bench.target import server_of
+from conch.wire.options import RecognitionOptions
+from lab.baselines import faster_whisper
+from lab.figures import BaselineFigures, JudgedRun, Versus, baseline_figures, judged_run, versus
+from lab.header import lab_header
+from lab.parts import JoinedUtterance
+from lab.recordings.files import recordings_folder, write_recordings
+from lab.recordings.joined import Joining
+from lab.served import model_parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonBenchmark(OfflineBenchmark):
+    """What is measured, and how; of joined recordings `limit` counts those."""
+
+    joining: Joining | None = None
+    """How utterances are joined to recordings; None sends them as they are."""
+    save: Path | None = None
+    """An empty folder to keep joined recordings in; None removes them."""
+    baseline: Literal["faster-whisper"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartContents:
+    """An utterance of a joined recording."""
+
+    path: str
+    start: float
+    """Seconds of the recording."""
+    end: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What is in a joined recording, and when."""
+
+    path: str
+    utterances: Sequence[PartContents]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRun:
+    """What one run says."""
+
+    judged: Flat[JudgedRun]
+    versus: Mapping[str, Versus]
+    """By baseline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineComparison:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    options: RecognitionOptions
+    """Of the requests, defaults included."""
+    joining: Joining | None
+    recordings: Sequence[Contents]
+    """Those that are joined."""
+    first: Flat[ComparedRun]
+    """The first of the runs."""
+    runs: Sequence[ComparedRun]
+    """One for each load."""
+    baselines: Mapping[str, BaselineFigures]
+
+
+def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
+    """Measure and return the report.
+
+    The server is measured first and, where it is the benchmark's own, stopped before a baseline
+    starts, so that neither takes cores or memory from the other.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+        ServerError: no server answers, or it cannot be started.
+    """
+    with _heard(benchmark) as (utterances, warmup):
+        check_packages(benchmark.url, utterances)
+        if benchmark.baseline:
+            require("faster_whisper", extra="lab")
+        header = lab_header("offline", benchmark)
+        samples = load_samples(utterances, benchmark.send)
+        first = load_samples(warmup, benchmark.send)
+        with server_of(benchmark.url) as (url, memory):
+            header = header.with_triton(triton_version(url))
+            served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
+            runs = [
+                judged_run(measure(url, samples, first, offered, benchmark.options, memory))
+                for offered in benchmark.offers
+            ]
+        baselines = {}
+        if benchmark.baseline:
+            baselines[faster_whisper.NAME] = _faster_whisper(samples, served, warmup)
+    compared = [
+        ComparedRun(
+            judged=run,
+            versus={name: versus(run.scored, other.scored) for name, other in baselines.items()},
+        )
+        for run in runs
+    ]
+    return OfflineComparison(
+        header=header,
+        options=RecognitionOptions.parse(benchmark.options),
+        joining=benchmark.joining,
+        recordings=[_contents(item) for item in utterances if isinstance(item, JoinedUtterance)],
+        first=compared[0],
+        runs=compared,
+        baselines=baselines,
+    )
+
+
+@contextmanager
+def _heard(
+    benchmark: ComparisonBenchmark,
+) -> Iterator[tuple[Sequence[Utterance], Sequence[Utterance]]]:
+    """Yield what is sent, and what is sent before the clock starts.
+
+    Long recordings are joined here, and warmed up for by utterances, which do as well.
+    """
+    if benchmark.joining is None:
+        utterances = chosen(benchmark)
+        yield utterances, list(islice(cycle(utterances), benchmark.warmup))
+        return
+    utterances = chosen(replace(benchmark, limit=None))
+    with recordings_folder(benchmark.save) as folder:
+        recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
+        yield recordings, list(islice(cycle(utterances), benchmark.warmup))
+
+
+def _contents(recording: JoinedUtterance) -> Contents:
+    return Contents(
+        path=str(recording.path),
+        utterances=[
+            PartContents(
+                path=str(part.path),
+                start=round(part.start_s, 3),
+                end=round(part.end_s, 3),
+                text=part.text,
+            )
+            for part in recording.parts
+        ],
+    )
+
+
+def _faster_whisper(
+    samples: Sequence[Sample], served: Mapping[str, str], warmup: Sequence[Utterance]
+) -> BaselineFigures:
+    utterances = [sample.utterance for sample in samples]
+    durations_s = [sample.duration_s for sample in samples]
+    job = faster_whisper.faster_whisper_job(
+        [utterance.path for utterance in utterances],
+        served,
+        warmup_paths=[utterance.path for utterance in warmup],
+    )
+    with progress(faster_whisper.NAME, len(utterances)) as bar:
+        measured = faster_whisper.measure(job, on_answer=bar.update)
+    return baseline_figures(utterances, durations_s, measured, job.options)

@@ -1,0 +1,135 @@
+"""A report of `python -m lab offline` as Markdown."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from conch.bench.load import Offer
+from conch.bench.report import (
+    COLUMNS,
+    ERROR_COLUMNS,
+    by_source,
+    comparison,
+    error_cells,
+    origin,
+    run_cells,
+    stages,
+)
+from conch.bench.tables import NOTHING, number, percent, table
+from lab.alignment import MIN_RUN
+from lab.figures import BaselineFigures, Judged, JudgedRun
+from lab.offline.benchmark import ComparedRun, OfflineComparison
+from lab.recordings.joined import Joining
+
+MOST_RUNS = 40
+"""Deleted runs of a system that are listed; the JSON report has all."""
+ONE_CLIENT = Offer(concurrency=1).title
+"""The load of a baseline."""
+
+
+def markdown(report: OfflineComparison) -> str:
+    """Return the tables of a report and a line on where they come from."""
+    runs = [item.judged.run for item in report.runs]
+    figures = report.first.judged.run.figures
+    accuracies = {"conch": figures.accuracy.wer_by_source}
+    for name, other in report.baselines.items():
+        accuracies[name] = other.scored.judged.accuracy.wer_by_source
+    parts = [
+        f"`{report.header.command}`",
+        _comparison(report),
+        _word_errors(report),
+        _deleted_runs(report),
+        by_source(accuracies),
+        stages(runs),
+        origin(report.header, f"{figures.utterances} {_what(report.joining)}", figures.audio_s),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _comparison(report: OfflineComparison) -> str:
+    names = list(report.baselines)
+    versus = [title for name in names for title in (f"RTFx / {name}", f"WER - {name}")]
+    rows = [[*run_cells(item.judged.run), *_versus(item, names)] for item in report.runs]
+    for name, figures in report.baselines.items():
+        rows.append([*_baseline_cells(name, figures), *[NOTHING] * (2 * len(names))])
+    return comparison([*COLUMNS, *versus], rows, [item.judged.run for item in report.runs])
+
+
+def _baseline_cells(name: str, figures: BaselineFigures) -> list[str]:
+    return [
+        name,
+        ONE_CLIENT,
+        number(figures.scored.rtfx),
+        percent(figures.scored.judged.accuracy.wer),
+        *(number(value, 0) for value in figures.latency_ms.percentiles),
+        number(figures.peak_memory_mb, 0),
+    ]
+
+
+def _versus(run: ComparedRun, names: Sequence[str]) -> list[str]:
+    cells = []
+    for name in names:
+        other = run.versus[name]
+        cells += [number(other.rtfx_ratio, 2), percent(other.wer_difference, sign=True)]
+    return cells
+
+
+def _word_errors(report: OfflineComparison) -> str:
+    if all(item.judged.run.figures.accuracy.wer is None for item in report.runs):
+        return ""
+    names = list(report.baselines)
+    header = ["word errors", "load", *ERROR_COLUMNS, f"deleted runs of {MIN_RUN}+"]
+    header += [f"of which {name} has none" for name in names]
+    rows = [
+        [
+            "conch",
+            item.judged.run.title,
+            *_judged_cells(item.judged.scored.judged),
+            *(str(len(item.versus[name].deleted_runs_alone)) for name in names),
+        ]
+        for item in report.runs
+    ]
+    for name, figures in report.baselines.items():
+        cells = _judged_cells(figures.scored.judged)
+        rows.append([name, ONE_CLIENT, *cells, *[NOTHING] * len(names)])
+    return table(header, rows)
+
+
+def _judged_cells(judged: Judged) -> list[str]:
+    return [*error_cells(judged.accuracy), str(len(judged.deleted_runs))]
+
+
+def _deleted_runs(report: OfflineComparison) -> str:
+    """Return where words in a row are missing, by the first run and by each baseline."""
+    first: JudgedRun = report.first.judged
+    systems = {"conch": first.deleted_runs}
+    systems |= {name: item.scored.judged.deleted_runs for name, item in report.baselines.items()}
+    rows = [
+        [
+            Path(found.path).name,
+            system,
+            number(found.start),
+            number(found.end),
+            str(found.end_word - found.first_word),
+            found.words,
+        ]
+        for system, runs in systems.items()
+        for found in runs[:MOST_RUNS]
+    ]
+    left_out = "".join(
+        f"\n\n{len(runs) - MOST_RUNS} more of {system} are in the JSON report."
+        for system, runs in systems.items()
+        if len(runs) > MOST_RUNS
+    )
+    header = ["deleted in", "by", "from s", "to s", "words", "which"]
+    return table(header, rows) + left_out if rows else ""
+
+
+def _what(joining: Joining | None) -> str:
+    if joining is None:
+        return "utterances"
+    low, high = joining.pause_s
+    call = ", telephone calls" if joining.is_telephone else ""
+    return (
+        f"recordings joined to {joining.seconds:g} s, pauses of {low:g} to {high:g} s with "
+        f"{joining.between}{call} (seed {joining.seed})"
+    )

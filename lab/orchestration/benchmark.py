@@ -1,0 +1,259 @@
+"""`python -m lab orchestration`: one path, run by Conch and by everything else that could run it.
+
+Systems over the same weights and the same recordings, each started, measured and stopped in turn;
+a round goes through all of them, each from another one on, and there are `runs` rounds, so that a
+machine that is slower for a while is so for all. A load goes through the recordings in turn, until
+each was sent once and each client of a closed loop could send four. Ratios are taken within a
+round, and their median counts, but for those of p99: of the requests of all rounds, from a hundred
+on. Paced loads are in the first round only.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from conch.bench import require
+from conch.bench.header import Header
+from conch.bench.load import Offer
+from conch.bench.manifest import Utterance, chosen
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.wire.errors import BenchError, ConchError
+from lab import goals
+from lab.baselines import faster_whisper
+from lab.header import lab_header
+from lab.model_repository import repository_of
+from lab.orchestration import added, hops, in_process
+from lab.orchestration.figures import Ratio, Rounds, SystemFigures, ratios, system_figures
+from lab.orchestration.systems import (
+    CONCH,
+    CONCH_NO_VAD,
+    ENSEMBLE,
+    UNBATCHED,
+    Clip,
+    System,
+    blocking,
+    measure,
+)
+from lab.settings import INSTANCES, Setting
+from lab.turns import requests_of, rotated
+from lab.waveforms import waveform_of
+
+Found = TypeVar("Found")
+
+PATH = ("vad", "attention_encoder", "attention_decoder")
+ALIKE: Mapping[str, Any] = {"coverage": False}
+"""Options of Conch's requests: the others do not hold a text against the speech."""
+LONGEST_S = 25.0
+"""`max_segment_s`: a longer recording would be cut in two by `speech`, but not by an ensemble."""
+
+
+def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()) -> list[System]:
+    """Return what is compared.
+
+    Args:
+        instances: of the blocking model, a system for each.
+        varied: settings of Conch's models, a system for each of them.
+    """
+    blocking_models = ("speech_blocking", *PATH)
+    return [
+        System(name=CONCH, kind="served", models=("speech", *PATH), options=ALIKE, has_paced=True),
+        *(
+            System(
+                name=_varied_name(settings),
+                kind="served",
+                models=("speech", *PATH),
+                options=ALIKE,
+                settings=settings,
+                has_paced=True,
+            )
+            for settings in varied
+        ),
+        System(name=in_process.NAME, kind="in process", models=PATH, options=ALIKE, has_paced=True),
+        System(name=UNBATCHED, kind="in process, unbatched", models=PATH, options=ALIKE),
+        *(
+            System(
+                name=blocking(count),
+                kind="served",
+                models=blocking_models,
+                settings=(Setting("speech_blocking", INSTANCES, str(count)),),
+                has_paced=True,
+            )
+            for count in instances
+        ),
+        System(
+            name=CONCH_NO_VAD,
+            kind="served",
+            models=("speech", *PATH[1:]),
+            options={**ALIKE, "vad": False},
+        ),
+        System(name=ENSEMBLE, kind="served", models=("attention_ensemble", *PATH[1:])),
+        System(name=faster_whisper.NAME, kind="faster-whisper", models=()),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestrationBenchmark:
+    """What is measured, and how; fields without a docstring are as in `OfflineBenchmark`."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    concurrency: Sequence[int] = (1, 4, 8)
+    rates: Sequence[float] = ()
+    instances: Sequence[int] = (1, 4, 8)
+    """Of the blocking BLS model; a system for each."""
+    only: Sequence[str] = ()
+    """Names of the systems to measure; none is all."""
+    varied: Sequence[tuple[Setting, ...]] = ()
+    """Settings of Conch's models to measure as well, those of a tuple together."""
+    runs: int = 3
+    """Rounds."""
+    warmup: int = 8
+    extras: bool = True
+    """Whether to measure a BLS call and the time added to an utterance of five seconds as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestrationReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    concurrency: Sequence[int]
+    """Clients of the closed loops."""
+    rates: Sequence[float]
+    """Requests a second of the paced loads."""
+    utterances: int
+    audio_s: float
+    systems: Mapping[str, SystemFigures]
+    """By name."""
+    ratios: Mapping[str, Ratio]
+    """Of Conch to each other system."""
+    bytes_per_request: Mapping[str, float] | None
+    """Of the tensors of a request's calls, by component, with `total`; None where nothing ran in
+    process."""
+    bls_call: Mapping[str, hops.CallCost] | None
+    """By payload; None without extras, or where it could not be measured."""
+    added: Sequence[added.AddedTime] | None
+    """By path; None as above."""
+    goals: Sequence[goals.Goal]
+
+
+def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing, or a baseline ended early.
+        ServerError: a server cannot be started.
+    """
+    require("jiwer", "whisper_normalizer")
+    closed = [Offer(concurrency=count) for count in benchmark.concurrency]
+    paced = [Offer(rate=rate) for rate in benchmark.rates]
+    compared = _chosen_systems(benchmark, closed + paced)
+    if any(system.kind == "faster-whisper" for system in compared):
+        require("faster_whisper", extra="lab")
+    header = lab_header("orchestration", benchmark)
+    utterances, clips = _clips(benchmark)
+    rounds = {system.name: Rounds(system) for system in compared}
+    for number in range(benchmark.runs):
+        # A paced load takes its time however fast the system is: once is what there is time for.
+        offers = closed if number else closed + paced
+        for name in rotated(list(rounds), number):
+            item = rounds[name]
+            taken = [offered for offered in offers if item.system.takes(offered)]
+            requests = sum(requests_of(offered, len(clips)) for offered in taken)
+            with progress(f"round {number + 1}, {name}", requests) as bar:
+                item.measured.append(
+                    measure(
+                        item.system,
+                        clips,
+                        offers,
+                        warmup=benchmark.warmup,
+                        on_answer=_ticks(bar),
+                    )
+                )
+    served = [m.triton_version for item in rounds.values() for m in item.measured]
+    found = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
+    compared_with = ratios(found, CONCH) | ratios(found, CONCH_NO_VAD)
+    bls_call = added_time = None
+    if benchmark.extras:
+        bls_call = _or_none("the cost of a BLS call", hops.measure)
+        added_time = _or_none("the time added", partial(added.measure, clips))
+    return OrchestrationReport(
+        header=header.with_triton(next(filter(None, served), "not measured")),
+        concurrency=benchmark.concurrency,
+        rates=benchmark.rates,
+        utterances=len(clips),
+        audio_s=round(sum(clip.duration_s for clip in clips), 3),
+        systems=found,
+        ratios=compared_with,
+        bytes_per_request=_bytes_per_request(rounds),
+        bls_call=bls_call,
+        added=added_time,
+        goals=goals.offline(found, compared_with, added_time),
+    )
+
+
+def _or_none(what: str, measure_it: Callable[[], Found]) -> Found | None:
+    """Return what is measured; a failure is said, and does not cost what was measured before."""
+    try:
+        return measure_it()
+    except ConchError as error:
+        print(f"lab orchestration: {what} is not known: {error}", file=sys.stderr)
+        return None
+
+
+def _ticks(bar: Any) -> Callable[[], None]:
+    def tick() -> None:
+        bar.update()
+
+    return tick
+
+
+def _varied_name(settings: Sequence[Setting]) -> str:
+    return f"{CONCH}, {', '.join(map(str, settings))}"
+
+
+def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) -> list[System]:
+    known = systems(benchmark.instances, benchmark.varied)
+    names = [system.name for system in known]
+    unknown = [name for name in benchmark.only if name not in names]
+    if unknown:
+        raise BenchError(f"no system {', '.join(unknown)}; the systems are {'; '.join(names)}")
+    wanted = {*benchmark.only, *map(_varied_name, benchmark.varied)} if benchmark.only else names
+    compared = [
+        system for system in known if system.name in wanted and any(map(system.takes, offers))
+    ]
+    if not compared:
+        raise BenchError(f"no system takes one of the loads {', '.join(o.title for o in offers)}")
+    for system in compared:
+        if system.settings:
+            # A wrong name is said now, not when the system's turn comes.
+            with repository_of(system.models, system.settings):
+                pass
+    return compared
+
+
+def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Clip]]:
+    utterances, clips = [], []
+    for utterance in chosen(benchmark):
+        clip = Clip(utterance.path, waveform_of(utterance.path))
+        if clip.duration_s <= LONGEST_S:
+            utterances.append(utterance)
+            clips.append(clip)
+    if not clips:
+        raise BenchError(f"every recording is longer than {LONGEST_S:g} s")
+    return utterances, clips
+
+
+def _bytes_per_request(rounds: Mapping[str, Rounds]) -> dict[str, float] | None:
+    """Return the tensors' bytes by component; the path is the same, in process or served."""
+    for name in (in_process.NAME, UNBATCHED):
+        if name in rounds:
+            by_call = rounds[name].measured[0].runs[0].bytes_by_call
+            return {**by_call, "total": sum(by_call.values())}
+    return None

@@ -1,0 +1,130 @@
+"""`python -m lab orchestration`: Conch next to the alternatives."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from conch.bench import require
+from conch.cli.arguments import Subparsers, positive
+from conch.cli.bench_arguments import add_output, add_rate, add_what, counts, in_order, write_report
+from lab.arguments import folder, settings
+
+if TYPE_CHECKING:
+    from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport
+
+EPILOG = """
+The systems are: conch; in process; in process, unbatched; blocking x1, x4 and x8 (see --instances);
+conch, no VAD; ensemble, no VAD; faster-whisper. docs/notes/performance.md tells what each is.
+
+examples:
+  python -m lab orchestration --manifest speech/manifest.tsv --split dev --limit 24 \\
+      --json found.json
+  python -m lab orchestration --manifest calls.tsv --only conch --only "in process" \\
+      --concurrency 4 --no-extras
+  python -m lab orchestration --manifest calls.tsv --only conch --no-extras \\
+      --vary attention_decoder.intra_threads=1,attention_encoder.intra_threads=1 \\
+      --vary attention_decoder.dynamic_batching.max_queue_delay_microseconds=0
+
+exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
+"""
+
+
+def add_orchestration(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "orchestration",
+        help="the offline path by Conch, and by everything that it could be run by",
+        description="Run the offline path over the same weights and recordings by Conch, in one "
+        "process, by a blocking BLS model, by an ensemble and by faster-whisper; measure a BLS "
+        "call, and what orchestration adds to an utterance.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_compared(parser)
+    out = add_output(parser)
+    out.add_argument("--plots", type=folder, metavar="FOLDER", help="for the PNG files")
+    parser.set_defaults(run=run_orchestration)
+
+
+def run_orchestration(args: argparse.Namespace) -> int:
+    """Measure, print the tables, write the files and return the exit code."""
+    from lab import plots
+    from lab.orchestration import benchmark
+    from lab.orchestration.report import markdown
+
+    if args.plots:
+        require("matplotlib", extra="lab")
+    report = benchmark.run(benchmark_of(args))
+    write_report(args, report, markdown(report))
+    if args.plots:
+        plots.write(report.systems, args.plots)
+    return status_of(report)
+
+
+def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
+    """Return what the arguments of `add_compared` ask for."""
+    from lab.orchestration.benchmark import OrchestrationBenchmark
+
+    return OrchestrationBenchmark(
+        manifest=args.manifest,
+        split=args.split,
+        source=args.source,
+        limit=args.limit,
+        concurrency=in_order(args.concurrency or [[1, 4, 8]]),
+        rates=in_order(args.rate or []),
+        instances=in_order(args.instances or [[1, 4, 8]]),
+        only=args.only,
+        varied=args.vary,
+        runs=args.runs,
+        extras=not args.no_extras,
+    )
+
+
+def status_of(report: "OrchestrationReport") -> int:
+    """Return the exit code: 1 where a request failed."""
+    return 1 if any(run.errors for item in report.systems.values() for run in item.runs) else 0
+
+
+def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add what is compared, under which loads; return the group of how."""
+    add_what(parser)
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--concurrency",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="clients of the closed loops (default: 1,4,8)",
+    )
+    add_rate(how)
+    how.add_argument(
+        "--instances",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="of the blocking BLS model (default: 1,4,8)",
+    )
+    how.add_argument(
+        "--runs", type=positive, default=3, metavar="N", help="rounds through all (default: 3)"
+    )
+    how.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="SYSTEM",
+        help="a system to measure, as often as needed (default: all)",
+    )
+    how.add_argument(
+        "--vary",
+        type=settings,
+        action="append",
+        default=[],
+        metavar="MODEL.NAME=VALUE[,…]",
+        help="Conch with these settings as well, a system for each --vary: NAME is a parameter in "
+        "the model's config.pbtxt, a single number elsewhere in it, or instances",
+    )
+    how.add_argument(
+        "--no-extras",
+        action="store_true",
+        help="leave out the cost of a BLS call and the time added to an utterance of 5 s",
+    )
+    return how

@@ -1,0 +1,188 @@
+"""Component models as objects of this process, each called through a queue that batches.
+
+A queue is what Triton's dynamic batcher is to a served component: each instance has a thread that
+takes what waits, up to `max_batch_size` rows and as long as `max_queue_delay_microseconds`.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conch.component import Array, Component, Outputs, Row
+from conch.component.parameters import read_parameters
+from conch.orchestrator import Tensor
+from conch.orchestrator.calls import Parameter
+from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
+from conch.wire.stream_place import StreamPlace
+from lab.model_repository import model_args, read_config
+
+
+class HostTensor:
+    """An output that is on the host already."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def numpy(self) -> Array:
+        """See `conch.orchestrator.Tensor.numpy`."""
+        return self._array
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    row: Row
+    since: float
+    answer: "Future[Outputs]"
+
+
+class BatchingQueue:
+    """Instances of one component, a thread for each; rows that wait together share a call."""
+
+    def __init__(
+        self, instances: Sequence[Component], max_batch_size: int, max_delay_s: float
+    ) -> None:
+        """Start the threads.
+
+        Args:
+            instances: what answers.
+            max_batch_size: rows of one call at most.
+            max_delay_s: how long a row may wait for others while an instance is free.
+        """
+        self._max_batch_size = max_batch_size
+        self._max_delay_s = max_delay_s
+        self._waiting: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self.calls, self.queue_s, self.compute_s = 0, 0.0, 0.0
+        for instance in instances:
+            threading.Thread(target=self._run, args=(instance,), daemon=True).start()
+
+    def submit(self, row: Row) -> "Future[Outputs]":
+        """Return what will be the row's outputs, or its error."""
+        answer: Future[Outputs] = Future()
+        self._waiting.put(_Waiting(row, time.perf_counter(), answer))
+        return answer
+
+    def _run(self, instance: Component) -> None:
+        while True:
+            batch = [self._waiting.get()]
+            until = batch[0].since + self._max_delay_s
+            while len(batch) < self._max_batch_size:
+                try:
+                    batch.append(self._waiting.get(timeout=max(0.0, until - time.perf_counter())))
+                except queue.Empty:
+                    break
+            self._answer(batch, instance)
+
+    def _answer(self, batch: list[_Waiting], instance: Component) -> None:
+        started = time.perf_counter()
+        answers: Sequence[Outputs | Exception]
+        try:
+            answers = instance([item.row for item in batch])
+        except Exception as error:
+            answers = [error] * len(batch)
+        ended = time.perf_counter()
+        with self._lock:
+            # Of a batch every row has waited for all of it, as in Triton's statistics.
+            self.calls += len(batch)
+            self.queue_s += sum(started - item.since for item in batch)
+            self.compute_s += len(batch) * (ended - started)
+        for item, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Exception):
+                item.answer.set_exception(answer)
+            else:
+                item.answer.set_result(answer)
+
+
+class InProcessComponents:
+    """Component objects, called by the orchestrator as the models of a server are."""
+
+    def __init__(self, queues: Mapping[str, BatchingQueue]) -> None:
+        self._queues = queues
+        self.bytes: dict[str, int] = defaultdict(int)
+
+    async def call(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Parameter],
+        timeout_s: float | None,
+        place: StreamPlace | None,
+    ) -> Mapping[str, Tensor]:
+        """See `conch.orchestrator.Components.call`; without deadlines, streams and cancellation."""
+        arrays = {
+            name: value if isinstance(value, np.ndarray) else value.numpy()
+            for name, value in inputs.items()
+        }
+        if model not in self._queues:
+            raise MissingModelError(f"{model} is not loaded in this process", model)
+        answer = self._queues[model].submit(Row(arrays, parameters))
+        try:
+            outputs = await asyncio.wrap_future(answer)
+        except TranscriptionError as error:
+            raise ComponentError(f"{model}: {error}") from error
+        found = {name: outputs[name] for name in wanted}
+        self.bytes[model] += sum(map(tensor_bytes, (*arrays.values(), *found.values())))
+        return {name: HostTensor(array) for name, array in found.items()}
+
+
+def tensor_bytes(array: Array) -> int:
+    """Return the size of a tensor as Triton carries it: of a text four bytes more than its own."""
+    if array.dtype == np.object_:
+        return sum(len(item) + 4 for item in array.ravel())
+    return array.nbytes
+
+
+def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str, BatchingQueue]:
+    """Load component models as their config.pbtxt files say, each with its queue.
+
+    Raises:
+        ConfigError: one cannot be loaded.
+        KeyError: a model is not one of an offline path.
+    """
+    queues = {}
+    for model in models:
+        config = read_config(model)
+        component, kind = _classes(model)
+        parameters: Any = read_parameters(kind, model_args(config))
+        instances = sum(group.count for group in config.instance_group)
+        batching = config.dynamic_batching
+        queues[model] = BatchingQueue(
+            [component(parameters) for _ in range(instances)],
+            config.max_batch_size if batched else 1,
+            batching.max_queue_delay_microseconds / 1e6 if batched else 0.0,
+        )
+    return queues
+
+
+def _classes(model: str) -> tuple[Callable[[Any], Component], type]:
+    # Each imports a runtime of its own, and a path does not need all of them.
+    if model == "vad":
+        from conch.models.silero import SileroConfig, SileroVad
+
+        return SileroVad, SileroConfig
+    if model == "attention_encoder":
+        from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+
+        return WhisperEncoder, WhisperEncoderConfig
+    if model == "attention_decoder":
+        from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
+
+        return WhisperDecoder, WhisperDecoderConfig
+    if model == "ctc_encoder":
+        from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+
+        return CtcEncoder, CtcEncoderConfig
+    if model == "ctc_decoder":
+        from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
+
+        return CtcDecoder, CtcDecoderConfig
+    raise KeyError(model)

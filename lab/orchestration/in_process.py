@@ -1,0 +1,150 @@
+"""The yardstick of orchestration: the same path over the same components, without Triton.
+
+`measure` starts `python -m lab.orchestration.in_process` (see `lab.child`): one Python process
+that holds the components' objects, configured by the same config.pbtxt files, each behind a queue
+that batches as Triton's dynamic batcher does (see `lab.orchestration.component_queues`), and the
+Recognizer that `speech` runs. So what is computed, and what is batched, is the same; what is
+missing is Triton, the client, the protocol, the processes and every copy between them.
+`batched=False` gives every row a call of its own: still one thread a component, which takes one row
+after the other.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
+from conch.bench.memory import MB
+from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.wire.errors import BenchError
+from lab import child
+from lab.orchestration.component_queues import InProcessComponents, load_components
+from lab.served import ServedStage
+from lab.turns import requests_of
+from lab.waveforms import waveform_of
+
+NAME = "in process"
+
+WARMUP_CLIENTS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the child is asked to do."""
+
+    paths: tuple[str, ...]
+    """Audio files, decoded before the clock starts."""
+    models: tuple[str, ...]
+    """Component models of the path."""
+    options: Mapping[str, Any]
+    """Of the requests."""
+    offers: Sequence[Offer]
+    """One load after the other."""
+    batched: bool = True
+    warmup: int = 0
+    """Requests before the first load."""
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessRun:
+    """What came of one load."""
+
+    load: Load[str]
+    cpu_s: float
+    stages: Mapping[str, ServedStage]
+    """By component."""
+    bytes_by_call: Mapping[str, float]
+    """By component: bytes of the tensors that go in and come out, of a request."""
+
+
+def measure(
+    job: Job, on_answer: Callable[[], None] = lambda: None
+) -> tuple[list[InProcessRun], float]:
+    """Run the job in a process of its own; `on_answer` is called at each answer.
+
+    Returns:
+        what came of each load, and the peak memory in MB, loading included, waveforms not.
+
+    Raises:
+        BenchError: the process failed; its own message is on standard error.
+    """
+    runs: list[InProcessRun] = []
+    outcomes: list[Outcome[str]] = []
+    waveforms_mb = 0.0
+    with child.running("lab.orchestration.in_process", asdict(job)) as (process, messages, memory):
+        for message in messages:
+            if "index" in message:
+                outcomes.append(Outcome(**message))
+                on_answer()
+            elif "wall_s" in message:
+                ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.index))
+                stages = {name: ServedStage(**stage) for name, stage in message["stages"].items()}
+                runs.append(
+                    InProcessRun(
+                        load=Load(ordered, message["wall_s"]),
+                        cpu_s=message["cpu_s"],
+                        stages=stages,
+                        bytes_by_call=message["bytes_by_call"],
+                    )
+                )
+                outcomes = []
+            else:
+                waveforms_mb = message["waveforms_mb"]
+        peak_mb = memory.peak().total_mb
+    if len(runs) != len(job.offers):
+        raise BenchError(f"the {NAME} baseline ended early, with status {process.returncode}")
+    return runs, round(peak_mb - waveforms_mb, 1)
+
+
+def main() -> None:
+    """Measure, in the child, what it is asked to."""
+    asked = child.job()
+    offers = [Offer(**fields) for fields in asked.pop("offers")]
+    asyncio.run(_measured(Job(**asked, offers=offers)))
+
+
+async def _measured(job: Job) -> None:
+    queues = load_components(job.models, batched=job.batched)
+    waveforms = [waveform_of(Path(path)) for path in job.paths]
+    child.say(waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB)
+    components = InProcessComponents(queues)
+    recognizer = Recognizer(OrchestratorConfig(), components)
+
+    async def send(index: int) -> str:
+        waveform = waveforms[index % len(waveforms)]
+        request = SpeechRequest(wav=waveform[np.newaxis], parameters=job.options)
+        return (await recognizer.recognize(request, components))[0].text
+
+    await closed_loop(send, job.warmup, WARMUP_CLIENTS)
+    for offered in job.offers:
+        for item in queues.values():
+            item.calls, item.queue_s, item.compute_s = 0, 0.0, 0.0
+        components.bytes.clear()
+        cpu_before_s = time.process_time()
+        requests = requests_of(offered, len(waveforms))
+        load = await offer(send, requests, offered, lambda outcome: child.say(**asdict(outcome)))
+        cpu_s = time.process_time() - cpu_before_s
+        child.say(
+            wall_s=load.wall_s,
+            cpu_s=cpu_s,
+            stages={
+                name: asdict(
+                    ServedStage(
+                        item.calls / requests,
+                        1000 * item.queue_s / requests,
+                        1000 * item.compute_s / requests,
+                    )
+                )
+                for name, item in queues.items()
+            },
+            bytes_by_call={name: size / requests for name, size in components.bytes.items()},
+        )
+
+
+if __name__ == "__main__":
+    main()

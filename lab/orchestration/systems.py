@@ -1,0 +1,242 @@
+"""What is compared: ways to run one path over the same weights, each measured on its own.
+
+A system is started, warmed up, put under every load and stopped before the next one starts, so that
+none takes cores or memory from another.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
+from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
+from conch.bench.served import triton_version
+from conch.client import AsyncClient
+from conch.component.waveform import SAMPLE_RATE
+from conch.launcher import ServerConfig, TritonServer
+from lab.baselines import faster_whisper
+from lab.model_repository import read_config, repository_of
+from lab.orchestration import in_process
+from lab.orchestration.plain_client import PlainClient
+from lab.served import ServedStage, model_work, stages_since
+from lab.settings import Setting
+from lab.turns import requests_of
+
+Sender = Callable[[int], Awaitable[str]]
+
+CONCH = "conch"
+CONCH_NO_VAD = "conch, no VAD"
+UNBATCHED = f"{in_process.NAME}, unbatched"
+BLOCKING = "blocking"
+ENSEMBLE = "ensemble, no VAD"
+
+WARMUP_CLIENTS = 4
+CLIENT = "client"
+"""The benchmark's own thread, in CPU by process."""
+
+TENSORS = {
+    "speech_blocking": ("WAV", "TRANSCRIPTS"),
+    "attention_ensemble": ("waveform", "hypotheses"),
+}
+"""Input and output of the models that are not `speech`."""
+
+
+def blocking(instances: int) -> str:
+    """Return the name of the blocking BLS model with so many instances."""
+    return f"{BLOCKING} x{instances}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One way to run a path."""
+
+    name: str
+    kind: Literal["served", "in process", "in process, unbatched", "faster-whisper"]
+    models: tuple[str, ...]
+    """Models that are served or loaded; of a server, the one that is asked comes first."""
+    settings: tuple[Setting, ...] = ()
+    """Of a server's models, in place of what their config.pbtxt files say."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the requests to `speech`."""
+    has_paced: bool = False
+    """Whether it is put under paced loads as well."""
+
+    def takes(self, offered: Offer) -> bool:
+        """Return whether it is put under a load; faster-whisper answers one request at a time."""
+        if offered.rate is not None:
+            return self.has_paced
+        return self.kind != "faster-whisper" or offered.concurrency == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A recording as it is sent."""
+
+    path: Path
+    waveform: NDArray[np.float32]
+    """Mono, 16 kHz."""
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.waveform) / SAMPLE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRun:
+    """What came of one load."""
+
+    offered: Offer
+    load: Load[str]
+    cpu_s: Mapping[str, float]
+    """By process."""
+    stages: Mapping[str, ServedStage]
+    """By component."""
+    bytes_by_call: Mapping[str, float] = field(default_factory=dict)
+    """By component, of a request; known in process only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of one system in one round."""
+
+    runs: list[SystemRun]
+    memory: Memory
+    triton_version: str | None = None
+    """Of a server."""
+
+
+def measure(
+    system: System,
+    clips: Sequence[Clip],
+    offers: Sequence[Offer],
+    *,
+    warmup: int,
+    on_answer: Callable[[], None] = lambda: None,
+) -> Measured:
+    """Start a system, put it under each load that it takes, stop it.
+
+    Raises:
+        BenchError: a baseline ended early.
+        ServerError: a server cannot be started.
+    """
+    taken = [offered for offered in offers if system.takes(offered)]
+    if system.kind == "served":
+        return _served(system, clips, taken, warmup, on_answer)
+    if system.kind == "faster-whisper":
+        return _faster_whisper(clips, taken, warmup, on_answer)
+    job = in_process.Job(
+        paths=tuple(str(clip.path) for clip in clips),
+        models=system.models,
+        options=system.options,
+        offers=taken,
+        batched=system.kind == "in process",
+        warmup=warmup,
+    )
+    found, memory_mb = in_process.measure(job, on_answer)
+    runs = [
+        SystemRun(offered, run.load, {system.kind: run.cpu_s}, run.stages, run.bytes_by_call)
+        for offered, run in zip(taken, found, strict=True)
+    ]
+    return Measured(runs, Memory(memory_mb, {system.kind: memory_mb}))
+
+
+def _faster_whisper(
+    clips: Sequence[Clip], offers: Sequence[Offer], warmup: int, on_answer: Callable[[], None]
+) -> Measured:
+    parameters = read_config("attention_encoder").parameters
+    served = {name: item.string_value for name, item in parameters.items()}
+    runs, memory_mb = [], 0.0
+    for offered in offers:
+        requests = range(requests_of(offered, len(clips)))
+        paths = [clips[index % len(clips)].path for index in requests]
+        job = faster_whisper.faster_whisper_job(paths, served, warmup_paths=paths[:warmup])
+        run = faster_whisper.measure(job, on_answer)
+        outcomes = tuple(
+            Outcome(index, latency_s, text)
+            for index, (latency_s, text) in enumerate(zip(run.latencies_s, run.texts, strict=True))
+        )
+        load = Load(outcomes, run.wall_s)
+        runs.append(SystemRun(offered, load, {faster_whisper.NAME: run.cpu_s}, {}))
+        memory_mb = max(memory_mb, run.memory_mb)
+    return Measured(runs, Memory(memory_mb, {faster_whisper.NAME: memory_mb}))
+
+
+def _served(
+    system: System,
+    clips: Sequence[Clip],
+    offers: Sequence[Offer],
+    warmup: int,
+    on_answer: Callable[[], None],
+) -> Measured:
+    runs = []
+    # The descendants of this process are the server's alone, so that loading is seen as well.
+    with (
+        repository_of(system.models, system.settings) as repository,
+        MemorySampler(os.getpid(), with_root=False) as memory,
+        TritonServer(ServerConfig(model_repositories=(repository,), log_level="warning")) as server,
+    ):
+        asyncio.run(_warm_up(server.http_url, system, clips, warmup))
+        for offered in offers:
+            runs.append(_served_run(server.http_url, system, clips, offered, on_answer))
+        return Measured(runs, memory.peak(), triton_version(server.http_url))
+
+
+def _served_run(
+    url: str,
+    system: System,
+    clips: Sequence[Clip],
+    offered: Offer,
+    on_answer: Callable[[], None],
+) -> SystemRun:
+    requests = requests_of(offered, len(clips))
+    work = model_work(url, system.models[1:])
+    # Of this thread, which is the client: another one samples memory.
+    cpu_s, own_s = cpu_by_process(os.getpid()), time.thread_time()
+
+    async def measured() -> Load[str]:
+        async with _sender(url, system, clips, offered.connections) as send:
+            return await offer(send, requests, offered, lambda outcome: on_answer())
+
+    load = asyncio.run(measured())
+    used = {**cpu_since(os.getpid(), cpu_s), CLIENT: round(time.thread_time() - own_s, 3)}
+    stages = stages_since(work, model_work(url, system.models[1:]), requests)
+    return SystemRun(offered, load, used, stages)
+
+
+async def _warm_up(url: str, system: System, clips: Sequence[Clip], requests: int) -> None:
+    async with _sender(url, system, clips, WARMUP_CLIENTS) as send:
+        await closed_loop(send, requests, WARMUP_CLIENTS)
+
+
+@asynccontextmanager
+async def _sender(
+    url: str, system: System, clips: Sequence[Clip], connections: int
+) -> AsyncIterator[Sender]:
+    """Yield what sends the clip of an index and returns its text."""
+    entry = system.models[0]
+    if entry == "speech":
+        async with AsyncClient(url, connections=connections) as speech:
+
+            async def transcribe(index: int) -> str:
+                clip = clips[index % len(clips)]
+                return (await speech.transcribe(clip.waveform, **system.options)).text
+
+            yield transcribe
+        return
+    sent, wanted = TENSORS[entry]
+    async with PlainClient(url, connections) as plain:
+
+        async def infer(index: int) -> str:
+            waveform = clips[index % len(clips)].waveform[np.newaxis]
+            found = await plain.infer(entry, (sent, waveform), wanted)
+            return str(found[0, 0].decode())
+
+        yield infer

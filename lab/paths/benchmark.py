@@ -1,0 +1,155 @@
+"""`python -m lab paths`: the same recordings down several paths of one server: WER against RTFx."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from conch.bench.figures import RunFigures, run_figures
+from conch.bench.header import Header
+from conch.bench.load import Offer
+from conch.bench.manifest import chosen
+from conch.bench.offline import check_packages, send_all
+from conch.bench.records import Flat
+from conch.bench.report import origin
+from conch.bench.samples import load_samples
+from conch.bench.served import triton_version
+from conch.bench.tables import number, percent, table
+from conch.bench.target import server_of
+from conch.wire.options import RecognitionOptions
+from lab.header import lab_header
+
+CTC = {"decoder": "ctc"}
+PATHS: Mapping[str, Mapping[str, Any]] = {
+    "attention": {},
+    "attention, rescored by n-gram": {"rescore": True},
+    "CTC greedy": {**CTC, "beam_size": 1},
+    "CTC beam": CTC,
+    "CTC beam, n-gram fusion": {**CTC, "lm_fusion": True},
+    "CTC graph (WFST)": {"decoder": "wfst"},
+    "CTC graph, rescored by n-gram": {"decoder": "wfst", "rescore": True},
+    "CTC graph, rescored by attention": {
+        "decoder": "wfst",
+        "attention_rescore": True,
+        "beam_size": 8,
+    },
+    "CTC beam, rescored by n-gram": {**CTC, "rescore": True},
+    "CTC beam, rescored by attention": {**CTC, "attention_rescore": True},
+    "CTC fusion, rescored by attention": {**CTC, "lm_fusion": True, "attention_rescore": True},
+}
+"""What is measured unless the command line names paths: the options of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathsBenchmark:
+    """What is measured, and how; fields as in `OfflineBenchmark`."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    concurrency: int = 4
+    url: str | None = None
+    warmup: int = 4
+    paths: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: PATHS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathFigures:
+    """What one path is worth."""
+
+    name: str
+    options: RecognitionOptions
+    """Of the requests, defaults included."""
+    load: str
+    figures: Flat[RunFigures]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathsReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    paths: Sequence[PathFigures]
+
+
+def run(benchmark: PathsBenchmark) -> PathsReport:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+        ServerError: no server answers, or it cannot be started.
+    """
+    utterances = chosen(benchmark)
+    check_packages(benchmark.url, utterances)
+    samples = load_samples(utterances, "waveform")
+    header = lab_header("paths", benchmark)
+    offered = Offer(concurrency=benchmark.concurrency)
+    found = []
+    with server_of(benchmark.url) as (url, _):
+        header = header.with_triton(triton_version(url))
+        for name, options in benchmark.paths.items():
+            load = asyncio.run(
+                send_all(
+                    url,
+                    samples,
+                    offered=offered,
+                    options=options,
+                    warmup=list(islice(cycle(samples), benchmark.warmup)),
+                    title=name,
+                )
+            )
+            found.append(
+                PathFigures(
+                    name=name,
+                    options=RecognitionOptions.parse(options),
+                    load=offered.load,
+                    figures=run_figures(utterances, [item.duration_s for item in samples], load),
+                )
+            )
+    return PathsReport(header=header, paths=found)
+
+
+def markdown(report: PathsReport) -> str:
+    """Return the table of a report and a line on where it comes from."""
+    first = report.paths[0].figures
+    sources = list(first.accuracy.wer_by_source)
+    columns = ["path", "RTFx", "p50 ms", "p99 ms", "WER %", *sources]
+    rows = [
+        [
+            path.name,
+            number(path.figures.rtfx),
+            number(path.figures.latency_ms.p50, 0),
+            number(path.figures.latency_ms.p99, 0),
+            percent(path.figures.accuracy.wer),
+            *(percent(path.figures.accuracy.wer_by_source.get(source)) for source in sources),
+        ]
+        for path in report.paths
+    ]
+    where = origin(report.header, f"{first.utterances} utterances", first.audio_s)
+    clients = f"closed loop, {report.header.settings['concurrency']} clients"
+    lines = [f"`{report.header.command}`", table(columns, rows), f"{clients}; {where}"]
+    return "\n\n".join(lines) + "\n"
+
+
+def plot(paths: Sequence[PathFigures], file: Path) -> None:
+    """Write a picture of WER against RTFx; what is down and to the right is better."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    for path in paths:
+        rtfx, wer = path.figures.rtfx, path.figures.accuracy.wer
+        if rtfx and wer is not None:
+            point = rtfx, 100 * wer
+            axes.plot(*point, "o")
+            axes.annotate(path.name, point, xytext=(5, 4), textcoords="offset points", fontsize=8)
+    axes.set(xscale="log", xlabel="RTFx", ylabel="WER, %")
+    axes.grid(which="both", alpha=0.3)
+    axes.margins(x=0.3, y=0.1)
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)

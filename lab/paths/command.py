@@ -1,0 +1,81 @@
+"""`python -m lab paths`: accuracy against speed of several paths."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from conch.bench import require
+from conch.cli.arguments import Subparsers, output, positive
+from conch.cli.bench_arguments import add_output, add_url, add_what, write_report
+from conch.wire.errors import OptionError
+
+EPILOG = """
+examples:
+  python -m lab paths --manifest speech/manifest.tsv --split dev --plot paths.png
+  python -m lab paths --manifest calls.tsv --path fast:decoder=ctc:beam_size=1 --path best
+
+exit codes: 0 measured, 1 not measured or every request of a path failed, 2 wrong usage
+"""
+
+
+def add_paths(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "paths",
+        help="accuracy against speed of several paths",
+        description="Send the same recordings down several paths of one server, one after the "
+        "other, in a closed loop.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_what(parser).add_argument(
+        "--path",
+        type=_path,
+        action="append",
+        default=[],
+        metavar="NAME[:OPTION=VALUE]…",
+        help="a path and its options, as often as needed (default: every decoder, with and without "
+        "each kind of rescoring)",
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--concurrency", type=positive, default=4, metavar="N", help="clients at once (default: 4)"
+    )
+    add_url(how)
+    out = add_output(parser)
+    out.add_argument("--plot", type=output, metavar="FILE.png", help="WER against RTFx")
+    parser.set_defaults(run=run_paths)
+
+
+def run_paths(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from lab.paths import benchmark
+
+    if args.plot:
+        require("matplotlib", extra="lab")
+    report = benchmark.run(
+        benchmark.PathsBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            source=args.source,
+            limit=args.limit,
+            concurrency=args.concurrency,
+            url=args.url,
+            paths=dict(args.path) or benchmark.PATHS,
+        )
+    )
+    write_report(args, report, benchmark.markdown(report))
+    if args.plot:
+        benchmark.plot(report.paths, args.plot)
+    figures = [path.figures for path in report.paths]
+    return 1 if any(item.errors == item.utterances for item in figures) else 0
+
+
+def _path(text: str) -> tuple[str, Mapping[str, Any]]:
+    from conch.bench.options import parse_options
+
+    name, *pairs = text.split(":")
+    try:
+        return name, parse_options(pairs)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,279 @@
+"""`python -m lab recordings`: long recordings of several kinds, in one table."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from conch.bench import require
+from conch.bench.header import Header
+from conch.bench.load import Offer
+from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.measures import rtfx
+from conch.bench.offline import check_packages, measure
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.samples import load_samples
+from conch.bench.served import triton_version
+from conch.bench.target import server_of
+from conch.wire.errors import BenchError
+from conch.wire.options import RecognitionOptions
+from lab.baselines import faster_whisper
+from lab.baselines.cache import BaselineCache
+from lab.figures import JudgedRun, Scored, Spoken, Versus, judged, judged_run, versus
+from lab.header import lab_header
+from lab.parts import JoinedUtterance
+from lab.recordings.files import write_recordings
+from lab.recordings.joined import Joining, TooLittleSpeechError
+from lab.served import model_parameters
+
+SOURCES = "sources"
+"""Stands for one case for each source of the manifest."""
+SOURCE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kind of recordings."""
+
+    name: str
+    title: str
+    joining: Joining
+    source: str | None = None
+    """Of the utterances; None takes all."""
+
+
+CASES = (
+    Case("1min", "1 minute", Joining(seconds=60)),
+    Case("5min", "5 minutes", Joining(seconds=300)),
+    Case("20min", "20 minutes", Joining(seconds=1200)),
+    Case("60min", "60 minutes", Joining(seconds=3600)),
+    Case("short-pauses", "pauses of 0.1 to 0.4 s", Joining(seconds=300, pause_s=(0.1, 0.4))),
+    Case("long-pauses", "pauses of 1 to 3 s", Joining(seconds=300, pause_s=(1, 3))),
+    Case("telephone", "telephone, noise at 15 dB", Joining(seconds=300, is_telephone=True)),
+    Case("noise", "noise in the pauses", Joining(seconds=300, pause_s=(1, 3), between="noise")),
+    Case("music", "music in the pauses", Joining(seconds=300, pause_s=(1, 3), between="music")),
+)
+"""Five minutes and pauses of 0.2 to 0.9 s where a title says nothing else."""
+CASE_NAMES = (*(case.name for case in CASES), SOURCES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingsBenchmark:
+    """What is measured, and how; fields as in `OfflineBenchmark`."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    cases: Sequence[str] = CASE_NAMES
+    """Names out of `CASE_NAMES`."""
+    minutes: float | None = None
+    """Of audio of a case, at most, but one recording at least; None takes all there is."""
+    url: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    warmup: int = 4
+    baseline: Literal["faster-whisper"] | None = None
+    baseline_cache: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedFigures:
+    """The figures of a case, as far as they apply to a baseline."""
+
+    scored: Flat[Scored]
+    wall_s: float
+    utterances: int
+    cached: int
+    """Recordings whose text and time are those of an earlier run."""
+    options: faster_whisper.Options
+    """That shape the figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFigures:
+    """A row of the table."""
+
+    name: str
+    title: str
+    joining: Joining
+    """How the recordings are made."""
+    source: str | None
+    """Of the utterances; None is all."""
+    minutes: float
+    """Of audio."""
+    conch: JudgedRun
+    """At concurrency 1."""
+    baseline: CachedFigures | None = None
+    versus: Versus | None = None
+    took_s: float
+    """Conch and the baseline together, warming up included."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A case for which there is too little speech."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingsReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    options: RecognitionOptions
+    """Of the requests, defaults included."""
+    cases: Sequence[CaseFigures]
+    """In the order of the table."""
+    left_out: Sequence[LeftOut]
+
+
+def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
+    """Measure and return the report.
+
+    One server answers all cases, one recording at a time. The baseline hears the same files once
+    the server, if it is the benchmark's own, has stopped.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing, no case has enough speech,
+            or the baseline's cache is none.
+        ServerError: no server answers, or it cannot be started.
+    """
+    if benchmark.baseline:
+        require("faster_whisper", extra="lab")
+    cache = BaselineCache(benchmark.baseline_cache)
+    utterances = select(
+        read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source
+    )
+    check_packages(benchmark.url, utterances)
+    warmup = list(islice(cycle(utterances), benchmark.warmup))
+    header = lab_header("recordings", benchmark)
+    with TemporaryDirectory(prefix="conch-recordings-") as folder:
+        made, left_out = _made(benchmark, utterances, Path(folder))
+        with server_of(benchmark.url) as (url, memory):
+            header = header.with_triton(triton_version(url))
+            served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
+            first = load_samples(warmup, "waveform")
+            rows = []
+            for case, recordings in made:
+                started = time.monotonic()
+                samples = load_samples(recordings, "waveform")
+                seconds = sum(sample.duration_s for sample in samples)
+                _say(f"{case.title}: recordings: {len(samples)}, {seconds / 60:.1f} min")
+                one = Offer(concurrency=1)
+                measured = measure(url, samples, first, one, benchmark.options, memory)
+                found = judged_run(measured)
+                # Minutes of samples are not held while the next case is measured.
+                del samples, measured
+                took_s = time.monotonic() - started
+                _say(f"{case.title}: conch took {took_s:.0f} s")
+                rows.append(_row(case, found, seconds, took_s))
+        if benchmark.baseline:
+            rows = [
+                _compared(row, recordings, served, warmup, cache)
+                for row, (_, recordings) in zip(rows, made, strict=True)
+            ]
+    return RecordingsReport(
+        header=header,
+        options=RecognitionOptions.parse(benchmark.options),
+        cases=rows,
+        left_out=left_out,
+    )
+
+
+def chosen_cases(names: Sequence[str], sources: Sequence[str]) -> list[Case]:
+    """Return the cases of some names, in the order of the table, one for each source last."""
+    named = [case for case in CASES if case.name in names]
+    of_sources = [
+        Case(f"source:{source}", source, Joining(seconds=SOURCE_SECONDS), source)
+        for source in sources
+    ]
+    return [*named, *(of_sources if SOURCES in names else [])]
+
+
+def _made(
+    benchmark: RecordingsBenchmark, utterances: Sequence[Utterance], folder: Path
+) -> tuple[list[tuple[Case, list[JoinedUtterance]]], list[LeftOut]]:
+    """Write the recordings of every case; return them, and the cases that lack speech."""
+    made: list[tuple[Case, list[JoinedUtterance]]] = []
+    left_out: list[LeftOut] = []
+    sources = list(dict.fromkeys(item.source for item in utterances if item.source))
+    for place, case in enumerate(chosen_cases(benchmark.cases, sources)):
+        own_folder = folder / str(place)
+        own_folder.mkdir()
+        try:
+            kept = select(utterances, source=case.source)
+            limit = _limit(case.joining.seconds, benchmark.minutes)
+            made.append((case, write_recordings(kept, case.joining, own_folder, limit)))
+        except TooLittleSpeechError as error:
+            _say(f"{case.title} is left out: {error}")
+            left_out.append(LeftOut(case.name, str(error)))
+    if not made:
+        reasons = "; ".join(item.reason for item in left_out)
+        raise BenchError(f"no case can be measured: {reasons or 'the manifest names no source'}")
+    return made, left_out
+
+
+def _limit(seconds: float, minutes: float | None) -> int | None:
+    return None if minutes is None else max(1, int(60 * minutes / seconds))
+
+
+def _row(case: Case, conch: JudgedRun, audio_s: float, took_s: float) -> CaseFigures:
+    return CaseFigures(
+        name=case.name,
+        title=case.title,
+        joining=case.joining,
+        source=case.source,
+        minutes=round(audio_s / 60, 2),
+        conch=conch,
+        took_s=round(took_s, 1),
+    )
+
+
+def _compared(
+    row: CaseFigures,
+    recordings: Sequence[JoinedUtterance],
+    served: Mapping[str, str],
+    warmup: Sequence[Utterance],
+    cache: BaselineCache,
+) -> CaseFigures:
+    """Return the row with the baseline's figures of the same recordings."""
+    started = time.monotonic()
+    job = faster_whisper.faster_whisper_job(
+        [recording.path for recording in recordings],
+        served,
+        warmup_paths=[utterance.path for utterance in warmup],
+    )
+    with progress(f"{faster_whisper.NAME}: {row.title}", len(recordings)) as bar:
+        found = cache.hear(job, on_answer=bar.update)
+    durations_s = [recording.parts[-1].end_s for recording in recordings]
+    texts = [heard.text for heard in found.heard]
+    wall_s = sum(heard.latency_s for heard in found.heard)
+    took_s = time.monotonic() - started
+    _say(f"{row.title}: {faster_whisper.NAME} took {took_s:.0f} s")
+    scored = Scored(
+        rtfx=rtfx(sum(durations_s), wall_s),
+        judged=judged([Spoken(*item) for item in zip(recordings, durations_s, texts, strict=True)]),
+    )
+    figures = CachedFigures(
+        scored=scored,
+        wall_s=round(wall_s, 3),
+        utterances=len(recordings),
+        cached=found.cached,
+        options=job.options,
+    )
+    return replace(
+        row,
+        baseline=figures,
+        versus=versus(row.conch.scored, scored),
+        took_s=round(row.took_s + took_s, 1),
+    )
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)

@@ -1,0 +1,120 @@
+"""`python -m lab recordings`: long recordings of several kinds."""
+
+import argparse
+import sys
+
+from conch.cli.arguments import Subparsers, number, output
+from conch.cli.bench_arguments import (
+    add_option,
+    add_output,
+    add_speech,
+    add_url,
+    count,
+    write_report,
+)
+from conch.wire.errors import OptionError
+from lab.arguments import add_baseline
+
+ALL = "all"
+
+RECORDINGS_EPILOG = """
+cases, of five minutes with pauses of 0.2 to 0.9 s where nothing else is said:
+  1min, 5min, 20min, 60min  lengths
+  short-pauses, long-pauses 0.1 to 0.4 s, 1 to 3 s
+  telephone                 8 kHz, 300 to 3400 Hz, noise throughout, 15 dB below the speech, G.711
+  noise, music              pauses of 1 to 3 s with pink noise or a tune, 10 dB below the speech
+  sources                   one case for each source of the manifest
+
+Every case takes all of the utterances: an hour of speech takes two cores about three minutes for
+conch, and six for the baseline. --minutes takes less.
+
+examples:
+  python -m lab recordings --manifest speech/manifest.tsv --split dev --baseline faster-whisper \\
+      --baseline-cache faster-whisper.json --json recordings.json --markdown recordings.md
+  python -m lab recordings --manifest calls.tsv --cases 5min,telephone --minutes 20
+
+exit codes: 0 measured, 1 not measured or every recording of a case failed, 2 wrong usage
+"""
+
+
+def add_recordings(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "recordings",
+        help="long recordings of several kinds, in one table",
+        description="Join the utterances of a manifest to recordings of several kinds, send them "
+        "one at a time and tell what is wrong, missing and too much.",
+        epilog=RECORDINGS_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = add_speech(parser)
+    what.add_argument(
+        "--cases", default=ALL, metavar="NAME[,NAME…]", help="out of those below (default: all)"
+    )
+    what.add_argument(
+        "--minutes",
+        type=number("a number of minutes above 0", lambda value: 0 < value < float("inf")),
+        metavar="M",
+        help="of audio of a case, at most, but one recording at least (default: all there is)",
+    )
+    add_option(what)
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--warmup",
+        type=count,
+        default=4,
+        metavar="N",
+        help="utterances before each case that are not counted (default: 4)",
+    )
+    add_url(how)
+    add_baseline(how)
+    how.add_argument(
+        "--baseline-cache",
+        type=output,
+        metavar="FILE.json",
+        help="take the baseline's texts and times of recordings that are in this file, and put the "
+        "others there",
+    )
+    add_output(parser)
+    parser.set_defaults(run=run_recordings)
+
+
+def run_recordings(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from conch.bench.options import parse_options
+    from lab.recordings import cases
+    from lab.recordings.report import markdown
+
+    try:
+        options = parse_options(args.option)
+    except OptionError as error:
+        return _refused(str(error))
+    names = cases.CASE_NAMES if args.cases == ALL else tuple(args.cases.split(","))
+    unknown = [name for name in names if name not in cases.CASE_NAMES]
+    if unknown:
+        known = ", ".join(cases.CASE_NAMES)
+        return _refused(f"--cases takes {ALL}, or some of {known}; got {unknown[0]!r}")
+    if args.baseline_cache and not args.baseline:
+        return _refused("--baseline-cache is for --baseline")
+    report = cases.run(
+        cases.RecordingsBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            source=args.source,
+            cases=names,
+            minutes=args.minutes,
+            url=args.url,
+            options=options,
+            warmup=args.warmup,
+            baseline=args.baseline,
+            baseline_cache=args.baseline_cache,
+        )
+    )
+    write_report(args, report, markdown(report))
+    figures = [case.conch.run.figures for case in report.cases]
+    return 1 if any(item.errors == item.utterances for item in figures) else 0
+
+
+def _refused(message: str) -> int:
+    print(f"lab recordings: {message}", file=sys.stderr)
+    return 2

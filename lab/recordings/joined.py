@@ -1,0 +1,202 @@
+"""Long recordings made of utterances, with pauses between them.
+
+A manifest of short utterances says nothing about what goes wrong in recordings: words lost where
+a segment begins or ends, or a decoder that leaves out a stretch. Joined utterances have exact
+references and known times, and any manifest will do.
+
+The utterances keep the order of the manifest, in which a speaker's are side by side as in real
+recordings. There is one pause between two utterances, none before the first or after the last. A
+recording ends with the utterance that brings it to the length asked for. What is left at the end
+is a recording too if it has half of that length, and is dropped otherwise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.manifest import Utterance
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import BenchError
+from lab.parts import Part
+from lab.recordings.sounds import (
+    FAINT_DBFS,
+    TELEPHONE_SAMPLE_RATE,
+    amplitude,
+    faded,
+    music,
+    pink_noise,
+    rms,
+    telephone,
+)
+
+
+class TooLittleSpeechError(BenchError):
+    """The utterances do not make half of one recording."""
+
+
+Between = Literal["silence", "noise", "music"]
+BETWEEN: tuple[Between, ...] = get_args(Between)
+BETWEEN_DB = -10.0
+"""Level of noise and music in the pauses, relative to the recording's speech."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """How utterances become recordings."""
+
+    seconds: float
+    """That a recording has at least; see the module for the last one."""
+    pause_s: tuple[float, float] = (0.2, 0.9)
+    """Shortest and longest; drawn evenly from that range."""
+    seed: int = 1
+    """Of the pauses and of all noise: the same seed gives the same samples."""
+    between: Between = "silence"
+    """What the pauses hold. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
+    is_telephone: bool = False
+    """Whether the recordings are telephone calls; see `lab.recordings.sounds.telephone`."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Hz, of the recordings."""
+        return TELEPHONE_SAMPLE_RATE if self.is_telephone else SAMPLE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The utterances of one recording."""
+
+    number: int
+    """Of the recording, from 0; part of the seed of its noise."""
+    indices: tuple[int, ...]
+    """Of the utterances, in order."""
+    pauses_s: tuple[float, ...]
+    """Between them: one fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRecording:
+    """A long recording whose words have known times."""
+
+    waveform: NDArray[np.float32]
+    """Mono samples [T]."""
+    sample_rate: int
+    """Hz."""
+    parts: tuple[Part, ...]
+    """The utterances, in order."""
+    source: str
+    """That of the utterances; `mixed` if they have several."""
+
+    @property
+    def text(self) -> str:
+        return " ".join(part.text for part in self.parts if part.text)
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.waveform) / self.sample_rate
+
+
+def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
+    """Return which utterances make up each recording, and the pauses between them.
+
+    Raises:
+        TooLittleSpeechError: all of them together are shorter than half a recording.
+    """
+    random = np.random.default_rng(joining.seed)
+    found: list[Group] = []
+    indices: list[int] = []
+    pauses_s: list[float] = []
+    length_s = 0.0
+    for index, duration_s in enumerate(durations_s):
+        # Drawn for each utterance, used or not, so that the pauses are the same at all lengths.
+        pause_s = float(random.uniform(*joining.pause_s))
+        if indices:
+            pauses_s.append(pause_s)
+            length_s += pause_s
+        indices.append(index)
+        length_s += duration_s
+        if length_s >= joining.seconds:
+            found.append(Group(len(found), tuple(indices), tuple(pauses_s)))
+            indices, pauses_s, length_s = [], [], 0.0
+    if indices and length_s >= joining.seconds / 2:
+        found.append(Group(len(found), tuple(indices), tuple(pauses_s)))
+    if not found:
+        raise TooLittleSpeechError(
+            f"the chosen utterances make {length_s:.0f} s of recordings, less than half of one of "
+            f"{joining.seconds:g} s; join fewer seconds, or choose more utterances"
+        )
+    return found
+
+
+def join(
+    utterances: Sequence[Utterance],
+    waveforms: Sequence[NDArray[np.float32]],
+    group: Group,
+    joining: Joining,
+) -> JoinedRecording:
+    """Return the recording of a group.
+
+    Args:
+        utterances: of the group, in order.
+        waveforms: theirs, mono at 16 kHz.
+        group: its pauses and number.
+        joining: what the pauses hold, and whether it is a telephone call.
+    """
+    pauses = [round(pause_s * SAMPLE_RATE) for pause_s in group.pauses_s]
+    starts = np.cumsum([0, *map(sum, zip(map(len, waveforms[:-1]), pauses, strict=True))])
+    spans = [
+        (int(start), int(start) + len(waveform))
+        for start, waveform in zip(starts, waveforms, strict=True)
+    ]
+    waveform = np.zeros(spans[-1][1], np.float32)
+    for (start, end), utterance_waveform in zip(spans, waveforms, strict=True):
+        waveform[start:end] = utterance_waveform
+    random = np.random.default_rng([joining.seed, group.number])
+    level = rms(np.concatenate(waveforms))
+    for (_, start), (end, _) in pairwise(spans):
+        if end > start:
+            waveform[start:end] = _PAUSES[joining.between](start, end, level, random)
+    if joining.is_telephone:
+        waveform = telephone(waveform, spans, random)
+    return JoinedRecording(
+        waveform=waveform,
+        sample_rate=joining.sample_rate,
+        parts=tuple(
+            Part(utterance.path, utterance.text, start / SAMPLE_RATE, end / SAMPLE_RATE)
+            for utterance, (start, end) in zip(utterances, spans, strict=True)
+        ),
+        source=_common({utterance.source for utterance in utterances}),
+    )
+
+
+Pause = Callable[[int, int, float, np.random.Generator], NDArray[np.float32]]
+"""From a pause's first and last sample, the speech's RMS and a generator to its samples."""
+
+
+def _silence(
+    start: int, end: int, level: float, random: np.random.Generator
+) -> NDArray[np.float32]:
+    noise = random.standard_normal(end - start, np.float32)
+    return noise * np.float32(amplitude(FAINT_DBFS))
+
+
+def _noise(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
+    return faded(pink_noise(end - start, random), SAMPLE_RATE) * _beside(level)
+
+
+def _music(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
+    return faded(music(start, end, SAMPLE_RATE), SAMPLE_RATE) * _beside(level)
+
+
+_PAUSES: Mapping[Between, Pause] = {"silence": _silence, "noise": _noise, "music": _music}
+
+
+def _beside(level: float) -> np.float32:
+    return np.float32(level * amplitude(BETWEEN_DB))
+
+
+def _common(sources: set[str]) -> str:
+    return sources.pop() if len(sources) == 1 else "mixed"

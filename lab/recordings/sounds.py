@@ -1,0 +1,144 @@
+"""What makes recordings harder: noise, music, and the way through a telephone.
+
+All of it is computed, so that no recordings of noise are needed and everyone has the same.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from conch.component.waveform import SAMPLE_RATE
+
+FAINT_DBFS = -70.0
+"""RMS of a quiet room in a good microphone."""
+
+TELEPHONE_SAMPLE_RATE = 8_000
+TELEPHONE_BAND_HZ = (300.0, 3400.0)
+TELEPHONE_SNR_DB = 15.0
+"""Of the speech, pauses left out, to the noise, both in the telephone's band."""
+TELEPHONE_TAPS = 255
+"""Of the band's filter: its edges are about 100 Hz wide at 8 kHz."""
+
+FADE_S = 0.02
+"""At either end of a sound, so that it does not click."""
+
+CHORDS_HZ = (
+    (261.63, 329.63, 392.00, 523.25),  # C
+    (196.00, 246.94, 293.66, 392.00),  # G
+    (220.00, 261.63, 329.63, 440.00),  # A minor
+    (174.61, 220.00, 261.63, 349.23),  # F
+)
+NOTE_S = 0.25
+"""Each chord is played as an arpeggio, up and down, above its lowest note."""
+HARMONICS = (1.0, 0.5, 0.25, 0.125)
+"""Amplitudes of a note's partials."""
+
+
+def rms(waveform: NDArray[np.float32]) -> float:
+    """Return the root mean square; 0 of no samples."""
+    return float(np.sqrt(np.mean(np.square(waveform, dtype=np.float64)))) if len(waveform) else 0.0
+
+
+def amplitude(decibels: float) -> float:
+    """Return the factor of a level."""
+    return float(10 ** (decibels / 20))
+
+
+def faded(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+    """Return the waveform with its ends faded in and out."""
+    length = min(round(FADE_S * sample_rate), len(waveform) // 2)
+    ramp = np.linspace(0, 1, length, endpoint=False, dtype=np.float32)
+    gains = np.ones(len(waveform), np.float32)
+    gains[:length] = ramp
+    gains[len(waveform) - length :] = ramp[::-1]
+    return waveform * gains
+
+
+def pink_noise(samples: int, random: np.random.Generator) -> NDArray[np.float32]:
+    """Return noise of RMS 1 whose power falls by 3 dB an octave, as that of most rooms does."""
+    spectrum = np.fft.rfft(random.standard_normal(samples))
+    # The mean is left out: a microphone does not record it.
+    spectrum[0] = 0
+    spectrum[1:] /= np.sqrt(np.arange(1, len(spectrum)))
+    return _of_rms_1(np.fft.irfft(spectrum, samples).astype(np.float32))
+
+
+def music(start: int, end: int, sample_rate: int) -> NDArray[np.float32]:
+    """Return samples `start` to `end` of a tune of RMS 1 that is played over and over."""
+    tune = _tune(sample_rate)
+    played: NDArray[np.float32] = tune[np.arange(start, end) % len(tune)]
+    return played
+
+
+def telephone(
+    waveform: NDArray[np.float32],
+    spans: Sequence[tuple[int, int]],
+    random: np.random.Generator,
+) -> NDArray[np.float32]:
+    """Return a waveform as it leaves a noisy telephone line, before it is coded (G.711).
+
+    Args:
+        waveform: mono at 16 kHz.
+        spans: first and last sample of each utterance, for the level of the speech.
+        random: of the noise, which is white within the band.
+
+    Returns:
+        Mono at 8 kHz, in the telephone's band, with noise throughout; scaled down if its peaks
+        would be clipped.
+    """
+    speech = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
+    noise = band_pass(random.standard_normal(len(speech), np.float32))
+    spoken = np.concatenate([speech[start // 2 : end // 2] for start, end in spans])
+    noise *= np.float32(rms(spoken) / rms(noise) / amplitude(TELEPHONE_SNR_DB))
+    line: NDArray[np.float32] = speech + noise
+    line /= np.float32(max(1.0, np.abs(line).max()))
+    return line
+
+
+def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a waveform at 8 kHz in the telephone's band, without delay."""
+    filtered = np.convolve(waveform, _band_taps())
+    skipped = TELEPHONE_TAPS // 2
+    undelayed: NDArray[np.float32] = filtered[skipped : skipped + len(waveform)]
+    return undelayed
+
+
+@cache
+def _band_taps() -> NDArray[np.float32]:
+    """Return a windowed-sinc band pass for 8 kHz."""
+    times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
+    low, high = (2 * hertz / TELEPHONE_SAMPLE_RATE for hertz in TELEPHONE_BAND_HZ)
+    taps = high * np.sinc(high * times) - low * np.sinc(low * times)
+    windowed: NDArray[np.float32] = (taps * np.hamming(TELEPHONE_TAPS)).astype(np.float32)
+    return windowed
+
+
+@cache
+def _tune(sample_rate: int) -> NDArray[np.float32]:
+    length = round(NOTE_S * sample_rate)
+    bars = []
+    for chord in CHORDS_HZ:
+        rising_and_falling = (*chord, *chord[::-1])
+        melody = np.concatenate([_note(hertz, length, sample_rate) for hertz in rising_and_falling])
+        bars.append(melody + _note(chord[0] / 2, len(melody), sample_rate))
+    return _of_rms_1(np.concatenate(bars).astype(np.float32))
+
+
+def _note(hertz: float, samples: int, sample_rate: int) -> NDArray[np.float64]:
+    times_s = np.arange(samples) / sample_rate
+    partials = sum(
+        loudness * np.sin(2 * np.pi * hertz * order * times_s)
+        for order, loudness in enumerate(HARMONICS, start=1)
+    )
+    # Plucked: a quick attack, then it dies away.
+    envelope = np.minimum(1, times_s / 0.01) * np.exp(-2 * times_s / (samples / sample_rate))
+    plucked: NDArray[np.float64] = partials * envelope
+    return plucked
+
+
+def _of_rms_1(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
+    level = rms(waveform)
+    return waveform / np.float32(level) if level else waveform

@@ -1,0 +1,119 @@
+"""`python -m lab suite`: everything in one go, into a folder."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conch.bench import require
+from conch.bench.live import LiveReport
+from conch.bench.records import Flat
+from conch.cli.arguments import Subparsers, positive
+from conch.cli.bench_arguments import add_find_largest, counts, in_order, write_json
+from lab.arguments import add_baseline, folder
+from lab.goals import Goal
+from lab.header import PROGRAM
+from lab.orchestration.command import add_compared, benchmark_of, status_of
+
+EPILOG = """
+Writes orchestration, offline and live, each as .json and .md, and the plots into the folder.
+
+example:
+  python -m lab suite --manifest speech/manifest.tsv --split dev --limit 24 --folder found
+
+exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
+"""
+
+
+def add_suite(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "suite",
+        help="everything in one go: orchestration, offline and live, into a folder",
+        description="Run the benchmarks orchestration, offline and live one after the other.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    how = add_compared(parser)
+    how.add_argument(
+        "--streams",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="live streams at once (default: 8,16,24)",
+    )
+    how.add_argument(
+        "--seconds", type=positive, default=30, metavar="N", help="of a stream (default: 30)"
+    )
+    add_find_largest(how)
+    how.add_argument(
+        "--stream-source", metavar="SOURCE", help="of the streams (default: that of --source)"
+    )
+    add_baseline(how)
+    how.add_argument("--folder", type=folder, required=True, help="for everything that is found")
+    parser.set_defaults(run=run_suite)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedLive:
+    """A live report with its goals."""
+
+    report: Flat[LiveReport]
+    goals: Sequence[Goal]
+
+
+def run_suite(args: argparse.Namespace) -> int:
+    """Measure everything, write the folder and return the exit code."""
+    from conch.bench import live, live_report
+    from conch.bench.manifest import chosen
+    from lab import goals, plots
+    from lab.offline import benchmark as offline
+    from lab.offline import report as offline_report
+    from lab.orchestration import benchmark as orchestration
+    from lab.orchestration import report as orchestration_report
+
+    require("matplotlib", "faster_whisper", extra="lab")
+    require("jiwer", "whisper_normalizer")
+    into: Path = args.folder
+    orchestrated = benchmark_of(args)
+    choice = {name: getattr(args, name) for name in ("manifest", "split", "limit")}
+    sent = offline.ComparisonBenchmark(
+        **choice,
+        source=args.source,
+        concurrency=orchestrated.concurrency,
+        rates=orchestrated.rates,
+        send="file",
+        baseline=args.baseline,
+    )
+    spoken = live.LiveBenchmark(
+        **choice,
+        source=args.stream_source or args.source,
+        streams=in_order(args.streams or [[8, 16, 24]]),
+        find_largest=args.find_largest,
+        seconds=args.seconds,
+    )
+    # What is wrong with a selection is said now, not after half an hour.
+    for selection in (sent, spoken):
+        chosen(selection)
+    compared = orchestration.run(orchestrated)
+    _write(into, "orchestration", compared, orchestration_report.markdown(compared))
+    recordings = offline.run(sent)
+    _write(into, "offline", recordings, offline_report.markdown(recordings))
+    streams = live.run(spoken, PROGRAM)
+    judged = JudgedLive(report=streams, goals=goals.live(streams.best))
+    table = f"{orchestration_report.goals_table(judged.goals)}\n\n{live_report.markdown(streams)}"
+    _write(into, "live", judged, table)
+    plots.write(compared.systems, into)
+    errors = [item.judged.run.figures.errors for item in recordings.runs]
+    # Runs beyond those asked for were made to find out how many streams are too many.
+    errors += [item.errors for item in streams.runs[: len(spoken.streams)]]
+    return 1 if any(errors) else status_of(compared)
+
+
+def _write(into: Path, name: str, report: Any, table: str) -> None:
+    print(table)
+    write_json(into / f"{name}.json", report)
+    (into / f"{name}.md").write_text(table, encoding="utf-8")
+    print(f"lab suite: {into / name}.json and .md written", file=sys.stderr)

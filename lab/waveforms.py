@@ -1,0 +1,42 @@
+"""Audio files as the waveforms that components take."""
+
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+from numpy.typing import NDArray
+
+from conch.bench.recordings import decode
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import BenchError
+
+
+def waveform_of(path: Path) -> NDArray[np.float32]:
+    """Decode a file to mono samples at 16 kHz.
+
+    Raises:
+        BenchError: it is not there or not audio.
+    """
+    recording = decode(path)
+    return resampled(recording.waveform, recording.sample_rate)
+
+
+def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+    """Return mono samples of a rate, in Hz, at 16 kHz."""
+    if sample_rate == SAMPLE_RATE:
+        return waveform
+    found: NDArray[np.float32] = soxr.resample(waveform, sample_rate, SAMPLE_RATE)
+    return found
+
+
+def duration_s(path: Path) -> float:
+    """Return how long a file lasts, by its header alone where that says so.
+
+    Raises:
+        BenchError: it is not there or not audio.
+    """
+    try:
+        return float(soundfile.info(path).duration)
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise BenchError(f"{path} cannot be decoded: {error}") from None

@@ -1,0 +1,273 @@
+"""`conch bench live`: live streams, each paced in real time, against a running server.
+
+Each stream is utterances joined by pauses. A chunk is sent when its last sample would have been
+spoken, or as soon as the one before is answered, and its latency counts from when it was due: a
+server that falls behind cannot hide it. The report is one JSON object, `LiveReport`, in which the
+header and the largest run that kept up stand at the top level as well.
+"""
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.header import PROGRAM, Header, header
+from conch.bench.live_figures import Heard, LiveRun, Script, Watch, figures
+from conch.bench.load import closed_loop
+from conch.bench.manifest import Utterance, chosen
+from conch.bench.measures import word_error_rate
+from conch.bench.offline import check_packages
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.samples import Sample, load_samples
+from conch.bench.served import triton_version
+from conch.bench.target import server_of
+from conch.client import AsyncClient
+from conch.wire.errors import BenchError, ConchError
+from conch.wire.options import RecognitionOptions
+
+OFFLINE_CLIENTS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveBenchmark:
+    """What is measured, and how."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    streams: Sequence[int] = (8,)
+    """At once; one run for each number."""
+    chunk_ms: int = 640
+    seconds: float = 60.0
+    """Audio of each stream, at least."""
+    pause_s: float = 1.5
+    """Silence after each utterance."""
+    warmup_s: float = 5.0
+    """Of as many streams before each run, not counted: a server takes memory as streams start."""
+    find_largest: bool = False
+    """Go on to the largest number that keeps up."""
+    url: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveReport:
+    """Everything that was measured."""
+
+    header: Flat[Header]
+    options: RecognitionOptions
+    """Of the streams, defaults included."""
+    best: Flat[LiveRun]
+    """The largest run that kept up; the first one where none did."""
+    runs: Sequence[LiveRun]
+    """Those asked for, in order, and behind them those that `find_largest` made."""
+
+
+def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveReport:
+    """Measure and return the report; `program` is how the command line begins.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+        ServerError: no server answers, or it cannot be started.
+    """
+    utterances = chosen(benchmark)
+    check_packages(benchmark.url, utterances)
+    samples = load_samples(utterances, "waveform")
+    begun = header("live", benchmark, program)
+    with server_of(benchmark.url) as (url, memory):
+        version = triton_version(url)
+
+        def measured(streams: int) -> LiveRun:
+            said = scripts(samples, streams, benchmark)
+            warm_up(url, said, benchmark)
+            before = memory.cpu_s() if memory else {}
+            heard = asyncio.run(all_streams(url, said, benchmark))
+            used = memory.cpu_since(before) if memory else None
+            return figures(heard, benchmark.chunk_ms, used)
+
+        runs = [measured(streams) for streams in benchmark.streams]
+        asked = len(runs)
+        if benchmark.find_largest:
+            runs += largest(measured, runs)
+        best = best_of(runs)
+        if benchmark.options.get("mode") == "two_pass":
+            for place, item in enumerate(runs):
+                if place < asked or place == best:
+                    said = scripts(samples, item.streams, benchmark)
+                    found = asyncio.run(offline_wer(url, said, benchmark))
+                    runs[place] = replace(item, offline_wer=found)
+    return LiveReport(
+        header=begun.with_triton(version),
+        options=RecognitionOptions.parse(benchmark.options, streams=True),
+        best=runs[best],
+        runs=runs,
+    )
+
+
+def best_of(runs: Sequence[LiveRun]) -> int:
+    """Return the place of the largest run that kept up, of the first one where none did."""
+    kept_up = [place for place, item in enumerate(runs) if item.keeps_up]
+    return max(kept_up, key=lambda place: runs[place].streams, default=0)
+
+
+def largest(measured: Callable[[int], LiveRun], runs: Sequence[LiveRun]) -> list[LiveRun]:
+    """Find the largest number of streams that keeps up, to an eighth; return the further runs.
+
+    The number doubles until one does not keep up; then the gap is halved.
+
+    Args:
+        measured: measures so many streams.
+        runs: measured already.
+    """
+    further: list[LiveRun] = []
+    while True:
+        known = [*runs, *further]
+        low = max((run.streams for run in known if run.keeps_up), default=0)
+        failed = [run.streams for run in known if not run.keeps_up and run.streams > low]
+        high = min(failed, default=2 * low)
+        streams = high if not failed else (low + high) // 2
+        if failed and high - low <= max(1, high // 8):
+            return further
+        further.append(measured(streams))
+
+
+def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -> list[Script]:
+    """Return what each stream says: different utterances, in turn.
+
+    Raises:
+        BenchError: the recordings have several sample rates.
+    """
+    rates = {sample.sample_rate for sample in samples}
+    if len(rates) != 1:
+        raise BenchError(f"the recordings of a stream have one sample rate; found: {sorted(rates)}")
+    rate = rates.pop()
+    pause = np.zeros(round(benchmark.pause_s * rate), np.float32)
+    order = list(range(len(samples)))
+    random.Random(0).shuffle(order)
+    found, place = [], 0
+    for _ in range(streams):
+        pieces: list[NDArray[np.float32]] = []
+        spans, texts, length = [], [], 0
+        while length < benchmark.seconds * rate:
+            sample = samples[order[place % len(order)]]
+            place += 1
+            assert isinstance(sample.audio, np.ndarray)
+            spans.append((length / rate, length / rate + sample.duration_s))
+            pieces += [sample.audio, pause]
+            length += len(sample.audio) + len(pause)
+            texts.append(_spoken(sample.utterance))
+        found.append(Script(np.concatenate(pieces), rate, tuple(spans), " ".join(texts)))
+    return found
+
+
+def warm_up(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> None:
+    """Let the streams say their first seconds."""
+    if not benchmark.warmup_s:
+        return
+    beginnings = [
+        replace(script, waveform=script.waveform[: round(benchmark.warmup_s * script.sample_rate)])
+        for script in said
+    ]
+    asyncio.run(all_streams(url, beginnings, benchmark, label="warm-up"))
+
+
+def _spoken(utterance: Utterance) -> str:
+    return utterance.text.strip()
+
+
+async def all_streams(
+    url: str, said: Sequence[Script], benchmark: LiveBenchmark, label: str = "streams"
+) -> list[Heard]:
+    """Let all streams speak in real time, each from a moment of its own; `label` names the bar."""
+    longest = max(len(script.waveform) / script.sample_rate for script in said)
+    with progress(f"{label}: {len(said)}, seconds", round(longest)) as bar:
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(1)
+                bar.update()
+
+        ticking = asyncio.create_task(tick())
+        async with AsyncClient(url, connections=2 * len(said)) as client:
+            rng = random.Random(1)
+            starts = [rng.uniform(0, benchmark.chunk_ms / 1000) for _ in said]
+            try:
+                return await asyncio.gather(
+                    *(
+                        _one_stream(client, script, start, benchmark)
+                        for script, start in zip(said, starts, strict=True)
+                    )
+                )
+            finally:
+                ticking.cancel()
+
+
+async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> float | None:
+    """Return the WER of the offline path, which the second pass takes, on the same audio.
+
+    With VAD even where the streams have none: a second pass gets what is said, without the pauses.
+
+    None, and a line on standard error, where a request fails.
+    """
+    of_streams = {"mode", "vad", "deadline_ms"}  # which is of each chunk
+    if benchmark.options.get("decoder", "attention") == "attention":
+        of_streams |= {"hotwords", "hotword_weight", "lm_fusion"}  # of the first pass
+    options = {key: value for key, value in benchmark.options.items() if key not in of_streams}
+
+    async with AsyncClient(url) as client:
+
+        async def transcribe(index: int) -> str:
+            script = said[index]
+            answer = await client.transcribe(
+                script.waveform, sample_rate=script.sample_rate, **options
+            )
+            return answer.text
+
+        load = await closed_loop(transcribe, len(said), OFFLINE_CLIENTS)
+    if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
+        # What the streams were measured to be is not lost for it.
+        print(
+            f"conch bench: offline WER of {len(said)} streams is not known: {errors[0]}",
+            file=sys.stderr,
+        )
+        return None
+    texts = [outcome.answer or "" for outcome in load.outcomes]
+    return word_error_rate([script.text for script in said], texts)
+
+
+async def _one_stream(
+    client: AsyncClient, script: Script, delay_s: float, benchmark: LiveBenchmark
+) -> Heard:
+    heard = Heard(script)
+    block = script.sample_rate * benchmark.chunk_ms // 1000
+    begun = time.perf_counter() + delay_s  # streams do not speak in step
+    watch = Watch(heard, has_second_pass=benchmark.options.get("mode") == "two_pass")
+    try:
+        async with client.live(sample_rate=script.sample_rate, **benchmark.options) as stream:
+            for start in range(0, len(script.waveform), block):
+                chunk = script.waveform[start : start + block]
+                due = begun + (start + len(chunk)) / script.sample_rate
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                is_last = start + block >= len(script.waveform)
+                answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
+                now = time.perf_counter()
+                heard.chunk_s.append(now - due)
+                if is_last:
+                    heard.end_s.append(now - due)
+                heard.calls += sum(
+                    stage.calls for name, stage in answer.stages.items() if name != "total"
+                )
+                watch.see(answer, now - begun)
+                heard.text = answer.text
+    except ConchError as error:
+        heard.error = str(error) or type(error).__name__
+    return heard

@@ -1,0 +1,103 @@
+"""`conch bench live`: live streams, paced in real time."""
+
+import argparse
+import math
+import sys
+
+from conch.cli.arguments import Subparsers, number, positive
+from conch.cli.bench_arguments import (
+    add_find_largest,
+    add_option,
+    add_output,
+    add_url,
+    add_what,
+    counts,
+    in_order,
+    write_report,
+)
+from conch.wire.errors import OptionError
+
+EPILOG = """
+examples:
+  conch bench live --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
+  conch bench live --manifest calls.tsv --streams 16 --find-largest
+  conch bench live --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
+
+exit codes: 0 measured, 1 not measured or every stream of a run failed, 2 wrong usage
+"""
+
+
+def run_live(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from conch.bench import live
+    from conch.bench.live_report import markdown
+    from conch.bench.options import parse_options
+
+    try:
+        options = parse_options(args.option, streams=True)
+    except OptionError as error:
+        print(f"conch bench: {error}", file=sys.stderr)
+        return 2
+    benchmark = live.LiveBenchmark(
+        manifest=args.manifest,
+        split=args.split,
+        source=args.source,
+        limit=args.limit,
+        streams=in_order(args.streams or [[8]]),
+        chunk_ms=args.chunk_ms,
+        seconds=args.seconds,
+        pause_s=args.pause,
+        warmup_s=args.warmup,
+        find_largest=args.find_largest,
+        url=args.url,
+        options=options,
+    )
+    report = live.run(benchmark)
+    write_report(args, report, markdown(report))
+    asked = report.runs[: len(benchmark.streams)]
+    return 1 if any(run.errors == run.streams for run in asked) else 0
+
+
+def add_live(benchmarks: Subparsers) -> None:
+    """Add the command to those of `conch bench`."""
+    parser = benchmarks.add_parser(
+        "live",
+        help="live streams, paced in real time",
+        description="Send live streams, each in real time, and see how late the answers are and "
+        "how many streams the server keeps up with.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_option(add_what(parser))
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--streams",
+        type=counts,
+        action="append",
+        metavar="N[,N…]",
+        help="at once; several numbers give one run each (default: 8)",
+    )
+    how.add_argument(
+        "--chunk-ms", type=positive, default=640, metavar="N", help="of a chunk (default: 640)"
+    )
+    how.add_argument(
+        "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
+    )
+    how.add_argument(
+        "--pause",
+        type=positive,
+        default=1.5,
+        metavar="N",
+        help="seconds of silence between a stream's utterances (default: 1.5)",
+    )
+    how.add_argument(
+        "--warmup",
+        type=number("seconds from 0 on", lambda seconds: 0 <= seconds < math.inf),
+        default=5,
+        metavar="N",
+        help="seconds of as many streams before each run, not counted (default: 5)",
+    )
+    add_find_largest(how)
+    add_url(how)
+    add_output(parser)
+    parser.set_defaults(run=run_live)

@@ -1,0 +1,82 @@
+"""`conch bench offline`: whole recordings, in a closed loop or paced."""
+
+import argparse
+import sys
+
+from conch.cli.arguments import Subparsers
+from conch.cli.bench_arguments import (
+    add_offered,
+    add_option,
+    add_output,
+    add_send,
+    add_url,
+    add_what,
+    closed_loops,
+    in_order,
+    write_report,
+)
+from conch.wire.errors import OptionError
+
+EPILOG = """
+The manifest is a text file, columns apart by tabs, with a header line: path and text, optionally
+split and source. Paths are relative to it. Without a text there is no WER for that utterance.
+
+examples:
+  conch bench offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
+      --json offline.json --markdown offline.md
+  conch bench offline --manifest calls.tsv --url grpc://gpu-box:8001 --option rescore=true \\
+      --option nbest=5 --limit 100
+
+exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
+"""
+
+
+def add_offline(benchmarks: Subparsers) -> None:
+    """Add the command to those of `conch bench`."""
+    parser = benchmarks.add_parser(
+        "offline",
+        help="whole recordings, in a closed loop or paced",
+        description="Send whole recordings in a closed loop, so many clients, each sending its "
+        "next recording when the last one is answered; or paced, so many a second, whether or not "
+        "earlier ones are answered.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = add_what(parser)
+    add_send(what)
+    add_option(what)
+    how = parser.add_argument_group("how")
+    add_offered(how)
+    add_url(how)
+    add_output(parser)
+    parser.set_defaults(run=run_offline)
+
+
+def run_offline(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    # Only who measures waits for numpy and the clients.
+    from conch.bench import offline
+    from conch.bench.options import parse_options
+    from conch.bench.report import markdown
+
+    try:
+        options = parse_options(args.option)
+    except OptionError as error:
+        print(f"conch bench: {error}", file=sys.stderr)
+        return 2
+    report = offline.run(
+        offline.OfflineBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            source=args.source,
+            limit=args.limit,
+            concurrency=closed_loops(args),
+            rates=in_order(args.rate or []),
+            url=args.url,
+            options=options,
+            send=args.send,
+            warmup=args.warmup,
+        )
+    )
+    write_report(args, report, markdown(report))
+    return 1 if any(run.figures.errors == run.figures.utterances for run in report.runs) else 0

@@ -1,0 +1,61 @@
+"""What a record becomes as JSON."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from reports import header, offline_run
+
+from conch.bench.offline import OfflineReport
+from conch.bench.records import Flat, to_json
+from conch.wire.options import RecognitionOptions
+
+
+@dataclass(frozen=True)
+class Inner:
+    figure: float | None
+    path: Path
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str
+    inner: Flat[Inner]
+    others: tuple[Inner, ...]
+    by_name: Flat[dict[str, int]]
+
+
+def test_what_is_flat_stands_in_its_place_and_the_rest_is_nested() -> None:
+    inner = Inner(None, Path("a/b"))
+    assert to_json(Outer("x", inner, (inner,), {"one": 1})) == {
+        "name": "x",
+        "figure": None,
+        "path": "a/b",
+        "others": [{"figure": None, "path": "a/b"}],
+        "one": 1,
+    }
+
+
+def test_what_has_no_json_is_refused() -> None:
+    with pytest.raises(TypeError, match="a report holds set, which has no JSON"):
+        to_json({"found": {1, 2}})
+
+
+def test_the_keys_of_an_offline_report_are_those_that_scripts_read() -> None:
+    run = offline_run()
+    report = OfflineReport(
+        header=header(split="dev", warmup=8), options=RecognitionOptions(), first=run, runs=[run]
+    )
+    found = json.loads(json.dumps(to_json(report)))
+    assert set(found["runs"][0]) == {
+        *("load", "concurrency", "rate", "rtfx", "wer", "wer_by_source", "reference_words"),
+        *("substitutions", "deletions", "insertions", "latency_ms", "audio_s", "wall_s"),
+        *("utterances", "errors", "error_messages", "stages", "peak_memory_mb"),
+        "memory_by_process_mb",
+    }
+    # The first run and the settings of the benchmark are at the top level as well.
+    assert found["runs"][0].items() <= found.items()
+    assert (found["split"], found["warmup"], found["machine"]["cores"]) == ("dev", 8, 2)
+    assert found["options"]["beam_size"] == RecognitionOptions().beam_size
+    assert set(found["latency_ms"]) == {"p50", "p90", "p95", "p99", "mean", "max"}

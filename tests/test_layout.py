@@ -1,0 +1,140 @@
+"""How the packages of Conch depend on each other, read from their import statements."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src"
+
+ARROWS: Mapping[str, set[str]] = {
+    # What both sides speak, the client, and what recordings are read by.
+    "wire": set(),
+    "client": {"wire"},
+    "component": {"wire"},
+    "audio": {"component", "wire"},
+    # What answers requests; only the last one knows Triton.
+    "orchestrator": {"audio", "component", "wire"},
+    "triton": {"component", "orchestrator", "wire"},
+    # What the components compute; serving never imports the making of graphs.
+    "models": {"component", "packaged", "wire"},
+    "language": {"component", "packaged", "wire"},
+    "decoding": {"component", "language", "models", "wire"},
+    "graphs": {"component", "decoding", "language", "models", "wire"},
+    # What starts servers and asks them.
+    "packaged": {"wire"},
+    "launcher": {"packaged", "wire"},
+    "bench": {"client", "launcher", "packaged", "wire"},
+    "cli": {
+        *("audio", "bench", "client", "decoding", "graphs", "language", "launcher"),
+        *("models", "packaged", "wire"),
+    },
+}
+"""By package or module of `conch`, which others it may import."""
+
+HEAVY = {
+    # The benchmarks that are installed need no more than a client, and jiwer for word errors.
+    "bench": {"torch", "faster_whisper", "scipy", "soxr", "matplotlib"},
+    "client": {"torch", "scipy", "soxr", "av", "psutil"},
+    "wire": {"tritonclient", "scipy", "soundfile", "soxr", "torch"},
+}
+"""What a package must not import."""
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in SRC.rglob("*.py")}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield what a file imports, as `module` or `module.name`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (item.name for item in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{item.name}" for item in node.names)
+
+
+def modules_of(path: Path) -> set[str]:
+    """Return the modules of Conch that a file imports, the packages that they are in left out."""
+    found = set()
+    for name in imported(path):
+        while name not in MODULES and "." in name:
+            name = name.rpartition(".")[0]
+        if name in MODULES:
+            found.add(name)
+    return found
+
+
+def package_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_a_package_imports_only_what_it_stands_on(package: str) -> None:
+    own = [path for module, path in MODULES.items() if package_of(module) == package]
+    assert own
+    for path in own:
+        others = {package_of(module) for module in modules_of(path)} - {package, ""}
+        assert others <= ARROWS[package], path.relative_to(ROOT)
+
+
+def test_every_package_has_its_arrows_and_none_goes_back() -> None:
+    assert {package_of(module) for module in MODULES} - {""} == set(ARROWS)
+    for package, others in ARROWS.items():
+        reached = set(others)
+        while more := {item for other in reached for item in ARROWS[other]} - reached:
+            reached |= more
+        assert package not in reached
+
+
+@pytest.mark.parametrize("package", HEAVY)
+def test_a_light_package_imports_nothing_heavy(package: str) -> None:
+    for module, path in MODULES.items():
+        if package_of(module) == package:
+            tops = {name.split(".")[0] for name in imported(path)}
+            assert not tops & HEAVY[package], path.relative_to(ROOT)
+
+
+def test_only_one_package_knows_triton() -> None:
+    knowing = {
+        package_of(module)
+        for module, path in MODULES.items()
+        if "triton_python_backend_utils" in set(imported(path))
+    }
+    assert knowing == {"triton"}
+
+
+def test_nothing_is_there_for_the_laboratory_or_the_tests_alone() -> None:
+    users = [*ROOT.glob("*_models/*/1/model.py"), *ROOT.glob("examples/*.py")]
+    # The commands are imported by their names.
+    todo = {"conch", "conch.cli.__main__"} | {m for m in MODULES if package_of(m) == "cli"}
+    todo |= {module for path in users for module in modules_of(path)}
+    used: set[str] = set()
+    while todo:
+        module = todo.pop()
+        used.add(module)
+        todo |= modules_of(MODULES[module]) - used
+        todo |= {module.rpartition(".")[0]} - used - {""}
+    assert set(MODULES) - used == set()
+
+
+def test_every_public_function_and_class_is_used_by_the_product() -> None:
+    users = [*MODULES.values(), *ROOT.glob("*_models/*/1/model.py"), *ROOT.glob("examples/*.py")]
+    mentions = Counter(name for path in users for name in re.findall(r"\w+", path.read_text()))
+    defined = [
+        (node.name, path.relative_to(ROOT))
+        for path in MODULES.values()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not node.name.startswith("__")
+    ]
+    assert len(defined) > 500
+    assert [item for item in defined if mentions[item[0]] < 2] == []
