@@ -1,8 +1,9 @@
+import re
 from pathlib import Path
 
 import pytest
 
-from conch.bench.manifest import Utterance, read_manifest, select, write_manifest
+from conch.bench.manifest import Utterance, comparable, read_manifest, select, write_manifest
 from conch.errors import BenchError
 
 
@@ -92,3 +93,16 @@ def test_what_would_break_a_line_is_not_written(tmp_path: Path) -> None:
         with pytest.raises(BenchError, match="a tab or a line break is in a field"):
             write_manifest(tmp_path / "m.tsv", [Utterance(tmp_path / "a.mp3", text)])
     assert not (tmp_path / "m.tsv").exists()
+
+
+def test_texts_are_left_out_where_nothing_compares_them(monkeypatch, capsys) -> None:
+    spoken = [Utterance(Path("a.wav"), "Hello."), Utterance(Path("b.wav"), "")]
+    assert comparable(spoken) == spoken
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("conch.bench.manifest.missing", lambda *modules: ["jiwer"])
+    assert comparable(spoken) == [Utterance(Path("a.wav"), ""), Utterance(Path("b.wav"), "")]
+    assert re.match(
+        r"conch bench: no word error rates, for want of jiwer; .*bench\]'", capsys.readouterr().err
+    )
+    assert comparable(spoken[1:]) == spoken[1:]
+    assert capsys.readouterr().err == ""

@@ -10,9 +10,9 @@ omission).
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from conch.errors import ConchError
 
@@ -123,9 +123,7 @@ async def closed_loop(
             on_outcome(outcome)
 
     started = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency, requests)):
-            group.create_task(client(waiting))
+    await _all_of(client(waiting) for _ in range(min(concurrency, requests)))
     return _load(outcomes, started)
 
 
@@ -144,9 +142,7 @@ async def paced(
         outcomes.append(outcome)
         on_outcome(outcome)
 
-    async with asyncio.TaskGroup() as group:
-        for index, offset in enumerate(due_s):
-            group.create_task(request(index, started + offset))
+    await _all_of(request(index, started + offset) for index, offset in enumerate(due_s))
     return _load(outcomes, started)
 
 
@@ -169,6 +165,17 @@ def rotated(names: Sequence[str], number: int) -> list[str]:
     """Return the names from another one on each time, so that none is always the first or last."""
     start = number % len(names)
     return [*names[start:], *names[:start]]
+
+
+async def _all_of(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run coroutines at the same time; the first error cancels the others and is raised."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _load(outcomes: list[Outcome[Answer]], started: float) -> Load[Answer]:

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 INTERVAL_S = 1.0
 KIB = 1024
@@ -48,7 +47,7 @@ class MemorySampler:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory sampler", daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "MemorySampler":
         self.sample()
         self._thread.start()
         return self

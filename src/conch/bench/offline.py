@@ -39,7 +39,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -53,7 +53,7 @@ from conch.bench.joined import Joining
 from conch.bench.joined_files import recordings_folder, write_recordings
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.machine import command, machine, versions
-from conch.bench.manifest import Utterance, chosen
+from conch.bench.manifest import Utterance, chosen, comparable
 from conch.bench.memory import MemorySampler
 from conch.bench.progress import progress
 from conch.bench.recordings import decode
@@ -121,7 +121,9 @@ def run(benchmark: OfflineBenchmark) -> dict[str, Any]:
         ServerError: no server answers, or it cannot be started.
     """
     with _heard(benchmark) as (utterances, warmup):
-        _check_packages(benchmark, utterances)
+        if benchmark.baseline:
+            require("faster_whisper")
+        utterances = comparable(utterances)
         report = {
             **header("offline", benchmark),
             "options": asdict(RecognitionOptions.parse(benchmark.options)),
@@ -230,13 +232,6 @@ def _offers(benchmark: OfflineBenchmark) -> list[Offer]:
     return closed + [Offer(rate=rate) for rate in benchmark.rates]
 
 
-def _check_packages(benchmark: OfflineBenchmark, utterances: Sequence[Utterance]) -> None:
-    if any(utterance.text for utterance in utterances):
-        require("jiwer", "whisper_normalizer")
-    if benchmark.baseline:
-        require("faster_whisper")
-
-
 def header(name: str, benchmark: Any) -> dict[str, Any]:
     """Return what a report says besides its figures.
 
@@ -251,7 +246,7 @@ def header(name: str, benchmark: Any) -> dict[str, Any]:
     }
     return {
         "benchmark": name,
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "command": command(),
         "machine": machine(),
         "versions": versions(),

@@ -40,10 +40,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench import require
 from conch.bench.live_figures import Heard, Script, Watch, figures
 from conch.bench.load import closed_loop
-from conch.bench.manifest import Utterance, chosen
+from conch.bench.manifest import Utterance, chosen, comparable
 from conch.bench.measures import word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.offline import Sample, header, load_samples, own_or_running
@@ -86,8 +85,7 @@ def run(benchmark: StreamingBenchmark) -> dict[str, Any]:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    require("jiwer", "whisper_normalizer")
-    utterances = chosen(benchmark)
+    utterances = comparable(chosen(benchmark))
     samples = load_samples(utterances, "waveform")
     report = {
         **header("streaming", benchmark),

@@ -14,6 +14,7 @@ from typing import Any
 
 from conch.client import wire
 from conch.client.address import Address
+from conch.client.timeouts import timeout
 from conch.client.transports import Result, grpc_arguments, grpc_error, result_of
 from conch.errors import ConchError, ServerError
 
@@ -95,8 +96,8 @@ async def stream_async(address: Address, request: wire.Request) -> AsyncGenerato
             code, message = str(failure.code()), failure.details() or ""
             raise grpc_error(code, message, request, address) from None
         except GeneratorExit:
-            with contextlib.suppress(TimeoutError, grpc.RpcError):
-                async with asyncio.timeout(GRACE_S):
+            with contextlib.suppress(asyncio.TimeoutError, grpc.RpcError):
+                async with timeout(GRACE_S):
                     async for _ in answers:
                         pass
             raise

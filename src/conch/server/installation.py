@@ -12,6 +12,9 @@ from conch.packaged import install
 
 STUB = "triton_python_backend_stub"
 
+# What the models' code is written for.
+OLDEST_PYTHON = (3, 11)
+
 
 @dataclass(frozen=True)
 class PythonBackend:
@@ -66,8 +69,14 @@ def find_installation(
 ) -> Installation:
     """Searches the given path, then `search_path` (PATH), then the wheel.
 
-    Raises ServerError saying what was searched, or that the wheel has no stub for `python`.
+    Raises ServerError saying what was searched, or that `python` is not one that the models or
+    the wheel's stubs run on.
     """
+    if python < OLDEST_PYTHON:
+        raise ServerError(
+            f"Conch's server needs Python 3.11 or 3.12, and this is {python[0]}.{python[1]}; what "
+            "takes the URL of a running server works here"
+        )
     if tritonserver is not None:
         explicit = Path(tritonserver).expanduser()
         if not explicit.is_file() or not os.access(explicit, os.X_OK):

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from conch.errors import ServerError
 from conch.server import diagnosis, probe, stubs
@@ -50,7 +49,7 @@ class TritonServer:
         self._model_processes: dict[int, str] = {}
         """As they were when the server became ready."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "TritonServer":
         self.start()
         return self
 
