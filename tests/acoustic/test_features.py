@@ -1,8 +1,5 @@
 """Features held against two independent implementations."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 import soundfile
@@ -13,20 +10,20 @@ from conch.acoustic.features import (
     mel_filters,
     streaming_log_mel,
 )
+from conch.cli.demo import SPEECH
 
 
 @pytest.fixture(scope="module")
 def speech() -> np.ndarray:
-    """Ten seconds of a man reading."""
-    folder = importlib.util.find_spec("moonshine_onnx").submodule_search_locations[0]
-    return soundfile.read(Path(folder, "assets", "beckett.wav"), dtype="float32")[0]
+    """Seven seconds of verse."""
+    return soundfile.read(SPEECH, dtype="float32")[0]
 
 
 LENGTHS = [
     # samples, frames of the window: longer than the audio, just as long, shorter
-    (159_414, 3000),
-    (159_414, 1500),
-    (159_414, 996),
+    (117_200, 3000),
+    (117_200, 1500),
+    (117_200, 732),
     (80_000, 200),
     # too short to fill one FFT
     (1, 1500),
