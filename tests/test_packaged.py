@@ -8,7 +8,7 @@ import pytest
 
 from conch.acoustic import silero, whisper
 from conch.errors import ConfigError
-from conch.packaged import extra_with, packaged
+from conch.packaged import extra_with, install, packaged
 
 WEIGHTS = b"weights"
 DIGEST = hashlib.sha256(WEIGHTS).hexdigest()
@@ -72,3 +72,11 @@ def test_an_extra_is_found_by_what_it_installs():
     assert extra_with("kaldifst") == "server"
     assert extra_with("jiwer") == extra_with("whisper_normalizer") == "bench"
     assert extra_with("tqdm") is extra_with("no_such_package") is None
+
+
+def test_constraints_are_for_the_pythons_of_the_server():
+    constrained = "in a checkout of Conch: pip install -c constraints.txt -e '.[{}]'"
+    assert install("bench", (3, 12)) == constrained.format("bench")
+    assert install("server", (3, 11)) == constrained.format("server")
+    assert install("server", (3, 13)) == "with Python 3.11 or 3.12, " + constrained.format("server")
+    assert install("mic", (3, 10)) == "in a checkout of Conch: pip install -e '.[mic]'"

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
@@ -12,10 +13,17 @@ from conch.errors import ConfigError
 
 _BLOCK_BYTES = 1 << 20
 
+SERVER_PYTHONS = ((3, 11), (3, 12))
+"""What the server runs on, and what constraints.txt is made for."""
 
-def install(extra: str) -> str:
+
+def install(extra: str, python: tuple[int, int] = sys.version_info[:2]) -> str:
     """Return how to install what an extra of Conch brings; Conch is on no package index."""
-    return f"in a checkout of Conch: pip install -c constraints.txt -e '.[{extra}]'"
+    if python in SERVER_PYTHONS:
+        return f"in a checkout of Conch: pip install -c constraints.txt -e '.[{extra}]'"
+    if extra == "server":
+        return f"with Python 3.11 or 3.12, {install(extra, SERVER_PYTHONS[0])}"
+    return f"in a checkout of Conch: pip install -e '.[{extra}]'"
 
 
 def extra_with(module: str) -> str | None:

@@ -97,6 +97,7 @@ def test_what_would_break_a_line_is_not_written(tmp_path: Path) -> None:
 
 def test_texts_are_left_out_where_nothing_compares_them(monkeypatch, capsys) -> None:
     spoken = [Utterance(Path("a.wav"), "Hello."), Utterance(Path("b.wav"), "")]
+    monkeypatch.setattr("conch.bench.manifest.missing", lambda *modules: [])
     assert comparable(spoken) == spoken
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("conch.bench.manifest.missing", lambda *modules: ["jiwer"])

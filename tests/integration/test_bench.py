@@ -267,7 +267,7 @@ def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.png"))) == 3
 
 
-@pytest.mark.slow  # its parts are tested one by one
+@pytest.mark.nightly  # its parts are tested one by one
 @pytest.mark.timeout(600)
 def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "found"
@@ -284,7 +284,7 @@ def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
     assert 0 < live["runs"][0]["orchestration_share"] < 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_growth_has_a_row_for_each_step(tmp_path: Path) -> None:
     file, table, picture = (tmp_path / f"growth.{kind}" for kind in ("json", "md", "png"))

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.errors import ServerError
-from conch.packaged import install
+from conch.packaged import SERVER_PYTHONS, install
 
 STUB = "triton_python_backend_stub"
-
-# What the models' code is written for.
-OLDEST_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def find_installation(
     Raises ServerError saying what was searched, or that `python` is not one that the models or
     the wheel's stubs run on.
     """
-    if python < OLDEST_PYTHON:
+    if python < SERVER_PYTHONS[0]:
         raise ServerError(
             f"Conch's server needs Python 3.11 or 3.12, and this is {python[0]}.{python[1]}; what "
             "takes the URL of a running server works here"
