@@ -6,9 +6,11 @@ SERVER := .venv/.stamp-server
 TOOLS := .venv/.stamp-test
 INPUTS := pyproject.toml constraints.txt scripts/install
 PYTEST := $(BIN)/python -m pytest -q
-# A worker for each core, up to eight, takes whole files: what they share is made once.
-WORKERS := -n logical --maxprocesses 8 --dist loadfile
+# Which tests stay together: tests/conftest.py.
+WORKERS := --dist loadgroup -n logical --maxprocesses 8
 UNIT := -m "not server and not nightly"
+# A thread for each worker: more would wait for each other, at four times the price.
+unit coverage: export OMP_NUM_THREADS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -45,7 +47,7 @@ unit: $(TOOLS) ## Tests that need no server
 
 integration: $(TOOLS) ## Tests against a real tritonserver
 	@echo "conch: server tests"
-	@$(PYTEST) -m "server and not nightly" $(ARGS)
+	@$(PYTEST) --dist loadgroup -n 2 -m "server and not nightly" $(ARGS)
 
 nightly: $(TOOLS) ## What takes longer: streams at random, hours of audio, GPU configs, every Python
 	@$(PYTEST) -m nightly $(ARGS)

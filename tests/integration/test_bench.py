@@ -64,6 +64,7 @@ def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     assert "| conch | closed loop, 4 |" in done.stdout
 
 
+@pytest.mark.nightly  # three processes, one after the other
 def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
     pytest.importorskip("faster_whisper")
     file = tmp_path / "report.json"
@@ -85,6 +86,7 @@ def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
     assert versus["wer_difference"] == pytest.approx(report["wer"] - baseline["wer"], abs=1e-6)
 
 
+@pytest.mark.nightly
 def test_joined_recordings_next_to_a_baseline(server: Any, tmp_path: Path) -> None:
     pytest.importorskip("faster_whisper")
     file, folder = tmp_path / "report.json", tmp_path / "joined"
@@ -235,6 +237,7 @@ def test_roads_side_by_side(server: Any, tmp_path: Path) -> None:
     assert "| fused |" in done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)  # a server for each system
 def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
     file, table = tmp_path / "report.json", tmp_path / "report.md"

@@ -19,7 +19,7 @@ from conch.client import Client
 from conch.component import Row
 from conch.server import ServerConfig, TritonServer
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
 COMPONENTS = ("vad", "attention_encoder", "attention_decoder", "ctc_encoder", "ctc_decoder")
 MODELS = (

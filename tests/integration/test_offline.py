@@ -147,7 +147,7 @@ def test_other_sample_rates_and_channels(client, speech_wav, waveform, tmp_path)
     import soxr
 
     phone = soxr.resample(waveform, 16_000, 8_000)
-    assert wer(TIGER, client.transcribe(phone, sample_rate=8_000).text) <= 0.1
+    assert wer(TIGER, client.transcribe(phone, sample_rate=8_000).text) <= 0.15
     studio = soxr.resample(waveform, 16_000, 44_100)
     stereo = tmp_path / "stereo.flac"
     soundfile.write(stereo, np.stack([studio, studio], axis=1), 44_100)

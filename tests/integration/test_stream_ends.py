@@ -13,6 +13,7 @@ from repositories import repositories_with
 from servers import wait_until
 from tritonclient.utils import InferenceServerException
 
+from conch.needs import components_of_path
 from conch.server import ServerConfig, TritonServer
 
 pytestmark = pytest.mark.server
@@ -34,8 +35,9 @@ def short_lived(tmp_path_factory) -> Iterator[TritonServer]:
         "ctc_streaming_decoder": {"stream_ttl_s": "6"},
     }
     repositories = repositories_with(tmp_path_factory.mktemp("short"), changes)
+    models = ("speech", *components_of_path("streaming"), *components_of_path("two_pass"))
     # Triton waits for idle connections of clients as well.
-    config = ServerConfig(model_repositories=repositories, stop_timeout_s=8)
+    config = ServerConfig(model_repositories=repositories, models=models, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
 

@@ -36,7 +36,10 @@ def small_server(tmp_path_factory) -> TritonServer:
     limits = {"max_requests_in_flight": "2", "max_audio_s": "60"}
     repositories = repositories_with(tmp_path_factory.mktemp("limits"), {"speech": limits})
     (repositories[1] / "rescorer" / "1" / "model.py").write_text(BROKEN_RESCORER)
-    with TritonServer(ServerConfig(model_repositories=repositories)) as running:
+    models = ("speech", "vad", "attention_encoder", "attention_decoder", "rescorer")
+    # Killed, a component is waited for in vain.
+    config = ServerConfig(model_repositories=repositories, models=models, stop_timeout_s=2)
+    with TritonServer(config) as running:
         yield running
 
 
