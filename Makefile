@@ -1,15 +1,22 @@
 # Each target makes sure that .venv has what it needs; PYTHON=/path/to/python3.11 chooses the
-# interpreter, ARGS="…" adds arguments to serve, demo and bench.
+# interpreter, ARGS="…" adds arguments to serve, demo, bench and the tests.
 
 BIN := .venv/bin
 SERVER := .venv/.stamp-server
 TOOLS := .venv/.stamp-test
 INPUTS := pyproject.toml constraints.txt scripts/install
+PYTEST := $(BIN)/python -m pytest -q
+# Which tests stay together: tests/conftest.py.
+WORKERS := --dist loadgroup -n logical --maxprocesses 8
+UNIT := -m "not server and not nightly"
+# A thread for each worker: more would wait for each other, at four times the price.
+unit coverage: export OMP_NUM_THREADS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
+# Tests have deadlines: `make -j test` runs one kind after the other, as without -j.
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check docs unit integration slow soak clean
+.PHONY: help demo serve bench test check docs unit integration nightly clients soak coverage wheel clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | \
@@ -42,20 +49,29 @@ docs: $(TOOLS) ## Build the documentation into site/, and check its links
 
 unit: $(TOOLS) ## Tests that need no server
 	@echo "conch: unit tests"
-	@$(BIN)/python -m pytest -q -m "not server and not slow" $(ARGS)
+	@$(PYTEST) $(WORKERS) $(UNIT) $(ARGS)
 
 integration: $(TOOLS) ## Tests against a real tritonserver
 	@echo "conch: server tests"
-	@$(BIN)/python -m pytest -q -m "server and not slow" $(ARGS)
+	@$(PYTEST) --dist loadgroup -n 2 -m "server and not nightly" $(ARGS)
 
-soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour; not part of test)
-	@SOAK_S=$(or $(SOAK_S),300) $(BIN)/python -m pytest -q -s tests/integration/test_soak.py $(ARGS)
+nightly: $(TOOLS) ## What takes longer: streams at random, hours of audio, GPU configs, every Python
+	@$(PYTEST) -m nightly $(ARGS)
 
-slow: $(TOOLS) ## An hour of audio in one request, long benchmarks (not part of test)
-	@$(BIN)/python -m pytest -q -m slow $(ARGS)
+clients: $(TOOLS) ## The client and all of Conch in new environments of every Python found here
+	@$(PYTEST) tests/integration/test_pythons.py $(ARGS)
+
+soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour)
+	@SOAK_S=$(or $(SOAK_S),300) $(PYTEST) -s tests/integration/test_soak.py $(ARGS)
+
+coverage: $(TOOLS) ## Which lines the unit tests run, into htmlcov
+	@$(PYTEST) $(WORKERS) $(UNIT) --cov=conch --cov-report=html --cov-report=term:skip-covered $(ARGS)
+
+wheel: $(TOOLS) ## Build the wheel, into dist
+	@$(BIN)/python -m pip wheel -q --no-deps -w dist .
 
 clean: ## Remove .venv, caches and build outputs
-	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache build dist site
+	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache .coverage htmlcov build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(SERVER): $(INPUTS)

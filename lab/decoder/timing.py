@@ -191,7 +191,7 @@ def pyctcdecode_labels(vocab: Sequence[str]) -> list[str]:
 
 
 def write_arpa(ngrams: NgramTable, path: Path) -> None:
-    """Write an n-gram as ARPA, so that KenLM reads what pocketsphinx's binary form holds."""
+    """Write an n-gram as ARPA, so that KenLM reads what `read_ngrams` does."""
     with path.open("w") as file:
         file.write("\\data\\\n")
         for order, item in enumerate(ngrams.orders, 1):

@@ -1,8 +1,9 @@
+import re
 from pathlib import Path
 
 import pytest
 
-from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.manifest import Utterance, comparable, read_manifest, select
 from conch.wire.errors import BenchError
 
 
@@ -85,3 +86,17 @@ def test_nothing_left_names_what_there_is() -> None:
         select(utterances(2, "read", "dev"), split="test")
     with pytest.raises(BenchError, match="holds no utterances"):
         select([])
+
+
+def test_texts_are_left_out_where_nothing_compares_them(monkeypatch, capsys) -> None:
+    spoken = [Utterance(Path("a.wav"), "Hello."), Utterance(Path("b.wav"), "")]
+    monkeypatch.setattr("conch.bench.manifest.missing", lambda *modules: [])
+    assert comparable(spoken) == spoken
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("conch.bench.manifest.missing", lambda *modules: ["jiwer"])
+    assert comparable(spoken) == [Utterance(Path("a.wav"), ""), Utterance(Path("b.wav"), "")]
+    assert re.match(
+        r"conch bench: no word error rates, for want of jiwer; .*bench\]'", capsys.readouterr().err
+    )
+    assert comparable(spoken[1:]) == spoken[1:]
+    assert capsys.readouterr().err == ""

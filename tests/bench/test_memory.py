@@ -31,7 +31,12 @@ child.wait()
 @contextmanager
 def family() -> Iterator[tuple[int, int]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PARENT],
+        # Unbuffered, the two would write into each other's lines.
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdin and process.stdout
     try:

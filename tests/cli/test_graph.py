@@ -36,6 +36,7 @@ def test_a_graph_is_made_and_told_of(tmp_path, arpa, capsys):
     assert {"ball", "Bob"} <= set(DecodingGraph(out, read_vocabulary("").texts).words)
 
 
+@pytest.mark.nightly  # half a minute
 def test_the_words_of_the_shipped_graph_go_into_another(tmp_path, arpa):
     out = tmp_path / "more.fst"
     command = ["graph", "--arpa", str(arpa), "--out", str(out), "--prune", "0", "--shipped-words"]

@@ -1,4 +1,4 @@
-"""Every command explains itself without PyAV, which the server alone needs."""
+"""Every command explains itself without PyAV, and says which extra it lacks."""
 
 import subprocess
 import sys
@@ -25,3 +25,16 @@ def test_every_command_has_a_help_without_pyav() -> None:
     assert done.returncode == 0, done.stderr
     for command in COMMANDS:
         assert f"usage: conch {command} " in done.stdout
+
+
+def test_a_command_names_the_extra_that_it_lacks(tmp_path) -> None:
+    code = (
+        "import sys; sys.modules['onnxruntime'] = None; from conch.cli import main;"
+        f"sys.exit(main(['graph', '--out', {str(tmp_path / 'en.fst')!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "conch graph: needs onnxruntime; in a checkout of Conch: "
+        "pip install -c constraints.txt -e '.[server]'\n"
+    )

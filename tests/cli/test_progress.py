@@ -1,4 +1,5 @@
 import asyncio
+import fcntl
 import io
 import os
 import pty
@@ -12,6 +13,7 @@ import pytest
 import soundfile
 
 from conch.cli.progress import Progress, figures_of
+from conch.client.timeouts import timeout
 
 
 class Terminal(io.StringIO):
@@ -117,7 +119,7 @@ def test_a_long_name_leaves_room_for_the_figures(
 def test_a_terminal_that_does_not_tell_its_width_shows_the_line(tmp_path: Path) -> None:
     name = audio(tmp_path / "talk.wav", 120)
     ours, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (0, 0))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, bytes(8))
     with os.fdopen(terminal, "w") as stderr, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stderr", stderr)
         with progress_of(name) as progress:
@@ -145,7 +147,7 @@ def test_the_clock_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     async def tick() -> None:
         with progress_of(name) as progress:
             ticking = asyncio.create_task(progress.tick())
-            async with asyncio.timeout(20):
+            async with timeout(20):
                 while "0:01 waited" not in terminal.getvalue():
                     await asyncio.sleep(0.01)
             ticking.cancel()

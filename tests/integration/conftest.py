@@ -1,6 +1,5 @@
 """A real `tritonserver` with both model repositories, started once for all server tests."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import soundfile
 import tritonclient.http as http
 from recordings import Recording, recordings_of
 
+from conch.cli.demo import SPEECH
 from conch.launcher import ServerConfig, TritonServer
 
 ROOT = Path(__file__).parents[2]
@@ -45,11 +45,11 @@ def executions(triton: http.InferenceServerClient) -> Callable[[str], tuple[int,
 
 
 @pytest.fixture(scope="session")
-def speech_wav() -> Path:
-    """Ten seconds of a man reading, from the wheel useful-moonshine-onnx."""
-    spec = importlib.util.find_spec("moonshine_onnx")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "assets" / "beckett.wav"
+def speech_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven seconds of verse: the recording of `conch demo`, as a wav."""
+    path = tmp_path_factory.mktemp("speech") / "tiger.wav"
+    soundfile.write(path, *soundfile.read(SPEECH, dtype="int16"))
+    return path
 
 
 @pytest.fixture(scope="session")

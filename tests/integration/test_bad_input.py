@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import soundfile
 import tritonclient.http as http
-from recordings import wer
 from tritonclient.utils import InferenceServerException
 
 pytestmark = pytest.mark.server
@@ -101,7 +100,7 @@ def test_bad_input_is_named_and_the_next_request_works(triton, waveform, case):
     assert message in error.value.message()
     assert error.value.status() == "400"
     answer = infer(triton, WAV=waveform[np.newaxis])
-    assert b"fail better" in answer.as_numpy("TRANSCRIPTS")[0, 0].lower()
+    assert b"fearful symmetry" in answer.as_numpy("TRANSCRIPTS")[0, 0].lower()
 
 
 def test_a_wrong_type_or_shape_is_refused_by_triton(triton):
@@ -151,7 +150,7 @@ def test_a_bad_request_in_a_crowd_fails_alone(triton, waveform):
     for request in pending:
         try:
             text = request.get_result().as_numpy("TRANSCRIPTS")[0, 0].decode()
-            outcomes.append(wer("fail better", text.lower().split("fail again")[-1]) == 0)
+            outcomes.append("fearful symmetry" in text.lower())
         except InferenceServerException as error:
             assert "NaN" in error.message()
             outcomes.append("refused")

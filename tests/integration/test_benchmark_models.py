@@ -19,7 +19,7 @@ from lab.orchestration.systems import Clip
 from lab.served import ModelWork, model_work, stages_since
 from lab.settings import Setting
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
 COMPONENTS = ("vad", "attention_encoder", "attention_decoder", "ctc_encoder", "ctc_decoder")
 MODELS = (

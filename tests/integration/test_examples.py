@@ -63,7 +63,7 @@ def test_long_file_to_srt(server: Any, speech_wav: Path, text: str, tmp_path: Pa
     copy = tmp_path / "lecture.wav"
     shutil.copy(speech_wav, copy)
     printed = run("long_file_to_srt.py", copy, "--url", f"grpc://{server.grpc_url}")
-    assert printed.startswith(f"{copy.with_suffix('.srt')}: 10 s of audio in ")
+    assert printed.startswith(f"{copy.with_suffix('.srt')}: 7 s of audio in ")
     lines = copy.with_suffix(".srt").read_text().splitlines()
     spoken = [line for line in lines if line and not line.isdigit() and "-->" not in line]
     assert " ".join(spoken).split() == text.split()
@@ -74,7 +74,7 @@ def test_stream_long_file(server: Any, speech_wav: Path, text: str) -> None:
     *segments, figures = run("stream_long_file.py", speech_wav, "--url", url).splitlines()
     assert " ".join(line.split("  ")[-1] for line in segments) == text
     assert all(line.startswith("  0:0") for line in segments)
-    assert figures.startswith(f"{len(segments)} segments, 10 s of audio in ")
+    assert figures.startswith(f"{len(segments)} segments, 7 s of audio in ")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

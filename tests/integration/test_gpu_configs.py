@@ -24,7 +24,7 @@ ON_CPU = {
     '"language_model" value { string_value: ""': '"language_model" value { string_value: "none"',
 }
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

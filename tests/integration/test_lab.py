@@ -26,6 +26,7 @@ def lab(command: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.nightly  # three processes, one after the other
 def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
     pytest.importorskip("faster_whisper")
     file = tmp_path / "report.json"
@@ -48,6 +49,7 @@ def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
     assert versus["wer_difference"] == pytest.approx(report["wer"] - baseline["wer"], abs=1e-6)
 
 
+@pytest.mark.nightly
 def test_joined_recordings_next_to_a_baseline(server: Any, tmp_path: Path) -> None:
     pytest.importorskip("faster_whisper")
     file, folder = tmp_path / "report.json", tmp_path / "joined"
@@ -161,6 +163,7 @@ def test_paths_side_by_side(server: Any, tmp_path: Path) -> None:
     assert "| fused |" in done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)  # a server for each system
 def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
     file, table = tmp_path / "report.json", tmp_path / "report.md"
@@ -193,7 +196,7 @@ def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.png"))) == 3
 
 
-@pytest.mark.slow  # its parts are tested one by one
+@pytest.mark.nightly  # its parts are tested one by one
 @pytest.mark.timeout(600)
 def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "found"
@@ -210,7 +213,7 @@ def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
     assert 0 < live["runs"][0]["orchestration_share"] < 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_growth_has_a_row_for_each_step(tmp_path: Path) -> None:
     file, table, picture = (tmp_path / f"growth.{kind}" for kind in ("json", "md", "png"))

@@ -12,7 +12,7 @@ from recordings import wer
 from conch.client import Client
 from conch.launcher.stubs import model_processes
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 RATE = 16_000
 

@@ -47,7 +47,7 @@ def test_a_request_that_needs_another_model_says_which(
     with Client(grpc_url) as client, pytest.raises(MissingModelError, match=expected):
         list(client.stream(waveform, **options))
     with Client(http) as client:
-        assert "fail better" in client.transcribe(waveform).text.lower()
+        assert "fearful symmetry" in client.transcribe(waveform).text.lower()
 
 
 def test_so_does_a_batch_and_a_live_stream(lean_server, waveform):

@@ -11,7 +11,11 @@ from conch.client import AsyncClient, Client
 
 pytestmark = pytest.mark.server
 
-BECKETT = "Ever tried ever failed, no matter, try again, fail again, fail better."
+TIGER = (
+    "Tiger, tiger, burning bright in the forest of the night, what immortal hand or eye dare frame "
+    "thy fearful symmetry?"
+)
+"""What Whisper hears; he says: forests."""
 
 
 @pytest.fixture
@@ -29,8 +33,8 @@ def either_client(request, server):
 
 def test_real_speech_is_transcribed(either_client, speech_wav):
     transcript = either_client.transcribe(speech_wav)
-    assert wer(BECKETT, transcript.text) == 0
-    assert transcript.duration == pytest.approx(9.98, abs=0.05)
+    assert wer(TIGER, transcript.text) == 0
+    assert transcript.duration == pytest.approx(7.325, abs=0.001)
     assert transcript.road == ("vad", "attention_encoder", "attention_decoder")
     assert transcript.stages["attention_encoder"].calls == len(transcript.segments)
 
@@ -143,11 +147,11 @@ def test_other_sample_rates_and_channels(client, speech_wav, waveform, tmp_path)
     import soxr
 
     phone = soxr.resample(waveform, 16_000, 8_000)
-    assert wer(BECKETT, client.transcribe(phone, sample_rate=8_000).text) <= 0.1
+    assert wer(TIGER, client.transcribe(phone, sample_rate=8_000).text) <= 0.15
     studio = soxr.resample(waveform, 16_000, 44_100)
     stereo = tmp_path / "stereo.flac"
     soundfile.write(stereo, np.stack([studio, studio], axis=1), 44_100)
-    assert wer(BECKETT, client.transcribe(stereo).text) == 0
+    assert wer(TIGER, client.transcribe(stereo).text) == 0
 
 
 def test_clients_of_the_ecosystem_work_unchanged(triton, waveform):
@@ -165,5 +169,5 @@ def test_clients_of_the_ecosystem_work_unchanged(triton, waveform):
     )
     batch = answer.as_numpy("TRANSCRIPTS")
     assert len(batch) == 1
-    assert wer(BECKETT, batch[0][0].decode()) == 0
+    assert wer(TIGER, batch[0][0].decode()) == 0
     assert answer.as_numpy("SCORES") is None

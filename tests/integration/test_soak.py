@@ -1,6 +1,6 @@
 """Streams that start, end, break off and fail at random: nothing lost, nothing left behind.
 
-Twenty seconds as part of the tests, five minutes by `make soak`, an hour by
+Twenty seconds as part of `make nightly`, five minutes by `make soak`, an hour by
 `make soak SOAK_S=3600`.
 """
 
@@ -28,7 +28,7 @@ from conch.launcher.stubs import model_processes
 
 SOAK_S = float(os.environ.get("SOAK_S", "20"))
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(3 * SOAK_S + 300)]
+pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(3 * SOAK_S + 300)]
 
 CLIENTS = 12
 KEEPERS = ("speech", "ctc_streaming_encoder", "ctc_streaming_decoder")

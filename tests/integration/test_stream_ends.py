@@ -14,6 +14,7 @@ from servers import wait_until
 from tritonclient.utils import InferenceServerException
 
 from conch.launcher import ServerConfig, TritonServer
+from conch.wire.needs import components_of_path
 
 pytestmark = pytest.mark.server
 
@@ -34,8 +35,9 @@ def short_lived(tmp_path_factory) -> Iterator[TritonServer]:
         "ctc_streaming_decoder": {"stream_ttl_s": "6"},
     }
     repositories = repositories_with(tmp_path_factory.mktemp("short"), changes)
+    models = ("speech", *components_of_path("streaming"), *components_of_path("two_pass"))
     # Triton waits for idle connections of clients as well.
-    config = ServerConfig(model_repositories=repositories, stop_timeout_s=8)
+    config = ServerConfig(model_repositories=repositories, models=models, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
 

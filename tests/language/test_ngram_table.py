@@ -1,4 +1,4 @@
-"""N-grams as arrays: read from ARPA and from pocketsphinx's binary, looked up, made fewer."""
+"""N-grams as arrays: read from ARPA, looked up, made fewer."""
 
 import gzip
 import math
@@ -8,7 +8,6 @@ import pytest
 
 from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
 from conch.language.arpa import read_ngrams
-from conch.language.ngram import PocketsphinxModel, model_path
 from conch.language.ngram_table import NgramTable
 from conch.wire.errors import ConfigError
 
@@ -92,24 +91,6 @@ def test_missing_and_binary_files_are_refused(tmp_path):
     path.write_bytes(b"\xff\xfe\x00rubbish")
     with pytest.raises(ConfigError, match=r"model\.bin is not an ARPA file"):
         read_ngrams(path)
-    path.write_bytes(model_path("").read_bytes()[:2_000_000])
-    with pytest.raises(ConfigError, match=r"model\.bin is broken"):
-        read_ngrams(path)
-
-
-def test_the_binary_holds_what_pocketsphinx_answers():
-    path = model_path("")
-    table = read_ngrams(path)
-    assert [len(order) for order in table.orders] == [72_547, 2_051_541, 1_669_625]
-    model = PocketsphinxModel(path, -12.0)
-    random = np.random.default_rng(0)
-    listed = table.orders[2].words[random.integers(0, len(table.orders[2]), 200)]
-    anything = random.integers(0, len(table.words), (200, 3))
-    anything[:, 1] = table.words.index("the")
-    for ngrams in (listed, anything):
-        texts = [[table.words[index] for index in ngram] for ngram in ngrams]
-        expected = [model.word_score(text[2], [text[1], text[0]]) for text in texts]
-        assert table.log_probs_of(ngrams) == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_shorter_history(tmp_path):

@@ -93,6 +93,11 @@ def test_nothing_found_says_what_was_searched(tmp_path: Path) -> None:
         installation.find_installation(None, search_path=str(tmp_path), wheel=None)
 
 
+def test_a_python_that_the_models_do_not_run_on_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match=r"needs Python 3\.11 or 3\.12, and this is 3\.10; what"):
+        installation.find_installation(make_server(tmp_path / "given"), python=(3, 10))
+
+
 def test_given_path_must_be_a_program(tmp_path: Path) -> None:
     plain = tmp_path / "tritonserver"
     plain.touch()

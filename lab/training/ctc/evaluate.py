@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")
     add("--left-ms", type=int, default=STREAMING_LEFT * _FRAME_MS, help="seen before a chunk")
     add("--ngram", action="store_true", help="search with an n-gram too; needs pyctcdecode")
-    add("--language-model", default="", help="ARPA or .lm.bin; en-us if left out")
+    add("--language-model", default="", help="ARPA; en-us if left out")
     add("--lm-weight", type=float, default=0.5)
     add("--word-bonus", type=float, default=1.0)
     add("--beam-size", type=int, default=50)

@@ -1,7 +1,7 @@
 """Beam search with an n-gram, by pyctcdecode (pip install pyctcdecode).
 
 pyctcdecode knows KenLM's files only; this scores by what `conch.language` reads, so that the
-en-us trigram of the pocketsphinx package serves.
+en-us trigram that comes with Conch serves.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from pygtrie import CharTrie
 
 from conch.component.arrays import FloatArray
 from conch.language.arpa import read_ngrams
-from conch.language.ngram import LanguageModelConfig, PocketsphinxModel, model_path
+from conch.language.ngram import LanguageModelConfig, NgramModel, model_path
 from lab.decoder.timing import pyctcdecode_labels
 
 History = tuple[str, ...]
-"""The words before, newest first, as pocketsphinx takes them."""
+"""The words before, the oldest first."""
 
 _TYPICAL_WORD = 6
 """Letters; longer beginnings of no known word cost more, as in pyctcdecode."""
@@ -63,9 +63,9 @@ class NgramSearch:
 
 class _Scorer(AbstractLanguageModel):
     def __init__(self, config: LanguageModelConfig, lm_weight: float, word_bonus: float) -> None:
-        path = model_path(config.model)
-        self._model = PocketsphinxModel(path, config.oov_log_prob)
-        self._words = CharTrie.fromkeys(read_ngrams(path).words, True)
+        ngrams = read_ngrams(model_path(config.model))
+        self._model = NgramModel(ngrams, config.oov_log_prob)
+        self._words = CharTrie.fromkeys(ngrams.words, True)
         self._lm_weight, self._word_bonus = lm_weight, word_bonus
         self._unknown = lm_weight * config.oov_log_prob
 
@@ -86,9 +86,12 @@ class _Scorer(AbstractLanguageModel):
     ) -> tuple[float, History]:
         added, state = 0.0, prev_state
         if word:  # pyctcdecode asks for an empty one behind a text that ends in a space
-            log_prob = self._model.word_score(word, prev_state)
-            added = self._lm_weight * log_prob + self._word_bonus
-            state = (word, *prev_state)[: self.order - 1]
+            added = self._lm_weight * self._log_prob(*prev_state, word) + self._word_bonus
+            state = (*prev_state, word)[1 - self.order :]
         if is_last_word:
-            added += self._lm_weight * self._model.word_score("</s>", state)
+            added += self._lm_weight * self._log_prob(*state, "</s>")
         return added, state
+
+    def _log_prob(self, *words: str) -> float:
+        """Return the natural log probability of the last word after the others."""
+        return float(self._model.word_scores(words)[-1])

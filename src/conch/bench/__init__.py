@@ -5,6 +5,9 @@ import importlib.util
 from conch.packaged import install
 from conch.wire.errors import BenchError
 
+COMPARING = ("jiwer", "whisper_normalizer")
+"""Packages that compare texts."""
+
 
 def require(*modules: str, extra: str = "bench") -> None:
     """Check, before anything is measured, that optional packages are there.
@@ -16,6 +19,10 @@ def require(*modules: str, extra: str = "bench") -> None:
     Raises:
         BenchError: one is missing; the message says what to install.
     """
-    missing = [module for module in modules if importlib.util.find_spec(module) is None]
-    if missing:
-        raise BenchError(f"this benchmark needs {' and '.join(missing)}: {install(extra)}")
+    if lacking := missing(*modules):
+        raise BenchError(f"this benchmark needs {' and '.join(lacking)}: {install(extra)}")
+
+
+def missing(*modules: str) -> list[str]:
+    """Return those of the top-level modules that are not installed."""
+    return [module for module in modules if importlib.util.find_spec(module) is None]

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from conch.bench.machine import Machine, command, machine, versions
 from conch.bench.records import Flat
@@ -30,7 +30,7 @@ class Header:
     settings: Flat[Mapping[str, Plain]]
     """Of the benchmark, as far as they are numbers and texts."""
 
-    def with_triton(self, version: str) -> Self:
+    def with_triton(self, version: str) -> "Header":
         """Return the header with the server's version."""
         return replace(self, versions={**self.versions, "triton": version})
 
@@ -45,7 +45,7 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
     """
     return Header(
         benchmark=name,
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         command=command(program),
         machine=machine(),
         versions=versions(),

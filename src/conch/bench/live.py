@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from conch.bench.header import PROGRAM, Header, header
 from conch.bench.live_figures import Heard, LiveRun, Script, Watch, figures
 from conch.bench.load import closed_loop
-from conch.bench.manifest import Utterance, chosen
+from conch.bench.manifest import Utterance, chosen, comparable
 from conch.bench.measures import word_error_rate
 from conch.bench.offline import check_packages
 from conch.bench.progress import progress
@@ -79,7 +79,7 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = chosen(benchmark)
+    utterances = comparable(chosen(benchmark))
     check_packages(benchmark.url, utterances)
     samples = load_samples(utterances, "waveform")
     begun = header("live", benchmark, program)

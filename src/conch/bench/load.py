@@ -10,9 +10,9 @@ omission).
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from conch.wire.errors import ConchError
 
@@ -115,9 +115,7 @@ async def closed_loop(
             on_outcome(outcome)
 
     started = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency, requests)):
-            group.create_task(client(waiting))
+    await _all_of(client(waiting) for _ in range(min(concurrency, requests)))
     return _load(outcomes, started)
 
 
@@ -136,9 +134,7 @@ async def paced(
         outcomes.append(outcome)
         on_outcome(outcome)
 
-    async with asyncio.TaskGroup() as group:
-        for index, offset in enumerate(due_s):
-            group.create_task(request(index, started + offset))
+    await _all_of(request(index, started + offset) for index, offset in enumerate(due_s))
     return _load(outcomes, started)
 
 
@@ -155,6 +151,17 @@ def arrivals_s(requests: int, rate: float, seed: int = 0) -> list[float]:
     """
     rng = random.Random(seed)
     return sorted(rng.uniform(0, requests / rate) for _ in range(requests))
+
+
+async def _all_of(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run coroutines at the same time; the first error cancels the others and is raised."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _load(outcomes: list[Outcome[Answer]], started: float) -> Load[Answer]:

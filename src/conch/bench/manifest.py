@@ -1,10 +1,13 @@
 """Which recordings are measured: a tab-separated manifest and a choice among its lines."""
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from conch.bench import COMPARING, missing
+from conch.packaged import install
 from conch.wire.errors import BenchError
 
 REQUIRED = ("path", "text")
@@ -105,6 +108,22 @@ def _nothing_left(utterances: Sequence[Utterance], split: str | None, source: st
         f"no utterance has split {split or 'any'} and source {source or 'any'}; "
         f"the splits are {splits or 'not named'}, the sources {sources or 'not named'}"
     )
+
+
+def comparable(utterances: list[Utterance]) -> list[Utterance]:
+    """Return the utterances, without their texts where the packages are missing that compare texts.
+
+    A line on standard error then says what to install.
+    """
+    lacking = missing(*COMPARING)
+    if not lacking or not any(utterance.text for utterance in utterances):
+        return utterances
+    print(
+        f"conch bench: no word error rates, for want of {' and '.join(lacking)}; to have them, "
+        f"{install('bench')}",
+        file=sys.stderr,
+    )
+    return [replace(utterance, text="") for utterance in utterances]
 
 
 class Choice(Protocol):

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 import psutil
 
@@ -48,7 +47,7 @@ class MemorySampler:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory sampler", daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "MemorySampler":
         self.sample()
         self._thread.start()
         return self

@@ -18,7 +18,7 @@ from conch.bench import require
 from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Header, header
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
-from conch.bench.manifest import Utterance, chosen
+from conch.bench.manifest import Utterance, chosen, comparable
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import Sample, Send, load_samples
@@ -132,7 +132,7 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = chosen(benchmark)
+    utterances = comparable(chosen(benchmark))
     check_packages(benchmark.url, utterances)
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)

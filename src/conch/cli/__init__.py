@@ -65,6 +65,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConchError as error:
         print(f"conch {args.command}: {error}", file=sys.stderr)
         return 1
+    except ModuleNotFoundError as error:
+        # Only who lacks a package waits for what finds its extra.
+        from conch.packaged import extra_with, install
+
+        extra = extra_with((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(f"conch {args.command}: needs {error.name}; {install(extra)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

@@ -1,7 +1,6 @@
 """`conch demo`: real speech through a real server, with rescoring off and on."""
 
 import argparse
-import importlib.util
 import os
 import shutil
 import textwrap
@@ -9,15 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 
-import soundfile
-
 from conch.cli.arguments import Subparsers
-from conch.client import Client
-from conch.wire.errors import ConfigError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
 
+SPEECH = Path(__file__).parents[1] / "samples" / "tiger.ogg"
 NBEST = 3
 MIN_TEXT_WIDTH = 30
 
@@ -27,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="see it work: speech through a server, rescoring off and on",
-        description="Start a server on free ports of 127.0.0.1, transcribe ten seconds of speech"
+        description="Start a server on free ports of 127.0.0.1, transcribe seven seconds of speech"
         " with language-model rescoring off and on, print the texts, their scores, the components"
         " called and the time each took, and stop the server.",
     )
@@ -38,15 +34,17 @@ def run(args: argparse.Namespace) -> int:
     """Run the demonstration and return the exit code.
 
     Raises:
-        ConfigError: the recording is not installed.
         ServerError: the server does not start.
     """
+    import soundfile
+
+    from conch.client import Client
+
     # Only who starts a server needs the packages that it is made of.
     from conch.launcher import ServerConfig, TritonServer
 
-    speech = sample_speech()
-    duration = soundfile.info(speech).duration
-    print(f"speech  {speech.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
+    duration = soundfile.info(SPEECH).duration
+    print(f"speech  {SPEECH.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
     print("server  starting", flush=True)
 
     begun = perf_counter()
@@ -55,30 +53,16 @@ def run(args: argparse.Namespace) -> int:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
             # The first request finds everything cold; its times are not the ones to show.
-            client.transcribe(speech, rescore=True)
+            client.transcribe(SPEECH, rescore=True)
             transcripts = {}
             for title, rescore in (("rescoring off", False), ("rescoring on", True)):
-                transcripts[title] = client.transcribe(speech, nbest=NBEST, rescore=rescore)
+                transcripts[title] = client.transcribe(SPEECH, nbest=NBEST, rescore=rescore)
                 print(f"\n{title}: {' -> '.join(transcripts[title].road)}")
                 print("\n".join(score_table(transcripts[title])), flush=True)
         print()
         print("\n".join(time_table(transcripts)), flush=True)
     print("\nserver  stopped")
     return 0
-
-
-def sample_speech() -> Path:
-    """Return a recording that comes with an installed package; the package is not imported.
-
-    Raises:
-        ConfigError: the package is not installed.
-    """
-    spec = importlib.util.find_spec("moonshine_onnx")
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        path = Path(folder) / "assets" / "beckett.wav"
-        if path.is_file():
-            return path
-    raise ConfigError("the demo's recording is missing: pip install useful-moonshine-onnx")
 
 
 def score_table(transcript: Transcript) -> Iterator[str]:

@@ -26,7 +26,7 @@ language model does (en-us: in lower case): in other letters it is another word,
 printed in the end.
 
 examples:
-  conch graph --out en.fst                            the en-us trigram in the pocketsphinx package
+  conch graph --out en.fst                            the en-us trigram that comes with Conch
   conch graph --out tiny.fst --prune 1e-6
   conch graph --out mine.fst --model mine.onnx        for a model that you trained
   conch graph --out ours.fst --prune 3e-7 --shipped-words --more-words ours.txt
@@ -58,7 +58,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--arpa",
         default="",
         metavar="FILE",
-        help="n-grams: ARPA, gzipped or not, or pocketsphinx's .lm.bin (default: en-us)",
+        help="n-grams: ARPA, gzipped or not (default: the en-us trigram)",
     )
     parser.add_argument(
         "--lexicon",

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,12 +147,22 @@ def run(args: argparse.Namespace) -> int:
         components = components_of(RecognitionOptions.parse(job.options))
         # The event loop first: a Ctrl-C as soon as the server is ready must not find it half made.
         with (
-            asyncio.Runner() as runner,
+            _event_loop() as loop,
             server_url(args.url, [*entry_points, *components]) as url,
             progress,
         ):
-            runner.run(_transcribe_all(job, names, stdin, url, progress))
+            loop.run(_transcribe_all(job, names, stdin, url, progress))
     return 1 if job.failed else 0
+
+
+def _event_loop() -> AbstractContextManager[Any]:
+    """Return what has `run`: asyncio's Runner, or on Python 3.10 asyncio itself.
+
+    Made by `asyncio.run`, the loop is there only after the server, which 3.10 does not run.
+    """
+    if sys.version_info >= (3, 11):
+        return asyncio.Runner()
+    return nullcontext(asyncio)
 
 
 def _job(args: argparse.Namespace) -> Job:

@@ -14,6 +14,7 @@ from typing import Any
 
 from conch.client import tensors
 from conch.client.address import Address
+from conch.client.timeouts import timeout
 from conch.client.transports import (
     DEADLINE_MARGIN_S,
     Result,
@@ -95,8 +96,8 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
         except grpc.RpcError as failure:
             raise _failure(failure, give_up_at, request, address) from None
         except GeneratorExit:
-            with contextlib.suppress(TimeoutError, grpc.RpcError):
-                async with asyncio.timeout(GRACE_S):
+            with contextlib.suppress(asyncio.TimeoutError, grpc.RpcError):
+                async with timeout(GRACE_S):
                     async for _ in answers:
                         pass
             raise

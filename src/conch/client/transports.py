@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.address import Address
+from conch.client.timeouts import timeout
 from conch.wire.errors import AudioError, ConchError, from_wire
 
 Result: TypeAlias = NDArray[Any] | None
@@ -173,13 +174,13 @@ class AsyncHttpTransport:
         from tritonclient.utils import InferenceServerException
 
         try:
-            async with asyncio.timeout(request.timeout_s):
+            async with timeout(request.timeout_s):
                 arguments = _arguments(tritonhttp, request)
                 result = await self._client.infer(**arguments, headers=dict(UNCOMPRESSED))
             return result_of(result)
         except InferenceServerException as failure:
             raise tensors.error(failure.status(), failure.message(), str(self._address)) from None
-        except TimeoutError:
+        except asyncio.TimeoutError:
             raise tensors.no_answer(request.timeout_s, str(self._address)) from None
         except (OSError, aiohttp.ClientError) as failure:
             raise tensors.unreachable(str(self._address), failure) from None

@@ -40,8 +40,8 @@ class CtcDecoderConfig:
     language: str = "en"
     """That the model writes; another in a request is an error."""
     language_model: str = ""
-    """For lm_fusion: an ARPA file or pocketsphinx's .lm.bin; empty is the en-us trigram in the
-    pocketsphinx package, none is none."""
+    """For lm_fusion: an ARPA file; empty is the en-us trigram that comes with Conch, none is
+    none."""
     oov_log_prob: float = -30.0
     """Natural log probability of a word that the language model does not know. For a search it is
     far below the rescorer's: a beam of letters would rather make up a word than spell one."""

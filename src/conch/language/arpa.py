@@ -15,7 +15,7 @@ from conch.language.ngram_table import (
     NgramTable,
     sorted_table,
 )
-from conch.language.sphinx_trie import is_sphinx_trie, read_sphinx_trie
+from conch.language.packed import is_packed, read_packed
 from conch.wire.errors import ConfigError
 
 _LOG_10 = math.log(10)
@@ -23,7 +23,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None) -> NgramTable:
-    """Return the n-grams of an ARPA file, gzipped or not, or of pocketsphinx's `.lm.bin`.
+    """Return the n-grams of an ARPA file, gzipped or not, or of one that `packed` reads.
 
     Args:
         path: the file.
@@ -34,7 +34,7 @@ def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None)
     """
     if not path.is_file():
         raise ConfigError(f"the language model {path} does not exist")
-    table = read_sphinx_trie(path) if is_sphinx_trie(path) else _read_arpa(path, progress)
+    table = read_packed(path) if is_packed(path) else _read_arpa(path, progress)
     for word in (SENTENCE_START, SENTENCE_END):
         if word not in table.words:
             raise ConfigError(f"the language model {path} has no {word}")

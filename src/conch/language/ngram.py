@@ -1,4 +1,4 @@
-"""N-gram language models, by pocketsphinx or by KenLM."""
+"""N-gram language models that score sentences: in arrays of our own, or by KenLM."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from conch.packaged import install, packaged
+import numpy as np
+
+from conch.component.arrays import DoubleArray
+from conch.language.arpa import read_ngrams
+from conch.language.ngram_table import (
+    SENTENCE_END,
+    SENTENCE_START,
+    NgramTable,
+    rows_of,
+)
+from conch.packaged import install
 from conch.wire.errors import ConfigError
+
+SHIPPED = Path(__file__).parent / "weights" / "en-us.npz"
+"""CMU's en-us trigram."""
 
 
 class LanguageModel(Protocol):
@@ -23,53 +36,45 @@ class LanguageModelConfig:
     """Which language model to load."""
 
     model: str = ""
-    """ARPA or binary file; empty is the en-us trigram in the pocketsphinx package."""
-    engine: str = "pocketsphinx"
-    """pocketsphinx, for ARPA and its own .lm.bin; or kenlm, for ARPA and KenLM's binaries."""
+    """ARPA or KenLM's binary file; empty is the en-us trigram that comes with Conch."""
+    engine: str = "numpy"
+    """numpy, for ARPA, gzipped or not; or kenlm, for ARPA and KenLM's binaries."""
     oov_log_prob: float = -16.0
     """Natural log probability of a word that the model does not know."""
 
 
-class PocketsphinxModel:
-    """An n-gram read by pocketsphinx: ARPA, DMP or its `.lm.bin`."""
+class NgramModel:
+    """N-grams in arrays, as `read_ngrams` gives them."""
 
-    # pocketsphinx counts in integer powers of this.
-    _LOG_BASE = math.log(1.0001)
-    _IMPOSSIBLE = -(2**29)
-    """What it answers for a word that it does not know."""
-
-    def __init__(self, path: Path, oov_log_prob: float) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: pocketsphinx is not installed or refuses the file.
-        """
-        try:
-            import pocketsphinx
-        except ImportError as error:
-            raise ConfigError("engine 'pocketsphinx' needs: pip install pocketsphinx") from error
-        pocketsphinx.set_loglevel("FATAL")  # else it writes hundreds of lines to the server's log
-        try:
-            self._model = pocketsphinx.NGramModel.readfile(str(path))
-        except (RuntimeError, ValueError) as error:
-            raise ConfigError(f"pocketsphinx cannot read the language model {path}") from error
-        self._order: int = self._model.size()
+    def __init__(self, ngrams: NgramTable, oov_log_prob: float) -> None:
+        """Prepare what is looked up: 16 bytes for each n-gram."""
+        self._ids = {word: index for index, word in enumerate(ngrams.words)}
+        self._keys = [ngrams.keys(order) for order in range(2, len(ngrams.orders) + 1)]
+        self._log_probs = [order.log_probs.astype(np.float32) for order in ngrams.orders]
+        self._backoffs = [order.backoffs.astype(np.float32) for order in ngrams.orders[:-1]]
         self._oov_log_prob = oov_log_prob
 
     def score(self, words: Sequence[str]) -> float:
-        total = 0.0
-        newest_first = ["<s>"]  # the history
-        for word in (*words, "</s>"):
-            total += self.word_score(word, newest_first)
-            newest_first.insert(0, word)
-        return total
+        return float(self.word_scores([SENTENCE_START, *words, SENTENCE_END])[1:].sum())
 
-    def word_score(self, word: str, newest_first: Sequence[str]) -> float:
-        """Return the natural log probability of a word after others, the newest first."""
-        log_prob = self._model.prob([word, *newest_first[: self._order - 1]])
-        if log_prob <= self._IMPOSSIBLE:
-            return self._oov_log_prob
-        return float(log_prob * self._LOG_BASE)
+    def word_scores(self, words: Sequence[str]) -> DoubleArray:
+        """Return float64 `[N]`: natural log probabilities of words, each after those before it.
+
+        A word that is not known is a history to none.
+        """
+        ids = np.array([self._ids.get(word, -1) for word in words], np.int64)
+        scores = np.where(ids < 0, self._oov_log_prob, self._log_probs[0][ids].astype(np.float64))
+        # The n-gram of one order that ends at each word: where it stands, -1 where there is none.
+        rows = ids
+        for keys, log_probs, backoffs in zip(
+            self._keys, self._log_probs[1:], self._backoffs, strict=True
+        ):
+            history = np.concatenate([[-1], rows[:-1]])
+            rows = np.where(history < 0, -1, rows_of(keys, history * len(self._ids) + ids))
+            rows[ids < 0] = -1
+            backed_off = scores + np.where((history < 0) | (ids < 0), 0.0, backoffs[history])
+            scores = np.where(rows < 0, backed_off, log_probs[rows])
+        return scores
 
 
 class KenlmModel:
@@ -108,11 +113,11 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
         ConfigError: the file is missing, broken or unreadable by that engine.
     """
     path = model_path(config.model)
-    if config.engine == "pocketsphinx":
-        return PocketsphinxModel(path, config.oov_log_prob)
+    if config.engine == "numpy":
+        return NgramModel(read_ngrams(path), config.oov_log_prob)
     if config.engine == "kenlm":
         return KenlmModel(path, config.oov_log_prob)
-    raise ConfigError(f"engine must be pocketsphinx or kenlm; is: {config.engine!r}")
+    raise ConfigError(f"engine must be numpy or kenlm; is: {config.engine!r}")
 
 
 def model_path(model: str) -> Path:
@@ -121,11 +126,7 @@ def model_path(model: str) -> Path:
     Raises:
         ConfigError: it does not exist.
     """
-    if model:
-        path = Path(model)
-    else:
-        file = ("model", "en-us", "en-us.lm.bin")
-        path = packaged("language model", "pocketsphinx", "pocketsphinx", *file)
+    path = Path(model) if model else SHIPPED
     if not path.is_file():
         raise ConfigError(f"the language model {path} does not exist")
     return path

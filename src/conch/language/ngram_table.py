@@ -1,4 +1,4 @@
-"""All n-grams of a language model as arrays, from ARPA or pocketsphinx's binary."""
+"""All n-grams of a language model as arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,11 +58,8 @@ class NgramTable:
         """
         rows = ngrams[:, 0]
         for column in range(1, ngrams.shape[1]):
-            table = self._keys(column + 1)
             keys = np.where(rows < 0, -1, rows * len(self.words) + ngrams[:, column])
-            places = np.searchsorted(table, keys).clip(0, max(0, len(table) - 1))
-            is_there = (table[places] == keys) if len(table) else np.zeros(len(keys), bool)
-            rows = np.where(is_there, places, -1)
+            rows = rows_of(self.keys(column + 1), keys)
         return rows
 
     def log_probs_of(self, ngrams: IntArray) -> DoubleArray:
@@ -80,11 +77,24 @@ class NgramTable:
             found[missing[known]] += backoffs[histories[known]]
         return found
 
-    def _keys(self, order: int) -> IntArray:
-        """Sorted: row of the context times the number of words, plus the last word."""
+    def keys(self, order: int) -> IntArray:
+        """Return what the n-grams of an order above 1 are found by; see `rows_of`.
+
+        Sorted int64 `[N]`: row of the context times the number of words, plus the last word.
+        """
         words = self.orders[order - 1].words
         rows = words[:, 0] if order == 2 else self.rows(words[:, :-1])
         return rows * len(self.words) + words[:, -1]
+
+
+def rows_of(keys: IntArray, wanted: IntArray) -> IntArray:
+    """Return where the wanted keys stand among those of `NgramTable.keys`; -1 for one that is not
+    there.
+    """
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+    return np.where(keys[places] == wanted, places, -1)
 
 
 def with_words(table: NgramTable, words: Sequence[str], log_prob: float) -> NgramTable:

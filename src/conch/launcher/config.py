@@ -115,4 +115,4 @@ class ServerConfig:
     @property
     def level(self) -> int:
         """`log_level` as a number of the logging module."""
-        return logging.getLevelNamesMapping()[self.log_level.upper()]
+        return int(logging.getLevelName(self.log_level.upper()))

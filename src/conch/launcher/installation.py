@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.packaged import install
+from conch.packaged import SERVER_PYTHONS, install
 from conch.wire.errors import ServerError
 
 STUB = "triton_python_backend_stub"
@@ -66,8 +66,14 @@ def find_installation(
 ) -> Installation:
     """Searches the given path, then `search_path` (PATH), then the wheel.
 
-    Raises ServerError saying what was searched, or that the wheel has no stub for `python`.
+    Raises ServerError saying what was searched, or that `python` is not one that the models or
+    the wheel's stubs run on.
     """
+    if python < SERVER_PYTHONS[0]:
+        raise ServerError(
+            f"Conch's server needs Python 3.11 or 3.12, and this is {python[0]}.{python[1]}; what "
+            "takes the URL of a running server works here"
+        )
     if tritonserver is not None:
         explicit = Path(tritonserver).expanduser()
         if not explicit.is_file() or not os.access(explicit, os.X_OK):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from conch.launcher import diagnosis, probe, stubs
 from conch.launcher.admin import callers_restrictions, own_restrictions, without_keys
@@ -56,7 +55,7 @@ class TritonServer:
         self._model_processes: dict[int, str] = {}
         """As they were when the server became ready."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "TritonServer":
         self.start()
         return self
 

@@ -16,6 +16,9 @@ from conch.wire.errors import ConfigError, InvalidRequestError, TranscriptionErr
 CONTEXT = 64
 """Samples before a frame that the network also sees."""
 HIDDEN = 128
+PACKAGED = "silero_vad_16k_sequence.onnx"
+PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"
+"""Of silero-vad 6.2.3."""
 STATE_SIZE = 2 * HIDDEN + CONTEXT
 """The LSTM's h and c, then the last samples heard."""
 
@@ -55,8 +58,7 @@ class SileroVad:
         names = {item.name for item in self._session.get_inputs()}
         if names != {"input", "h", "c"}:
             raise ConfigError(
-                f"{path} is not silero_vad_16k_sequence.onnx: "
-                f"it takes {sorted(names)} in place of input, h and c"
+                f"{path} is not {PACKAGED}: it takes {sorted(names)} in place of input, h and c"
             )
         self._block = config.block_frames
 
@@ -108,13 +110,13 @@ def model_path(model: str) -> Path:
     """Return the model file.
 
     Raises:
-        ConfigError: it does not exist.
+        ConfigError: it does not exist, or what the package brings has changed.
     """
     if model:
         path = Path(model)
     else:
-        file = ("data", "silero_vad_16k_sequence.onnx")
-        path = packaged("VAD model", "silero_vad", "silero-vad", *file)
+        package = ("silero_vad", "silero-vad")
+        path = packaged("VAD model", *package, "data", {PACKAGED: PACKAGED_SHA256}) / PACKAGED
     if not path.is_file():
         raise ConfigError(f"the VAD model {path} does not exist")
     return path

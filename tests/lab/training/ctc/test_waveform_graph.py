@@ -58,6 +58,7 @@ def test_equals_the_python_component_on_rows_of_any_length(session, component):
         np.testing.assert_allclose(log_probs[row, :length], answer["log_probs"], rtol=0, atol=1e-3)
 
 
+@pytest.mark.nightly  # a third of a minute
 def test_what_the_component_would_refuse_leaves_the_other_rows_alone(session, component):
     """The graph checks nothing: a caller is to know (configs/onnxruntime.pbtxt)."""
     noise = np.random.default_rng(0).normal(0, 0.1, 42 * 16_000).astype(np.float32)

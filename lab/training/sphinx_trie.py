@@ -17,7 +17,7 @@ from conch.wire.errors import ConfigError
 MAGIC = b"Trie Language Model"
 _BINS = 1 << 16
 """Values that a quantised number can have."""
-_LOG_BASE = math.log(1.0001)
+LOG_BASE = math.log(1.0001)
 """The file counts in powers of 1.0001."""
 _UNIGRAM = np.dtype([("log_prob", "<f4"), ("backoff", "<f4"), ("first", "<u4")])
 
@@ -49,15 +49,15 @@ def _parsed(data: bytes) -> NgramTable:
     place += 4 * order + 4  # a number that once told how values are quantised
     tables = []
     for _ in range(2 * (order - 1) - 1):  # of log_probs and backoffs; the longest have no backoff
-        tables.append(_LOG_BASE * np.frombuffer(data, "<f4", _BINS, place).astype(np.float64))
+        tables.append(LOG_BASE * np.frombuffer(data, "<f4", _BINS, place).astype(np.float64))
         place += 4 * _BINS
     unigrams = np.frombuffer(data, _UNIGRAM, counts[0] + 1, place)
     place += unigrams.nbytes
     orders = [
         NgramOrder(
             np.arange(counts[0])[:, np.newaxis],
-            _LOG_BASE * unigrams["log_prob"][:-1].astype(np.float64),
-            _LOG_BASE * unigrams["backoff"][:-1].astype(np.float64),
+            LOG_BASE * unigrams["log_prob"][:-1].astype(np.float64),
+            LOG_BASE * unigrams["backoff"][:-1].astype(np.float64),
         )
     ]
     words, firsts = orders[0].words, unigrams["first"].astype(np.int64)
