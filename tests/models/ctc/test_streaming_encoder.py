@@ -144,7 +144,7 @@ def test_a_second_start_begins_anew(encoder, speech):
 
 
 def test_an_abandoned_stream_expires_by_itself(graph, speech):
-    encoder = opened(graph, stream_ttl_s=0.2)
+    encoder = opened(graph, stream_ttl_s=2)
     encoder([row("gone", speech[0].waveform(), "start")])
     assert len(encoder) == 1
     wait_until(lambda: len(encoder) == 0, 10)
