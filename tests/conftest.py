@@ -1,10 +1,30 @@
-"""Which tests pytest-xdist gives to one worker: whole files, and all that share a server."""
+"""Which tests pytest-xdist gives to one worker, with `--dist loadgroup`."""
+
+from typing import Any
 
 import pytest
 
+OWN_SERVERS = (
+    "tests/integration/test_limits.py",
+    "tests/integration/test_models.py",
+    "tests/integration/test_stream_ends.py",
+    "tests/server/",
+)
+"""Server tests that start servers of their own. All others share one, and so a worker."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        shares_server = "server" in getattr(item, "fixturenames", ())
-        group = "server" if shares_server else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep files together, as what a file's tests share is made once in each worker.
+
+    pytest-xdist's own groups are marks, which it writes where pytest 9.2 does not look.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FilesTogether(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            shares_server = file.startswith("tests/integration/") and file not in OWN_SERVERS
+            return "shared server" if shares_server else file
+
+    return FilesTogether(config, log) if config.getvalue("dist") == "loadgroup" else None

@@ -1,0 +1,112 @@
+"""Limits, and components that fail or die, on a server of its own."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import psutil
+import pytest
+import tritonclient.http as http
+from repositories import repositories_with
+
+from conch.client import Client
+from conch.launcher import ServerConfig, TritonServer
+from conch.launcher.stubs import model_processes
+from conch.wire.errors import ComponentError, InvalidRequestError, OverloadedError
+
+pytestmark = pytest.mark.server
+
+BROKEN_RESCORER = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        error = pb_utils.TritonError("the language model is out of order")
+        return [pb_utils.InferenceResponse(error=error) for _ in requests]
+"""
+
+
+@pytest.fixture(scope="module")
+def small_server(tmp_path_factory) -> Iterator[TritonServer]:
+    """A server of tight limits whose rescorer always fails."""
+    limits = {"max_requests_in_flight": "2", "max_audio_s": "60"}
+    repositories = repositories_with(tmp_path_factory.mktemp("limits"), {"speech": limits})
+    (repositories[1] / "rescorer" / "1" / "model.py").write_text(BROKEN_RESCORER)
+    models = ("speech", "vad", "attention_encoder", "attention_decoder", "rescorer")
+    # Killed, a component is waited for in vain.
+    config = ServerConfig(model_repositories=repositories, models=models, stop_timeout_s=2)
+    with TritonServer(config) as running:
+        yield running
+
+
+def test_too_many_requests_are_refused_and_the_admitted_ones_answered(small_server, waveform):
+    with http.InferenceServerClient(small_server.http_url, concurrency=12) as client:
+        pending = []
+        for _ in range(12):
+            item = http.InferInput("WAV", [1, len(waveform)], "FP32")
+            item.set_data_from_numpy(waveform[np.newaxis])
+            pending.append(client.async_infer("speech", [item]))
+        texts, refusals = [], []
+        for request in pending:
+            try:
+                texts.append(request.get_result().as_numpy("TRANSCRIPTS")[0, 0])
+            except Exception as error:
+                refusals.append(str(error))
+    assert len(texts) >= 2
+    assert refusals
+    assert all("max_requests_in_flight" in refusal for refusal in refusals)
+    assert all(b"fearful symmetry" in text.lower() for text in texts)
+
+
+def test_too_long_audio_is_refused(small_server):
+    with Client(small_server.http_url) as client:
+        silence = np.zeros(61 * 16_000, np.float32)
+        with pytest.raises(InvalidRequestError, match=r"61\.0 s long; .* takes at most 60 s"):
+            client.transcribe(silence)
+
+
+def test_a_refusal_is_an_overload_to_the_client(small_server, waveform):
+    with Client(f"grpc://{small_server.grpc_url}") as client:
+        outcomes: list[object] = []
+
+        def ask() -> None:
+            try:
+                outcomes.append(client.transcribe(waveform).text)
+            except OverloadedError as error:
+                outcomes.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(outcomes) == 10
+    assert any(isinstance(outcome, OverloadedError) for outcome in outcomes)
+
+
+def test_a_failing_component_fails_the_requests_that_need_it(small_server, waveform):
+    with Client(small_server.http_url) as client:
+        with pytest.raises(ComponentError, match="rescorer: the language model is out of order"):
+            client.transcribe(waveform, rescore=True)
+        assert "fearful symmetry" in client.transcribe(waveform).text.lower()
+
+
+def test_a_killed_component_fails_the_requests_that_need_it_at_once(small_server, waveform):
+    server_process = psutil.Process(small_server.pid)
+    decoders = [
+        process
+        for process, model in model_processes(small_server.pid).items()
+        if model == "attention_decoder"
+    ]
+    assert len(decoders) == 2
+    for decoder in decoders:
+        os.kill(decoder, signal.SIGKILL)
+    with Client(small_server.http_url) as client:
+        for _ in range(2):
+            with pytest.raises(ComponentError, match=r"attention_decoder: .* not healthy"):
+                client.transcribe(waveform, timeout_s=60)
+        assert client.transcribe(np.zeros(16_000, np.float32)).text == ""
+    assert server_process.is_running()
