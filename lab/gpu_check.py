@@ -37,9 +37,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from conch.bench.streaming import StreamingBenchmark, all_streams, scripts, warm_up
 
-from conch.bench.live_figures import Heard, Script, figures
+from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
+from conch.bench.live_figures import Script, StreamOutcome, figures
 from conch.bench.manifest import Utterance, read_manifest, select
 from conch.bench.measures import latency_ms, rtfx, word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
@@ -211,7 +211,8 @@ def _closed_loop(plan: Plan, path: str, clients: int) -> dict[str, Any]:
         options = [f"--option={name}={_word(value)}" for name, value in OFFLINE[path].items()]
         load = [f"--concurrency={share}", f"--warmup={min(2 * share, 64)}"]
         where = [f"--manifest={manifest}", f"--url={url}"]
-        return _bench(plan, timeout_s, "offline", *where, *load, *options)
+        command = ["-m", "conch.cli", "bench", "offline"]
+        return _report(plan, timeout_s, [*command, *where, *load, *options])
 
     with ThreadPoolExecutor(len(shares)) as pool:
         runs = [report["runs"][0] for report in pool.map(measured, plan.urls, shares)]
@@ -270,10 +271,10 @@ def _streamed(plan: Plan, streams: int, paced: bool) -> dict[str, Any]:
         # Leaving the block ends the processes, those that still wait for a server too.
         parts = pool.map_async(sent, loads, chunksize=1).get(timeout_s)
         used = cpu_since(os.getpid(), before)
-    heard = [item for part in parts for item in part.heard]
+    outcomes = [item for part in parts for item in part.outcomes]
     wall_s = max(part.ended for part in parts) - min(part.begun for part in parts)
-    report: dict[str, Any] = asdict(figures(heard, CHUNK_MS, used))
-    ends = [value for item in heard for value in item.end_s]
+    report: dict[str, Any] = asdict(figures(outcomes, CHUNK_MS, used))
+    ends = [value for item in outcomes for value in item.end_s]
     report |= {
         "load": "real time" if paced else "as fast as answered",
         "servers": len(plan.urls),
@@ -311,7 +312,7 @@ class Load:
 class Sent:
     """What came of a process's streams."""
 
-    heard: list[Heard]
+    outcomes: list[StreamOutcome]
     """Without their audio."""
     audio_s: float
     begun: float
@@ -323,7 +324,7 @@ def sent(load: Load) -> Sent:
     """Send the streams of a `Load`; run in a process of its own."""
     samples = load_samples(read_manifest(load.manifest), "waveform")
     turn = 37 * load.place % len(samples)
-    benchmark = StreamingBenchmark(
+    benchmark = LiveBenchmark(
         manifest=load.manifest,
         chunk_ms=CHUNK_MS,
         seconds=0.6 * load.stream_s,
@@ -337,13 +338,13 @@ def sent(load: Load) -> Sent:
         warm_up(load.url, said, benchmark)
     begun = time.time()
     run = all_streams if load.paced else _unpaced
-    heard = asyncio.run(run(load.url, said, benchmark))
+    outcomes = asyncio.run(run(load.url, said, benchmark))
     ended = time.time()
     audio_s = sum(len(item.waveform) / item.sample_rate for item in said)
     silence = np.zeros(0, np.float32)
-    for item in heard:
+    for item in outcomes:
         item.script = replace(item.script, waveform=silence)
-    return Sent(heard, audio_s, begun, ended)
+    return Sent(outcomes, audio_s, begun, ended)
 
 
 def _cut(script: Script, seconds: float) -> Script:
@@ -354,11 +355,13 @@ def _cut(script: Script, seconds: float) -> Script:
     return replace(script, waveform=script.waveform[:samples], text="")
 
 
-async def _unpaced(url: str, said: Sequence[Script], benchmark: StreamingBenchmark) -> list[Heard]:
+async def _unpaced(
+    url: str, said: Sequence[Script], benchmark: LiveBenchmark
+) -> list[StreamOutcome]:
     async with AsyncClient(url, connections=2 * len(said)) as client:
 
-        async def one(script: Script) -> Heard:
-            heard = Heard(script)
+        async def one(script: Script) -> StreamOutcome:
+            outcome = StreamOutcome(script)
             block = script.sample_rate * benchmark.chunk_ms // 1000
             try:
                 async with client.live(
@@ -369,13 +372,13 @@ async def _unpaced(url: str, said: Sequence[Script], benchmark: StreamingBenchma
                         is_last = start + block >= len(script.waveform)
                         asked = time.perf_counter()
                         answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
-                        heard.chunk_s.append(time.perf_counter() - asked)
+                        outcome.chunk_s.append(time.perf_counter() - asked)
                         if is_last:
-                            heard.end_s.append(heard.chunk_s[-1])
-                        heard.text = answer.text
+                            outcome.end_s.append(outcome.chunk_s[-1])
+                        outcome.text = answer.text
             except ConchError as error:
-                heard.error = str(error) or type(error).__name__
-            return heard
+                outcome.error = str(error) or type(error).__name__
+            return outcome
 
         return await asyncio.gather(*map(one, said))
 
@@ -436,7 +439,7 @@ def decoder(plan: Plan) -> Measurements:
 def _decoded(plan: Plan, device: str, batch_size: int) -> dict[str, Any]:
     batch = [f"--batch-size={batch_size}", f"--limit={batch_size}", "--runs=2"]
     where = [f"--manifest={plan.manifest}", f"--device={device}"]
-    report = _bench(plan, plan.left_s(), "decoder", *where, *batch)
+    report = _report(plan, plan.left_s(), ["-m", "lab", "decoder", *where, *batch])
     return {key: report[key] for key in ("device", "batch_size", "limit", "ways")}
 
 
@@ -461,10 +464,10 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _bench(plan: Plan, timeout_s: float, benchmark: str, *arguments: str) -> dict[str, Any]:
+def _report(plan: Plan, timeout_s: float, arguments: Sequence[str]) -> dict[str, Any]:
     with TemporaryDirectory(dir=plan.out) as folder:
         file = Path(folder, "report.json")
-        _ran(["-m", "conch.cli", "bench", benchmark, *arguments, f"--json={file}"], timeout_s)
+        _ran([*arguments, f"--json={file}"], timeout_s)
         report: dict[str, Any] = json.loads(file.read_text())
         return report
 

@@ -133,20 +133,20 @@ def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
         raise AudioError(
             f"--mic needs the library PortAudio: apt install libportaudio2 ({error})"
         ) from None
-    return LiveAudio(sample_rate, _heard(sounddevice, sample_rate, chunk_ms))
+    return LiveAudio(sample_rate, _recorded(sounddevice, sample_rate, chunk_ms))
 
 
-def _heard(sounddevice: Any, sample_rate: int, chunk_ms: int) -> Chunks:
-    heard: queue.SimpleQueue[NDArray[np.float32]] = queue.SimpleQueue()
+def _recorded(sounddevice: Any, sample_rate: int, chunk_ms: int) -> Chunks:
+    recorded: queue.SimpleQueue[NDArray[np.float32]] = queue.SimpleQueue()
     try:
         with sounddevice.InputStream(
             samplerate=sample_rate,
             channels=1,
             blocksize=sample_rate * chunk_ms // 1000,
             dtype="float32",
-            callback=lambda samples, *_: heard.put(samples[:, 0].copy()),
+            callback=lambda samples, *_: recorded.put(samples[:, 0].copy()),
         ):
             while True:
-                yield heard.get()
+                yield recorded.get()
     except sounddevice.PortAudioError as error:
         raise AudioError(f"no microphone: {error}") from None

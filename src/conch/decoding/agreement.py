@@ -18,7 +18,7 @@ class LocalAgreement:
         self.kept: tuple[Word, ...] = ()
         self._last: tuple[Word, ...] = ()
 
-    def heard(self, words: Sequence[Word]) -> tuple[Word, ...]:
+    def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
         """Take the words of the next best text and return them as they are to be shown.
 
         The last word of a text may still grow and is not kept yet.

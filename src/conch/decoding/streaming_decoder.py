@@ -52,14 +52,14 @@ class CtcStreamingDecoder:
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
         """Answer rows with `log_probs` and `log_probs_lens`, each the next frames of its stream."""
         answers: dict[int, Outputs | TranscriptionError] = {}
-        heard: dict[int, tuple[_Stream, UtteranceSearch, FloatArray]] = {}
+        taken: dict[int, tuple[_Stream, UtteranceSearch, FloatArray]] = {}
         for index, row in enumerate(rows):
             try:
-                heard[index] = self._heard(row)
+                taken[index] = self._taken(row)
             except TranscriptionError as error:
                 answers[index] = error
-        advance([item[1] for item in heard.values()], [item[2] for item in heard.values()])
-        for index, (stream, search, _) in heard.items():
+        advance([item[1] for item in taken.values()], [item[2] for item in taken.values()])
+        for index, (stream, search, _) in taken.items():
             is_over = rows[index].ends or rows[index].parameters.get("is_over") is True
             assert stream.parameters is not None
             found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
@@ -68,7 +68,7 @@ class CtcStreamingDecoder:
             answers[index] = {**outputs(found), "stable": bytes_array([stable])}
         return [answers[index] for index in range(len(rows))]
 
-    def _heard(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
+    def _taken(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
         """Return a row's stream, the search that goes on in it, and its frames."""
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         log_probs = self._decoder.checked_log_probs(row)

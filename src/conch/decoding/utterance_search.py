@@ -89,7 +89,7 @@ class GraphUtterance:
         """
         if not is_final:
             best = self._found(self._stream.best())
-            return [self._of_words(best, self._agreement.heard(best.words))]
+            return [self._of_words(best, self._agreement.update(best.words))]
         found: dict[str, Found] = {}
         for item in map(self._found, self._stream.finish(count)):
             spliced = self._of_words(item, self._agreement.spliced(item.words))
