@@ -1,4 +1,4 @@
-"""Weights that come inside installed packages, and how packages are installed."""
+"""Find the weights inside installed packages, and tell how to install packages."""
 
 import importlib.util
 from pathlib import Path
@@ -7,17 +7,17 @@ from conch.wire.errors import ConfigError
 
 
 def install(extra: str) -> str:
-    """Return how to install what an extra of Conch brings; Conch is on no package index."""
+    """Return how to install an extra of Conch, which is on no package index."""
     return f"in a checkout of Conch: pip install -c constraints.txt -e '.[{extra}]'"
 
 
 def packaged(what: str, package: str, distribution: str, *parts: str) -> Path:
-    """Return the path of a file or folder inside a package, which is not imported for it.
+    """Return the path of a file or folder inside a package, without importing it.
 
     Args:
-        what: names it in the error.
-        package: to look in.
-        distribution: what pip calls the package.
+        what: the file, in the words of the error.
+        package: the package to look in.
+        distribution: pip's name of the package.
         parts: path inside the package.
 
     Raises:

@@ -84,7 +84,7 @@ def test_missing_files_are_told(tmp_path, arpa, capsys, flags, message):
     [
         (["--prune", "2"], "argument --prune: a number from 0 to below 1; got '2'"),
         (["--oov-log-prob", "1"], "argument --oov-log-prob: a number up to 0; got '1'"),
-        (["--max-words", "0"], "argument --max-words: a whole number from 1 on; got '0'"),
+        (["--max-words", "0"], "argument --max-words: a whole number from 1; got '0'"),
         (["--out", "no/such/folder/g.fst"], "argument --out: not a file in a folder that exists"),
     ],
 )

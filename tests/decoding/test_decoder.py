@@ -109,7 +109,7 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
         ({"nbest": 0}, "option 'nbest' takes an integer from 1; sent: 0"),
         ({"lm_weight": "many"}, "option 'lm_weight' takes a number; sent: 'many'"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model; sent: 'de'"),
-        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases parted by commas"),
+        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
         ({"hotwords": "conch:much"}, "option 'hotwords' takes a number behind a colon"),
         ({"hotwords": "größe"}, "option 'hotwords'"),
         ({"hotwords": ",".join(["a"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),

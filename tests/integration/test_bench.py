@@ -99,7 +99,7 @@ def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None
         (("--manifest", "none.tsv"), 1, "manifest none.tsv cannot be read"),
         (("--manifest", MANIFEST, "--split", "none"), 1, "no utterance has split none"),
         (("--manifest", MANIFEST, "--option", "nbest=0"), 2, "'nbest' takes an integer"),
-        (("--manifest", MANIFEST, "--concurrency", "0"), 2, "a whole number from 1 on"),
+        (("--manifest", MANIFEST, "--concurrency", "0"), 2, "a whole number from 1"),
         (("--manifest", MANIFEST, "--rate", "0"), 2, "above 0 and up to 1000 requests a second"),
         (("--manifest", MANIFEST, "--url", "127.0.0.1:9"), 1, "cannot reach a server"),
         (("--manifest", MANIFEST, "--json", "none/x.json"), 2, "a folder that exists"),

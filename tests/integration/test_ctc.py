@@ -102,7 +102,7 @@ def test_hotwords_pull_up_what_was_said(client, recordings):
         ({"beam_size": 10_000}, "option 'beam_size' takes an integer from 1 to 128; sent: 10000"),
         ({"beam_size": 4, "nbest": 5}, "option 'nbest' takes at most beam_size"),
         ({"hotwords": "größe"}, "option 'hotwords' takes"),
-        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases parted by commas"),
+        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
         ({"hotwords": ",".join(["conch"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model"),
     ],

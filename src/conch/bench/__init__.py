@@ -1,4 +1,4 @@
-"""Benchmarks: how fast, how right and how large a running Conch is, for who sizes a machine."""
+"""Benchmarks of a running Conch: speed, accuracy and memory, to size a machine by."""
 
 import importlib.util
 
@@ -7,14 +7,14 @@ from conch.wire.errors import BenchError
 
 
 def require(*modules: str, extra: str = "bench") -> None:
-    """Check, before anything is measured, that optional packages are there.
+    """Check, before a measurement, that optional packages are installed.
 
     Args:
-        modules: by the names that they are imported by.
-        extra: of Conch, which brings them.
+        modules: names to import them by.
+        extra: the extra of Conch that brings them.
 
     Raises:
-        BenchError: one is missing; the message says what to install.
+        BenchError: a package is missing; the message says how to install it.
     """
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:

@@ -1,4 +1,4 @@
-"""`conch demo`: real speech through a real server, with rescoring off and on."""
+"""`conch demo`: transcribe real speech with a real server, rescoring off and on."""
 
 import argparse
 import importlib.util
@@ -20,6 +20,7 @@ from conch.wire.result import Hypothesis, Transcript
 
 NBEST = 3
 MIN_TEXT_WIDTH = 30
+"""Columns for the texts on the narrowest terminal."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: the recording is not installed.
         ServerError: the server does not start.
     """
-    # Only who starts a server needs the packages that it is made of.
+    # Imported here: only a command that starts a server needs its packages.
     from conch.launcher import ServerConfig, TritonServer
 
     speech = sample_speech()
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     with TritonServer(ServerConfig(models=models)) as server:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
-            # The first request finds everything cold; its times are not the ones to show.
+            # The first request runs on cold caches: do not show its times.
             client.transcribe(speech, rescore=True)
             transcripts = {}
             for title, rescore in (("rescoring off", False), ("rescoring on", True)):
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def sample_speech() -> Path:
-    """Return a recording that comes with an installed package; the package is not imported.
+    """Return a recording inside an installed package, without importing the package.
 
     Raises:
         ConfigError: the package is not installed.
@@ -82,7 +83,7 @@ def sample_speech() -> Path:
 
 
 def score_table(transcript: Transcript) -> Iterator[str]:
-    """Yield the n-best list, its scores in columns, texts wrapped to the terminal."""
+    """Yield the n-best list as lines: scores in columns, texts wrapped to the terminal."""
     heading = f"{'score':>9}{'am':>9}{'lm':>9}{'words':>7}  "
     yield f"{heading}text"
     width = max(shutil.get_terminal_size().columns - len(heading), MIN_TEXT_WIDTH)
@@ -100,7 +101,7 @@ def _language(hypothesis: Hypothesis) -> str:
 
 
 def time_table(transcripts: Mapping[str, Transcript]) -> Iterator[str]:
-    """Yield a line for each stage that any of the transcripts went through, the total last."""
+    """Yield a line of times for each stage of the transcripts, the total last."""
     stages = [transcript.stages for transcript in transcripts.values()]
     yield f"{'time per stage (ms)':20}" + "".join(f"{title:>15}" for title in transcripts)
     names = dict.fromkeys(name for each in stages for name in each if name != "total")

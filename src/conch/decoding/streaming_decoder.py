@@ -1,4 +1,4 @@
-"""CTC search over streams, chunk by chunk, as the `ctc_streaming_decoder` component."""
+"""The `ctc_streaming_decoder` component: CTC search over streams, chunk by chunk."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class CtcStreamingDecoderConfig(CtcDecoderConfig):
 @dataclass(slots=True)
 class _Stream:
     parameters: Mapping[str, Any] | None = None
-    """Of its first chunk."""
+    """Parameters of the first chunk."""
     search: UtteranceSearch | None = None
-    """Of the utterance that is being said."""
+    """Search of the current utterance."""
 
 
 class CtcStreamingDecoder:
-    """The texts of streams so far; what one utterance says has no influence on the next."""
+    """Decoder of streams; every utterance has a new search."""
 
     def __init__(self, config: CtcStreamingDecoderConfig) -> None:
         """Load the units and the language model.
@@ -42,7 +42,7 @@ class CtcStreamingDecoder:
         self._streams = Streams(_Stream, config.stream_ttl_s)
 
     def __len__(self) -> int:
-        """Return how many streams are open."""
+        """Return the number of open streams."""
         return len(self._streams)
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class CtcStreamingDecoder:
         return [answers[index] for index in range(len(rows))]
 
     def _taken(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
-        """Return a row's stream, the search that goes on in it, and its frames."""
+        """Return a row's stream, the current search in it, and the row's frames."""
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         log_probs = self._decoder.checked_log_probs(row)
         if stream.parameters is None:

@@ -1,4 +1,4 @@
-"""N-gram language models, by pocketsphinx or by KenLM."""
+"""N-gram language models, read by pocketsphinx or KenLM."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from conch.wire.errors import ConfigError
 
 
 class LanguageModel(Protocol):
-    """Tells how probable a sequence of words is as a sentence."""
+    """A model of the probability of sentences."""
 
     def score(self, words: Sequence[str]) -> float:
         """Return the natural log probability of the words and of the sentence's end."""
@@ -20,7 +20,7 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModelConfig:
-    """Which language model to load."""
+    """The language model to load."""
 
     model: str = ""
     """ARPA or binary file; empty is the en-us trigram in the pocketsphinx package."""
@@ -33,10 +33,10 @@ class LanguageModelConfig:
 class PocketsphinxModel:
     """An n-gram read by pocketsphinx: ARPA, DMP or its `.lm.bin`."""
 
-    # pocketsphinx counts in integer powers of this.
     _LOG_BASE = math.log(1.0001)
+    """Natural log of pocketsphinx's base; its scores are integers."""
     _IMPOSSIBLE = -(2**29)
-    """What it answers for a word that it does not know."""
+    """pocketsphinx's log probability of a word that the model does not know."""
 
     def __init__(self, path: Path, oov_log_prob: float) -> None:
         """Read the file.
@@ -65,7 +65,7 @@ class PocketsphinxModel:
         return total
 
     def word_score(self, word: str, newest_first: Sequence[str]) -> float:
-        """Return the natural log probability of a word after others, the newest first."""
+        """Return the natural log probability of a word after others, which come newest first."""
         log_prob = self._model.prob([word, *newest_first[: self._order - 1]])
         if log_prob <= self._IMPOSSIBLE:
             return self._oov_log_prob
@@ -105,7 +105,7 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
     """Load a language model.
 
     Raises:
-        ConfigError: the file is missing, broken or unreadable by that engine.
+        ConfigError: the file is missing or broken, or the engine is unknown or cannot read it.
     """
     path = model_path(config.model)
     if config.engine == "pocketsphinx":
@@ -116,10 +116,10 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
 
 
 def model_path(model: str) -> Path:
-    """Return the model's file.
+    """Return the path of the model's file.
 
     Raises:
-        ConfigError: it does not exist.
+        ConfigError: the file does not exist.
     """
     if model:
         path = Path(model)
