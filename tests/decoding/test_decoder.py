@@ -110,7 +110,7 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
         ({"lm_weight": "many"}, "option 'lm_weight' takes a number; sent: 'many'"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model; sent: 'de'"),
         ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
-        ({"hotwords": "conch:much"}, "option 'hotwords' takes a number behind a colon"),
+        ({"hotwords": "conch:much"}, "option 'hotwords' takes a number after a colon"),
         ({"hotwords": "größe"}, "option 'hotwords'"),
         ({"hotwords": ",".join(["a"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
     ],

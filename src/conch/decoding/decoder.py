@@ -50,7 +50,7 @@ class CtcDecoderConfig:
     It is far below the rescorer's: otherwise a beam of letters would invent words.
     """
     graph: str = ""
-    """Graph for decoder wfst: a file of `conch graph`; empty is the one in Conch, "none" is none."""
+    """Graph for decoder wfst: file of `conch graph`; empty is the one in Conch, "none" is none."""
     graph_acoustic_scale: float = WfstConfig().acoustic_scale
     """Weight of the model's log probabilities in the graph; that of the n-grams is 1."""
     graph_blank_penalty: float = WfstConfig().blank_penalty

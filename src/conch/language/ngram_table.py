@@ -23,7 +23,7 @@ class NgramOrder:
     log_probs: DoubleArray
     """float64 `[N]`: natural log probability of the last word after the others."""
     backoffs: DoubleArray
-    """float64 `[N]`: natural log of the weight of the shorter history, for words not listed here."""
+    """float64 `[N]`: natural log weight of the shorter history, for words not listed here."""
 
     def __len__(self) -> int:
         return len(self.words)
