@@ -1,7 +1,7 @@
-"""What the baseline has understood before: it is ten times slower to ask than to remember.
+"""Cache of the baseline's texts: running it takes ten times as long as looking them up.
 
-The file is JSON, by the SHA-256 of what shapes a text: the samples, the baseline's options and its
-version. Latencies are kept beside the texts; they are those of the machine that measured them.
+The file is JSON. A key is the SHA-256 of the samples, the baseline's options and its
+version. Latencies are kept beside the texts, as the machine of that run measured them.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from lab.baselines import faster_whisper
 
 @dataclass(frozen=True, slots=True)
 class BaselineAnswer:
-    """What the baseline makes of one recording."""
+    """The baseline's answer to one recording."""
 
     text: str
     latency_s: float
@@ -27,22 +27,22 @@ class BaselineAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BaselineAnswers:
-    """What the baseline makes of the recordings of a job."""
+    """The baseline's answers to the recordings of a job."""
 
     answers: tuple[BaselineAnswer, ...]
-    """In the order of the job."""
+    """Answers in the order of the job."""
     cached: int
-    """How many of them are remembered, and not measured now."""
+    """Number of answers from the cache."""
 
 
 class BaselineCache:
-    """Texts and latencies of recordings, in a file or, without one, nowhere."""
+    """Cache of texts and latencies in a file; without a file nothing is kept."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Read the file if it exists.
 
         Raises:
-            BenchError: it is no such file.
+            BenchError: it is not a cache.
         """
         self._file = file
         self._known: dict[str, BaselineAnswer] = {}
@@ -52,10 +52,10 @@ class BaselineCache:
     def transcribe(
         self, job: faster_whisper.Job, on_answer: Callable[[], None] = lambda: None
     ) -> BaselineAnswers:
-        """Return what the baseline makes of the job's files, asking only for what is not known.
+        """Return the baseline's answers to a job, which is run for unknown files only.
 
         Args:
-            job: files, and what shapes the texts.
+            job: files and options.
             on_answer: called for each file.
 
         Raises:
@@ -79,7 +79,7 @@ class BaselineCache:
 
     def _write(self, file: Path) -> None:
         known = {key: asdict(answer) for key, answer in self._known.items()}
-        # Not left half written by who interrupts a long measurement.
+        # Replace the file at once: an interrupted write must not damage it.
         new = file.with_name(f".{file.name}.new")
         try:
             new.write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What live streams say, and what is made of their answers; the server's part is in integration."""
+"""Scripts and figures of live streams; tests with a server are in integration."""
 
 import asyncio
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_streams_warm_up_by_their_first_seconds(monkeypatch):
 
 def test_an_offline_path_that_fails_beside_the_streams_is_said_and_costs_no_figure(capsys):
     said = scripts([sample("one", 1.0)], 2, BENCHMARK)
-    # Nobody listens on the discard port.
+    # No server listens on the discard port.
     assert asyncio.run(offline_wer("127.0.0.1:9", said, BENCHMARK)) is None
     assert "offline WER of 2 streams is not known: " in capsys.readouterr().err
 

@@ -5,7 +5,7 @@ from conch.wire.result import Word
 
 
 def said(text: str, starts=None) -> list[Word]:
-    """Words of a second each."""
+    """Return words of a second each."""
     words = text.split()
     starts = range(len(words)) if starts is None else starts
     return [Word(word, start, start + 0.9, 0.5) for word, start in zip(words, starts, strict=True)]

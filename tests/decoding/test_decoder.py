@@ -162,7 +162,7 @@ def test_without_a_language_model_fusion_is_refused(letters):
 
 
 def chunks_of(streaming, log_probs, stream_id, rng, last_is_over=False, **parameters):
-    """The answers to a stream's chunks, cut anywhere."""
+    """Return the answers to a stream's chunks, cut anywhere."""
     cuts = np.sort(rng.integers(0, len(log_probs) + 1, size=5))
     pieces = np.split(log_probs, cuts)
     for index, piece in enumerate(pieces):

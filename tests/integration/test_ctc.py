@@ -126,7 +126,7 @@ def test_a_thousand_hotwords(client, recordings):
 
 
 def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:
-    """The text of a request by Triton's own client."""
+    """Return the text of a request by Triton's own client."""
     triton = http.InferenceServerClient(server.http_url)
     tensor = http.InferInput("WAV", [1, len(waveform)], "FP32")
     tensor.set_data_from_numpy(waveform[np.newaxis])
@@ -138,7 +138,7 @@ def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:
 
 
 def step(triton, waveform: np.ndarray, stream_id: int | str, start=False, end=False) -> np.ndarray:
-    """The log probabilities of one chunk of a stream."""
+    """Return the log probabilities of one chunk of a stream."""
     tensor = http.InferInput("waveform", [1, len(waveform)], "FP32")
     tensor.set_data_from_numpy(waveform[np.newaxis])
     answer = triton.infer(

@@ -33,7 +33,7 @@ class TritonPythonModel:
 
 @pytest.fixture(scope="module")
 def small_server(tmp_path_factory) -> Iterator[TritonServer]:
-    """A server of tight limits whose rescorer always fails."""
+    """Yield a server of tight limits whose rescorer always fails."""
     limits = {"max_requests_in_flight": "2", "max_audio_s": "60"}
     repositories = repositories_with(tmp_path_factory.mktemp("limits"), {"speech": limits})
     (repositories[1] / "rescorer" / "1" / "model.py").write_text(BROKEN_RESCORER)
