@@ -1,1 +1,1 @@
-"""What the project measures and trains with; not part of the installed package."""
+"""Measurements and trainings of the project; not part of the installed package."""

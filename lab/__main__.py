@@ -1,4 +1,4 @@
-"""`python -m lab`: what the project measures, from the root of a checkout."""
+"""`python -m lab`: the project's measurements, run from the root of a checkout."""
 
 import argparse
 import sys

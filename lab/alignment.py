@@ -1,4 +1,4 @@
-"""Where a transcript departs from its reference, and when: word errors and runs of deleted words.
+"""Compare a transcript with its reference: word errors, and runs of deleted words with times.
 
 A run of deleted words is speech that left no trace in the text: the kind of error that a word
 error rate hides, because a whole sentence lost costs as much as as many slips of the pen.
@@ -12,7 +12,7 @@ from conch.bench.measures import WordErrors, normalized
 from lab.parts import Part
 
 MIN_RUN = 3
-"""Deleted words in a row that are told of one by one."""
+"""Least number of deleted words in a row that make a reported run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class ReferenceWord:
 
 @dataclass(frozen=True, slots=True)
 class DeletedRun:
-    """Reference words in a row of which the transcript has none."""
+    """Reference words in a row that the transcript lacks."""
 
     first_word: int
-    """Place in the reference of the recording, from 0."""
+    """Index in the reference of the recording, from 0."""
     words: tuple[ReferenceWord, ...]
 
     @property
@@ -49,28 +49,28 @@ class DeletedRun:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A reference next to a transcript."""
+    """The comparison of a transcript with its reference."""
 
     errors: WordErrors
     deleted_runs: tuple[DeletedRun, ...] = ()
-    """Of at least `MIN_RUN` words, in order of time."""
+    """Runs of at least `MIN_RUN` words, in order of time."""
 
 
 def reference_words(parts: Iterable[Part]) -> list[ReferenceWord]:
     """Return the normalised words of a recording with their times.
 
-    The normaliser changes the number of words, so it sees one part after the other: a word is
-    never placed outside its part.
+    The normaliser changes the number of words, so it runs on each part alone. A word is then
+    never outside its part.
     """
     return [word for part in parts for word in _words(part)]
 
 
 def align(words: Sequence[ReferenceWord], hypothesis: str) -> Alignment:
-    """Return the alignment that jiwer finds between reference words and a text.
+    """Return jiwer's alignment of reference words and a text.
 
     Args:
         words: at least one.
-        hypothesis: normalised here.
+        hypothesis: text, which is normalised here.
     """
     import jiwer
 

@@ -10,19 +10,19 @@ from lab.recordings.joined import Joining
 from lab.settings import Setting, read_settings
 
 MAX_SECONDS = 36_000.0
-"""Of a joined recording."""
+"""Longest joined recording, in seconds."""
 MAX_PAUSE_S = 60.0
-"""Between the utterances of a joined recording."""
+"""Longest pause between joined utterances, in seconds."""
 
 
 def add_joining(what: "argparse._ArgumentGroup") -> None:
-    """Add how utterances become long recordings."""
+    """Add the options of joined recordings."""
     what.add_argument(
         "--join",
         type=seconds,
         metavar="SECONDS",
-        help="join the utterances, in the order of the manifest, to recordings of at least so many "
-        "seconds; a last one of half of that or more is kept. --limit counts recordings then",
+        help="join the utterances, in the order of the manifest, to recordings of at least "
+        "this many seconds; a last one is kept from half of that on. --limit then counts recordings",
     )
     what.add_argument(
         "--pause",
@@ -33,7 +33,7 @@ def add_joining(what: "argparse._ArgumentGroup") -> None:
     what.add_argument(
         "--between",
         choices=("silence", "noise", "music"),
-        help="what the pauses hold: silence (noise at -70 dBFS), or pink noise or a tune 10 dB "
+        help="content of the pauses: silence (noise at -70 dBFS), or pink noise or a tune 10 dB "
         "below the speech (default: silence)",
     )
     what.add_argument(
@@ -47,22 +47,22 @@ def add_joining(what: "argparse._ArgumentGroup") -> None:
         "--seed",
         type=count,
         metavar="N",
-        help="of the pauses and the noise of joined recordings (default: 1)",
+        help="seed of the pauses and the noise of joined recordings (default: 1)",
     )
     what.add_argument(
         "--save",
         type=Path,
         metavar="FOLDER",
         help="keep the joined recordings in this empty folder, with a manifest.tsv, and an "
-        "utterances.tsv that tells when which utterance is spoken",
+        "utterances.tsv with the times of the utterances",
     )
 
 
 def joining(args: argparse.Namespace) -> Joining | None:
-    """Return how to join, None for not at all.
+    """Return how to join utterances, None to send them as they are.
 
     Raises:
-        BenchError: an option of joined recordings without --join.
+        BenchError: an option of joined recordings lacks --join.
     """
     chosen = {
         "pause_s": args.pause,
@@ -82,7 +82,7 @@ def joining(args: argparse.Namespace) -> Joining | None:
 
 
 def folder(text: str) -> Path:
-    """Read the name of a folder, which is made where it is missing."""
+    """Return the name of a folder, which is created if it is missing."""
     path = Path(text)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -92,13 +92,13 @@ def folder(text: str) -> Path:
 
 
 def seconds(text: str) -> float:
-    """Read the length of joined recordings."""
+    """Return the length of joined recordings, in seconds."""
     takes = f"a number of seconds from 1 to {MAX_SECONDS:g}"
     return number(takes, lambda value: 1 <= value <= MAX_SECONDS)(text)
 
 
 def pauses(text: str) -> tuple[float, float]:
-    """Read the shortest and the longest pause."""
+    """Return the shortest and the longest pause, in seconds."""
     takes = f"two numbers of seconds from 0 to {MAX_PAUSE_S:g} as LOW,HIGH, the lower one first"
     read = number(takes, lambda value: 0 <= value <= MAX_PAUSE_S)
     low, comma, high = text.partition(",")
@@ -108,7 +108,7 @@ def pauses(text: str) -> tuple[float, float]:
 
 
 def settings(text: str) -> tuple[Setting, ...]:
-    """Read settings of models."""
+    """Return settings of models."""
     try:
         return read_settings(text)
     except BenchError as error:
@@ -116,7 +116,7 @@ def settings(text: str) -> tuple[Setting, ...]:
 
 
 def add_baseline(how: "argparse._ArgumentGroup") -> None:
-    """Add whether faster-whisper is measured too."""
+    """Add the choice of a baseline."""
     how.add_argument(
         "--baseline",
         choices=("faster-whisper",),

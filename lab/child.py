@@ -1,7 +1,7 @@
-"""A baseline in a process of its own, so that its memory, its threads and its CPU are its own.
+"""Run a baseline in a separate process, so that its memory, threads and CPU count apart.
 
-Parent and child speak JSON: one job on the child's standard input, then a message a line on its
-standard output.
+Parent and child exchange JSON: one job on the child's standard input, then one message per
+line on its standard output.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 from conch.bench.memory import MemorySampler
 
 GRACE_S = 10.0
-"""For a child that is told to stop, to stop a server of its own and remove its folders."""
+"""Seconds for a stopped child to end its server and remove its folders."""
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def running(
 ) -> Iterator[tuple["subprocess.Popen[str]", Iterator[dict[str, Any]], MemorySampler]]:
     """Run `python -m module` on a job; yield the process, its messages and its memory.
 
-    The messages end when the child does. Left early, the child is told to stop, then killed.
+    The messages end with the child. If the block ends first, the child is stopped, then killed.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module],
@@ -36,7 +36,7 @@ def running(
     try:
         with MemorySampler(process.pid) as sampler:
             assert process.stdin is not None and process.stdout is not None
-            # A child that dies at once is told by its missing answers.
+            # A child that dies at once shows by its missing answers.
             with suppress(BrokenPipeError), process.stdin as stdin:
                 json.dump(job, stdin)
             yield process, map(json.loads, process.stdout), sampler
@@ -53,11 +53,11 @@ def running(
 
 
 def job() -> dict[str, Any]:
-    """Return, in the child, what it is asked to do."""
+    """Return the job; called in the child."""
     asked: dict[str, Any] = json.load(sys.stdin)
     return asked
 
 
 def say(**message: Any) -> None:
-    """Send, in the child, a message."""
+    """Send a message to the parent; called in the child."""
     print(json.dumps(message), flush=True)

@@ -16,7 +16,7 @@ from lab.parts import parts_of
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """An utterance and what was understood of it."""
+    """An utterance and its recognised text."""
 
     utterance: Utterance
     duration_s: float
@@ -25,7 +25,7 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedWords:
-    """A run of words that are missing in a text."""
+    """A run of words that a text lacks."""
 
     path: str
     """Of the recording."""
@@ -34,23 +34,23 @@ class DeletedWords:
     end: float
     words: str
     first_word: int
-    """Place in the recording's reference, from 0."""
+    """Index in the recording's reference, from 0."""
     end_word: int
     """One past the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What texts are worth next to their references."""
+    """The accuracy of texts."""
 
     accuracy: Flat[Accuracy]
     deleted_runs: Sequence[DeletedWords]
-    """Of three and more words in a row, in order of time."""
+    """Runs of three or more words, in order of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """How fast and how right a system is."""
+    """The speed and accuracy of a system."""
 
     rtfx: float | None
     judged: Flat[Judged]
@@ -58,14 +58,14 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
-    """A run of `conch bench offline` with what it has lost."""
+    """A run of `conch bench offline` with its deleted words."""
 
     run: Flat[OfflineRun]
     deleted_runs: Sequence[DeletedWords]
 
     @property
     def scored(self) -> Scored:
-        """How fast and how right it is."""
+        """Speed and accuracy of the run."""
         figures = self.run.figures
         judged = Judged(accuracy=figures.accuracy, deleted_runs=self.deleted_runs)
         return Scored(rtfx=figures.rtfx, judged=judged)
@@ -73,7 +73,7 @@ class JudgedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFigures:
-    """The figures of a run, as far as they apply to a baseline."""
+    """The figures of a run that apply to a baseline."""
 
     scored: Flat[Scored]
     latency_ms: Latency
@@ -83,22 +83,22 @@ class BaselineFigures:
     cpu_s_per_audio_s: float
     peak_memory_mb: float
     options: Options
-    """That shape the figures."""
+    """Options that shape the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versus:
-    """A run next to a baseline; None where one of the two has no figure."""
+    """A run compared with a baseline; None if one of the two has no figure."""
 
     rtfx_ratio: float | None
     wer_difference: float | None
     """A fraction; above 0 is worse than the baseline."""
     deleted_runs_alone: Sequence[DeletedWords]
-    """Of which the baseline has deleted no word."""
+    """Runs of which the baseline has deleted no word."""
 
 
 def judged_run(measured: Measured) -> JudgedRun:
-    """Return the figures of a load; of a joined recording each part is normalised on its own."""
+    """Return the figures of a load; each part of a joined recording is normalised alone."""
     run = measured.run()
     found = judged(answered(measured))
     figures = replace(run.figures, accuracy=found.accuracy)
@@ -106,7 +106,7 @@ def judged_run(measured: Measured) -> JudgedRun:
 
 
 def answered(measured: Measured) -> list[Spoken]:
-    """Return what was understood of the recordings that were not answered with an error."""
+    """Return the recognised texts of the recordings without an error."""
     load: Load[Transcript] = measured.load
     return [
         Spoken(sample.utterance, sample.duration_s, outcome.answer.text)
@@ -153,9 +153,9 @@ def versus(run: Scored, baseline: Scored) -> Versus:
 
 
 def judged(spoken: Sequence[Spoken]) -> Judged:
-    """Return the word errors of texts, and every run of `MIN_RUN` deleted words and more.
+    """Return the word errors of texts, and every run of at least `MIN_RUN` deleted words.
 
-    Of a joined recording each part is normalised on its own.
+    Each part of a joined recording is normalised alone.
     """
     aligned = [(item.utterance, _aligned(item)) for item in spoken]
     return Judged(

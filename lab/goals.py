@@ -1,4 +1,4 @@
-"""What orchestration may cost, held against a report."""
+"""Goals for the cost of orchestration, compared with a report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ MOST_OF_LIVE_CPU = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A bound, and the figure that is held against it."""
+    """A bound, and the figure that must keep it."""
 
     goal: str
-    """What it is about."""
+    """Subject of the goal."""
     wanted: str
     """The bound in words."""
     measured: float | None
-    """None where the report lacks what the goal needs."""
+    """The figure; None if the report lacks it."""
     met: bool | None
     """Whether the figure keeps the bound."""
 
@@ -84,7 +84,7 @@ def offline(
 
 
 def live(best: LiveRun) -> list[Goal]:
-    """Return the goal of a live report, held against its largest run that kept up."""
+    """Return the goal of a live report, for its largest run that kept up."""
     share = best.orchestration_share if best.keeps_up else None
     goal = f"orchestration's share of CPU, {best.streams} streams"
     return [_at_most(goal, MOST_OF_LIVE_CPU, share)]

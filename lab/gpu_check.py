@@ -1,4 +1,4 @@
-"""What a server on a GPU does: whether its texts are the CPU's, how much it carries, and how late.
+"""Check a server on a GPU: its texts against the CPU's, its throughput and its latency.
 
     python -m lab.gpu_check --out cpu --model-config '' --steps texts
     python -m lab.gpu_check --out gpu --reference cpu/texts.json --manifest dev/manifest.tsv
@@ -12,8 +12,8 @@ The steps, in this order unless --steps names others:
     baseline   faster-whisper on the same device, with the same weights and no server
     decoder    `python -m lab decoder` on the device and on the CPU, beside pyctcdecode
 
-Each step writes OUT/STEP.json after every measurement. One that fails or outlasts its time is
-reported, and the next one goes on; when --budget-s is over, what is left is named and left out.
+Each step writes OUT/STEP.json after every measurement. A measurement that fails or times out is
+reported, and the next one follows. After --budget-s the remaining ones are named and left out.
 """
 
 import argparse
@@ -37,9 +37,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
 
-from conch.bench.live_figures import Heard, Script, figures
+from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
+from conch.bench.live_figures import Script, StreamOutcome, figures
 from conch.bench.manifest import Utterance, read_manifest, select
 from conch.bench.measures import latency_ms, rtfx, word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
@@ -79,37 +79,37 @@ RATE = 16_000
 CHUNK_MS = 640
 REQUEST_TIMEOUT_S = 120.0
 MEASUREMENT_S = 150.0
-"""No single measurement takes longer."""
+"""Longest time of a measurement."""
 START_IN_S = 6.0
-"""From the start of the load's processes to that of their streams: imports and audio."""
+"""From the start of the load's processes to the start of their streams."""
 WARMUP_S = 3.0
-"""Of live streams in real time before those that count."""
+"""Seconds of uncounted live streams in real time before the others."""
 FAST_AUDIO_S = 6000.0
-"""Of all streams together, sent as fast as they are answered; each has 5 s at least."""
+"""Audio of all streams together, sent as fast as answered; each has at least 5 s."""
 TRAILING_S = 30.0
-"""That streams in real time may end late before they are given up."""
+"""Seconds that streams in real time may end late before they are given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is measured, and where."""
+    """Settings of the check."""
 
     out: Path
     manifest: Path
-    """Of the recordings sent, all of one sample rate; texts compares those of tests/data."""
+    """Manifest of the recordings, all of one sample rate; texts uses tests/data instead."""
     urls: tuple[str, ...]
-    """HTTP addresses of the servers; clients and streams are dealt out to them."""
+    """HTTP addresses of the servers, which share clients and streams."""
     deadline: float
-    """Of all steps, on `time.perf_counter`."""
+    """End of all steps, on `time.perf_counter`."""
     reference: Path | None
     clients: tuple[int, ...]
     streams: tuple[int, ...]
     stream_s: float
     """Audio of each live stream."""
     processes: int
-    """That send the live streams: one process sends some 300 in real time."""
+    """Processes that send the live streams: each sends about 300 in real time."""
     device: str
-    """Of the steps without a server: cpu or cuda."""
+    """Device of the steps without a server: cpu or cuda."""
     whisper: str
     """A CTranslate2 Whisper folder for faster-whisper; empty is the shipped one."""
 
@@ -117,7 +117,7 @@ class Plan:
         """Return the seconds that a measurement may take.
 
         Raises:
-            TimeoutError: so few are left that none is worth beginning.
+            TimeoutError: too few seconds are left for a measurement.
         """
         left = self.deadline - time.perf_counter()
         if left < 5:
@@ -126,9 +126,9 @@ class Plan:
 
 
 Report = list[dict[str, Any]]
-"""Of a step: one mapping for each measurement."""
+"""Report of a step: one mapping for each measurement."""
 Measurements = Mapping[str, Callable[[], dict[str, Any]]]
-"""Of a step, by what tells them apart."""
+"""Measurements of a step, by name."""
 
 
 def texts(plan: Plan) -> Measurements:
@@ -199,8 +199,8 @@ def offline(plan: Plan) -> Measurements:
 
 def _closed_loop(plan: Plan, path: str, clients: int) -> dict[str, Any]:
     shares = [share for share in dealt(clients, len(plan.urls)) if share]
-    # One recording after the other is slow enough to be measured by few; filling and emptying a
-    # loop is to be a small part of it.
+    # One client is slow, so few requests measure it. With more clients, filling and emptying the
+    # loop must be a small part of the run.
     requests = max(40, min(20 * shares[0], 320), 4 * shares[0])
     manifest = plan.out / ".offline.tsv"
     recordings = cycle(select(read_manifest(plan.manifest), limit=requests))
@@ -211,7 +211,8 @@ def _closed_loop(plan: Plan, path: str, clients: int) -> dict[str, Any]:
         options = [f"--option={name}={_word(value)}" for name, value in OFFLINE[path].items()]
         load = [f"--concurrency={share}", f"--warmup={min(2 * share, 64)}"]
         where = [f"--manifest={manifest}", f"--url={url}"]
-        return _bench(plan, timeout_s, "offline", *where, *load, *options)
+        command = ["-m", "conch.cli", "bench", "offline"]
+        return _report(plan, timeout_s, [*command, *where, *load, *options])
 
     with ThreadPoolExecutor(len(shares)) as pool:
         runs = [report["runs"][0] for report in pool.map(measured, plan.urls, shares)]
@@ -250,7 +251,7 @@ def _streamed(plan: Plan, streams: int, paced: bool) -> dict[str, Any]:
     timeout_s = plan.left_s(max(MEASUREMENT_S, least_s + TRAILING_S))
     if timeout_s < least_s:
         raise TimeoutError(f"{timeout_s:.0f} s are left, {streams} streams take {least_s:.0f}")
-    # As many for each server.
+    # Equal numbers for each server.
     processes = min(-(-plan.processes // len(plan.urls)) * len(plan.urls), streams)
     before = cpu_by_process(os.getpid())
     start_at = time.time() + START_IN_S
@@ -267,13 +268,13 @@ def _streamed(plan: Plan, streams: int, paced: bool) -> dict[str, Any]:
         for place, share in enumerate(dealt(streams, processes))
     ]
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        # Leaving the block ends the processes, those that still wait for a server too.
+        # The end of the block ends the processes, also those that wait for a server.
         parts = pool.map_async(sent, loads, chunksize=1).get(timeout_s)
         used = cpu_since(os.getpid(), before)
-    heard = [item for part in parts for item in part.heard]
+    outcomes = [item for part in parts for item in part.outcomes]
     wall_s = max(part.ended for part in parts) - min(part.begun for part in parts)
-    report: dict[str, Any] = asdict(figures(heard, CHUNK_MS, used))
-    ends = [value for item in heard for value in item.end_s]
+    report: dict[str, Any] = asdict(figures(outcomes, CHUNK_MS, used))
+    ends = [value for item in outcomes for value in item.end_s]
     report |= {
         "load": "real time" if paced else "as fast as answered",
         "servers": len(plan.urls),
@@ -287,7 +288,7 @@ def _streamed(plan: Plan, streams: int, paced: bool) -> dict[str, Any]:
         "error_messages": report["error_messages"][:3],
     }
     if not paced:
-        # Nobody speaks: when something would have been said says nothing.
+        # Nothing is spoken in real time, so these times mean nothing.
         report |= {"keeps_up": None, "first_partial_ms": None, "final_ms": None}
     return report
 
@@ -300,7 +301,7 @@ class Load:
     manifest: Path
     streams: int
     place: int
-    """Of the process among the others: each begins with utterances of its own."""
+    """Index of the process; each begins with other utterances."""
     stream_s: float
     paced: bool
     start_at: float
@@ -309,18 +310,18 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of a process's streams."""
+    """The outcomes of a process's streams."""
 
-    heard: list[Heard]
-    """Without their audio."""
+    outcomes: list[StreamOutcome]
+    """Outcomes of the streams, without their audio."""
     audio_s: float
     begun: float
-    """Seconds since the epoch, after the streams that are not counted."""
+    """Seconds since the epoch, after the uncounted streams."""
     ended: float
 
 
 def sent(load: Load) -> Sent:
-    """Send the streams of a `Load`; run in a process of its own."""
+    """Send the streams of a `Load`, in a separate process."""
     samples = load_samples(read_manifest(load.manifest), "waveform")
     turn = 37 * load.place % len(samples)
     benchmark = LiveBenchmark(
@@ -337,28 +338,30 @@ def sent(load: Load) -> Sent:
         warm_up(load.url, said, benchmark)
     begun = time.time()
     run = all_streams if load.paced else _unpaced
-    heard = asyncio.run(run(load.url, said, benchmark))
+    outcomes = asyncio.run(run(load.url, said, benchmark))
     ended = time.time()
     audio_s = sum(len(item.waveform) / item.sample_rate for item in said)
     silence = np.zeros(0, np.float32)
-    for item in heard:
+    for item in outcomes:
         item.script = replace(item.script, waveform=silence)
-    return Sent(heard, audio_s, begun, ended)
+    return Sent(outcomes, audio_s, begun, ended)
 
 
 def _cut(script: Script, seconds: float) -> Script:
-    """Return a script of so many seconds at most; cut off, it has no text to be compared with."""
+    """Return a script of at most `seconds`; a cut one has no reference."""
     samples = round(seconds * script.sample_rate)
     if len(script.waveform) <= samples:
         return script
     return replace(script, waveform=script.waveform[:samples], text="")
 
 
-async def _unpaced(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> list[Heard]:
+async def _unpaced(
+    url: str, said: Sequence[Script], benchmark: LiveBenchmark
+) -> list[StreamOutcome]:
     async with AsyncClient(url, connections=2 * len(said)) as client:
 
-        async def one(script: Script) -> Heard:
-            heard = Heard(script)
+        async def one(script: Script) -> StreamOutcome:
+            outcome = StreamOutcome(script)
             block = script.sample_rate * benchmark.chunk_ms // 1000
             try:
                 async with client.live(
@@ -369,13 +372,13 @@ async def _unpaced(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -
                         is_last = start + block >= len(script.waveform)
                         asked = time.perf_counter()
                         answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
-                        heard.chunk_s.append(time.perf_counter() - asked)
+                        outcome.chunk_s.append(time.perf_counter() - asked)
                         if is_last:
-                            heard.end_s.append(heard.chunk_s[-1])
-                        heard.text = answer.text
+                            outcome.end_s.append(outcome.chunk_s[-1])
+                        outcome.text = answer.text
             except ConchError as error:
-                heard.error = str(error) or type(error).__name__
-            return heard
+                outcome.error = str(error) or type(error).__name__
+            return outcome
 
         return await asyncio.gather(*map(one, said))
 
@@ -393,7 +396,7 @@ def _faster_whisper(plan: Plan, batch_size: int) -> dict[str, Any]:
 
 
 def whisper_child(batch_size: int, manifest: Path, device: str, whisper: str) -> dict[str, Any]:
-    """Return the figures of faster-whisper; a batch of 1 is its plain way."""
+    """Return the figures of faster-whisper; a batch of 1 is its unbatched mode."""
     from faster_whisper import BatchedInferencePipeline, WhisperModel
 
     utterances = select(read_manifest(manifest), limit=60)
@@ -408,7 +411,7 @@ def whisper_child(batch_size: int, manifest: Path, device: str, whisper: str) ->
     def transcribed(waveform: Any) -> str:
         return " ".join(item.text.strip() for item in pipeline.transcribe(waveform, **how)[0])
 
-    # What has a batch of its own is long: for batches all is one recording.
+    # Batches need long audio, so join all recordings to one.
     sendings = [np.concatenate(recordings)] if batch_size > 1 else recordings
     transcribed(recordings[0])
     begun = time.perf_counter()
@@ -436,7 +439,7 @@ def decoder(plan: Plan) -> Measurements:
 def _decoded(plan: Plan, device: str, batch_size: int) -> dict[str, Any]:
     batch = [f"--batch-size={batch_size}", f"--limit={batch_size}", "--runs=2"]
     where = [f"--manifest={plan.manifest}", f"--device={device}"]
-    report = _bench(plan, plan.left_s(), "decoder", *where, *batch)
+    report = _report(plan, plan.left_s(), ["-m", "lab", "decoder", *where, *batch])
     return {key: report[key] for key in ("device", "batch_size", "limit", "ways")}
 
 
@@ -444,7 +447,7 @@ STEPS: Mapping[str, Callable[[Plan], Measurements]] = {
     "texts": texts,
     "offline": offline,
     "live_fast": live_fast,
-    # Last of those with servers: streams that are given up leave work behind.
+    # Last of the steps with servers: streams that are given up leave work behind.
     "live": live,
     "baseline": baseline,
     "decoder": decoder,
@@ -453,7 +456,7 @@ SERVERLESS = {"baseline", "decoder"}
 
 
 def dealt(count: int, among: int) -> list[int]:
-    """Return how many of `count` each of `among` gets."""
+    """Return equal shares of `count` among `among`, the larger ones first."""
     return [count // among + (place < count % among) for place in range(among)]
 
 
@@ -461,10 +464,10 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _bench(plan: Plan, timeout_s: float, benchmark: str, *arguments: str) -> dict[str, Any]:
+def _report(plan: Plan, timeout_s: float, arguments: Sequence[str]) -> dict[str, Any]:
     with TemporaryDirectory(dir=plan.out) as folder:
         file = Path(folder, "report.json")
-        _ran(["-m", "conch.cli", "bench", benchmark, *arguments, f"--json={file}"], timeout_s)
+        _ran([*arguments, f"--json={file}"], timeout_s)
         report: dict[str, Any] = json.loads(file.read_text())
         return report
 
@@ -473,8 +476,8 @@ def _ran(arguments: Sequence[str], timeout_s: float) -> str:
     """Run a Python program and return what it prints.
 
     Raises:
-        RuntimeError: it failed; with the end of what it said.
-        TimeoutError: it took longer; it and its children are killed.
+        RuntimeError: it failed; the message has the end of its output.
+        TimeoutError: it took longer than `timeout_s`; it is killed with its children.
     """
     with subprocess.Popen(
         [sys.executable, *arguments],
@@ -559,7 +562,7 @@ def summary(step: str, report: Report) -> str:
 
 
 def run_step(step: str, plan: Plan) -> list[str]:
-    """Take every measurement of a step; return those that failed."""
+    """Take every measurement of a step; return the names of those that failed."""
     report: Report = []
     failed: list[str] = []
     print(f"\n=== {step}", flush=True)
@@ -573,7 +576,7 @@ def run_step(step: str, plan: Plan) -> list[str]:
         try:
             plan.left_s()
             report.append(measure())
-        except Exception as error:  # whatever it is, the next one is worth having
+        except Exception as error:  # any error: the next measurement still counts
             failed.append(f"{step}: {name}")
             if isinstance(error, TimeoutError | multiprocessing.TimeoutError):
                 print(f"{name}: out of time: {error}", flush=True)
@@ -590,7 +593,7 @@ def run_step(step: str, plan: Plan) -> list[str]:
 
 @contextmanager
 def servers(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
-    """Yield the HTTP addresses of the servers: running ones, or so many started for this."""
+    """Yield the HTTP addresses of the servers, running ones or new ones."""
     if args.url:
         yield tuple(args.url)
         return
@@ -607,7 +610,7 @@ def servers(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
                 log_level="warning",
             )
             server = stack.enter_context(TritonServer(config))
-            # Nothing is in flight when all is measured, and unloading takes seconds.
+            # No request is in flight at the end, and unloading takes seconds.
             stack.callback(server.kill)
             print(f"server ready after {time.perf_counter() - begun:.1f} s", flush=True)
             found.append(server.http_url)
@@ -650,7 +653,7 @@ def _counts(text: str) -> tuple[int, ...]:
 
 
 def main() -> int:
-    """Measure, and return how many measurements failed."""
+    """Measure, and return the number of failed measurements."""
     args = parsed()
     if args.whisper_child is not None:
         found = whisper_child(args.whisper_child, args.manifest, args.device, args.whisper)
@@ -682,7 +685,7 @@ def main() -> int:
         except ConchError:
             traceback.print_exc(file=sys.stdout)
             failed += served
-    # Beside no server: these are to have the device to themselves.
+    # After the servers: these need the device alone.
     for step in args.steps:
         if step in SERVERLESS:
             failed += run_step(step, plan)

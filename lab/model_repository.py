@@ -1,4 +1,4 @@
-"""Model repositories for one server of a benchmark: some models of several, set as it needs."""
+"""Make model repositories for one server of a benchmark: chosen models with changed settings."""
 
 import json
 import shutil
@@ -24,11 +24,11 @@ def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> It
 
     Args:
         models: folders of Conch's repositories and of those under lab/repositories/.
-        settings: of these models, in place of what their config.pbtxt files say.
+        settings: settings of these models that replace those of their config.pbtxt files.
 
     Raises:
-        BenchError: a model is in none of the repositories, or a setting is of no such model or
-            cannot be made.
+        BenchError: no repository has a model, or a setting is for another model or
+            impossible.
     """
     for setting in settings:
         if setting.model not in models:
@@ -48,15 +48,15 @@ def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> It
 
 
 def own_repositories() -> tuple[Path, ...]:
-    """Return the repositories of what Conch is measured against."""
+    """Return the repositories of the systems that Conch is compared with."""
     return tuple(sorted(path for path in REPOSITORIES.iterdir() if path.is_dir()))
 
 
 def model_folder(model: str) -> Path:
-    """Return where a model lies.
+    """Return the folder of a model.
 
     Raises:
-        BenchError: it is in none of the repositories.
+        BenchError: no repository has it.
     """
     places = (*shipped_repositories(), *own_repositories())
     for place in places:
@@ -72,7 +72,7 @@ def read_config(model: str) -> Any:
 
 
 def model_args(config: Any) -> dict[str, str]:
-    """Return what Triton passes to a Python model's `initialize`, as far as Conch reads it."""
+    """Return the arguments of a Python model's `initialize` that Conch reads."""
     sent = {key: {"string_value": item.string_value} for key, item in config.parameters.items()}
     groups = [{"count": group.count} for group in config.instance_group]
     return {"model_config": json.dumps({"parameters": sent, "instance_group": groups})}

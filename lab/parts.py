@@ -1,4 +1,4 @@
-"""Recordings whose parts are known: what is said from when to when."""
+"""Recordings whose parts have known texts and times."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ class Part:
     """A stretch of a recording whose text and times are known."""
 
     path: Path
-    """Of the file that it was taken from."""
+    """Path of the part's own file."""
     text: str
     start_s: float
     end_s: float
@@ -19,14 +19,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class JoinedUtterance(Utterance):
-    """A recording that is joined of utterances; `text` is theirs."""
+    """A recording made of joined utterances; `text` is theirs."""
 
     parts: tuple[Part, ...] = ()
-    """What it is made of, in order."""
+    """Parts of the recording, in order."""
 
 
 def parts_of(utterance: Utterance, duration_s: float) -> tuple[Part, ...]:
-    """Return the parts of a joined recording, of any other one that lasts all of it."""
+    """Return the parts of a joined recording; any other one is a single part."""
     if isinstance(utterance, JoinedUtterance):
         return utterance.parts
     return (Part(utterance.path, utterance.text, 0.0, duration_s),)

@@ -17,11 +17,11 @@ Systems = Mapping[str, SystemFigures]
 def write(systems: Systems, folder: Path) -> list[Path]:
     """Write the pictures that a report has figures for, and return them.
 
-    A run of which every request failed is in none.
+    They leave out a run of which every request failed.
 
     Args:
-        systems: of a report of `lab.orchestration`.
-        folder: exists.
+        systems: figures in a report of `lab.orchestration`.
+        folder: an existing folder.
     """
     written = []
     if any(run.rate and run.latencies for item in systems.values() for run in item.runs):
@@ -105,7 +105,7 @@ def _parts(bars: Mapping[str, LoadFigures], names: list[str]) -> dict[str, list[
     ]
     known = [sum(column) for column in zip(*parts.values(), strict=True)]
     parts["everything else"] = [
-        # Segments that are computed side by side can take more than the request.
+        # Segments that are computed at the same time can take longer than the request.
         max(0.0, (bars[name].latency_ms.mean or 0.0) - ms)
         for name, ms in zip(names, known, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What a running Triton says about its models."""
+"""Ask a running Triton about its models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ def model_parameters(url: str, model: str) -> dict[str, str]:
     """Return the `parameters` of a model's config.pbtxt.
 
     Raises:
-        ServerError: nobody answers there, or the model is not served.
+        ServerError: no server answers there, or it does not serve the model.
     """
     with inference_client(url) as (client, as_json):
         answer = client.get_model_config(model, **as_json)
-        # gRPC wraps what HTTP answers with.
+        # gRPC wraps the answer of HTTP.
         config = answer.get("config", answer)
         return {name: value["string_value"] for name, value in config.get("parameters", {}).items()}
 
@@ -27,10 +27,10 @@ class ModelWork:
     queue_s: float = 0.0
     """Sum over requests of the wait for an instance."""
     compute_s: float = 0.0
-    """Sum over requests of the execution that they were in: of a batch each counts all of it.
+    """Sum over requests of their executions; each request of a batch counts all of it.
 
-    Of a Python backend that includes the copies of its tensors into and out of shared memory and
-    the hand-over to its process.
+    For a Python backend that includes copies of tensors to and from shared memory, and
+    the switch to its process.
     """
 
 
@@ -38,13 +38,13 @@ def model_work(url: str, models: Sequence[str]) -> dict[str, ModelWork]:
     """Return Triton's own statistics of models.
 
     Raises:
-        ServerError: nobody answers there, or a model is not served.
+        ServerError: no server answers there, or it does not serve a model.
     """
     found = {}
     with inference_client(url) as (client, as_json):
         for model in models:
             (stats,) = client.get_inference_statistics(model, **as_json)["model_stats"]
-            # gRPC leaves out what is 0, and writes numbers as text.
+            # gRPC leaves out zeros, and writes numbers as text.
             parts = stats.get("inference_stats", {})
             ns = {name: int(part.get("ns", 0)) for name, part in parts.items()}
             compute = sum(ns.get(f"compute_{part}", 0) for part in ("input", "infer", "output"))
@@ -62,7 +62,7 @@ class ServedStage:
 
     calls: float
     queue_ms: float
-    """Waiting for an instance."""
+    """Milliseconds of waiting for an instance."""
     compute_ms: float
 
 

@@ -1,4 +1,4 @@
-"""Settings to try: single values of models' config.pbtxt files, changed for one server."""
+"""Settings to try: single values of models' config.pbtxt files, for one server."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from conch.wire.errors import BenchError
 
 INSTANCES = "instances"
-"""In place of a parameter's name: the count of a model's instance group."""
+"""Name of a setting that is the count of a model's instance group."""
 _FORM = re.compile(r"(?P<model>\w+)\.(?P<name>\w+(\.\w+)*)=(?P<value>[^,]*)")
 
 
@@ -20,7 +20,7 @@ class Setting:
 
     model: str
     name: str
-    """Of a parameter that its config.pbtxt has, `instances`, or the path of a single field of
+    """Name of a parameter in config.pbtxt, `instances`, or the path of a single field of
     Triton's `ModelConfig`."""
     value: str
 
@@ -28,10 +28,10 @@ class Setting:
         return f"{self.model}.{self.name}={self.value}"
 
     def apply(self, config: Any) -> None:
-        """Write it into a model's `ModelConfig`; what a parameter may be, only its model knows.
+        """Write the setting into a model's `ModelConfig`; only the model checks its parameters.
 
         Raises:
-            BenchError: it is neither a parameter nor a single field, or the value is of another
+            BenchError: it is neither a parameter nor a single field, or the value has another
                 type than the field's.
         """
         if self.name in config.parameters:
@@ -66,13 +66,13 @@ def _check_single(config: Any, path: Sequence[str]) -> None:
 
 
 def read_settings(text: str) -> tuple[Setting, ...]:
-    """Read settings that belong together, parted by commas.
+    """Return settings that belong together, separated by commas.
 
     >>> [str(item) for item in read_settings("vad.instances=2,speech.max_streams=9")]
     ['vad.instances=2', 'speech.max_streams=9']
 
     Raises:
-        BenchError: they are not in the form MODEL.NAME=VALUE.
+        BenchError: one is not in the form MODEL.NAME=VALUE.
     """
     found = []
     for part in text.split(","):

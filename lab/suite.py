@@ -1,4 +1,4 @@
-"""`python -m lab suite`: everything in one go, into a folder."""
+"""`python -m lab suite`: run all main benchmarks and write them into a folder."""
 
 import argparse
 import sys
@@ -65,7 +65,7 @@ class JudgedLive:
 
 
 def run_suite(args: argparse.Namespace) -> int:
-    """Measure everything, write the folder and return the exit code."""
+    """Run the benchmarks, write the folder and return the exit code."""
     from conch.bench import live, live_report
     from conch.bench.manifest import chosen
     from lab import goals, plots
@@ -94,7 +94,7 @@ def run_suite(args: argparse.Namespace) -> int:
         find_largest=args.find_largest,
         seconds=args.seconds,
     )
-    # What is wrong with a selection is said now, not after half an hour.
+    # Report a wrong selection now, not after half an hour.
     for selection in (sent, spoken):
         chosen(selection)
     compared = orchestration.run(orchestrated)
@@ -107,7 +107,7 @@ def run_suite(args: argparse.Namespace) -> int:
     _write(into, "live", judged, table)
     plots.write(compared.systems, into)
     errors = [item.judged.run.figures.errors for item in recordings.runs]
-    # Runs beyond those asked for were made to find out how many streams are too many.
+    # The other runs searched for the largest number of streams, so their errors are expected.
     errors += [item.errors for item in streams.runs[: len(spoken.streams)]]
     return 1 if any(errors) else status_of(compared)
 

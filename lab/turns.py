@@ -1,20 +1,22 @@
-"""Who goes when, and how often: what keeps a comparison of several systems fair."""
+"""Order and number of requests that keep a comparison of systems fair."""
 
 from collections.abc import Sequence
 
 from conch.bench.load import Offer
 
 TURNS = 4
-"""Requests of each client of a closed loop at least, so that filling and emptying the loop, in
-which fewer are under way, is a small part of it."""
+"""Least requests of each client of a closed loop.
+
+Filling and emptying the loop, with fewer requests in flight, is then a small part of the load.
+"""
 
 
 def requests_of(offered: Offer, recordings: int) -> int:
-    """Return how many requests a load takes: each recording once, and `TURNS` a client."""
+    """Return the number of requests of a load: each recording once, and `TURNS` per client."""
     return max(recordings, TURNS * (offered.concurrency or 0))
 
 
 def rotated(names: Sequence[str], number: int) -> list[str]:
-    """Return the names from another one on each time, so that none is always the first or last."""
+    """Return the names, beginning with another one each round, so that none is always first."""
     start = number % len(names)
     return [*names[start:], *names[:start]]

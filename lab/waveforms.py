@@ -1,4 +1,4 @@
-"""Audio files as the waveforms that components take."""
+"""Decode audio files to the waveforms that components take."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ def waveform_of(path: Path) -> NDArray[np.float32]:
     """Decode a file to mono samples at 16 kHz.
 
     Raises:
-        BenchError: it is not there or not audio.
+        BenchError: the file is missing or not audio.
     """
     recording = decode(path)
     return resampled(recording.waveform, recording.sample_rate)
 
 
 def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-    """Return mono samples of a rate, in Hz, at 16 kHz."""
+    """Return mono samples resampled from a rate in Hz to 16 kHz."""
     if sample_rate == SAMPLE_RATE:
         return waveform
     found: NDArray[np.float32] = soxr.resample(waveform, sample_rate, SAMPLE_RATE)
@@ -31,10 +31,10 @@ def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.flo
 
 
 def duration_s(path: Path) -> float:
-    """Return how long a file lasts, by its header alone where that says so.
+    """Return the seconds of a file, by its header alone if possible.
 
     Raises:
-        BenchError: it is not there or not audio.
+        BenchError: the file is missing or not audio.
     """
     try:
         return float(soundfile.info(path).duration)

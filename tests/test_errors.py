@@ -1,4 +1,4 @@
-"""Errors on the wire: a code, and the text for people."""
+"""Errors on the wire: a code, and a text."""
 
 import logging
 
@@ -60,18 +60,18 @@ def test_what_has_no_code_of_ours_is_none_of_our_errors(text):
     assert from_wire(text) is None
 
 
-def test_a_defect_is_told_by_a_reference_to_the_log_alone(caplog):
+def test_a_defect_is_reported_by_a_reference_to_the_log_alone(caplog):
     with caplog.at_level(logging.ERROR):
-        told = public_error(ValueError("/etc/secret of a user"))
-    assert type(told) is InternalError
-    assert not isinstance(told, ComponentError)
-    assert "secret" not in str(told)
-    reference = str(told).split()[-1]
+        public = public_error(ValueError("/etc/secret of a user"))
+    assert type(public) is InternalError
+    assert not isinstance(public, ComponentError)
+    assert "secret" not in str(public)
+    reference = str(public).split()[-1]
     assert f"internal error {reference}" in caplog.text
     assert "/etc/secret of a user" in caplog.text
 
 
-def test_an_error_of_ours_may_be_told_as_it_is(caplog):
+def test_an_error_of_ours_may_be_reported_as_it_is(caplog):
     error = OptionError("option 'nbest' takes 1")
     assert public_error(error) is error
     assert not caplog.records

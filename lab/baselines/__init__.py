@@ -1,1 +1,1 @@
-"""What Conch is measured against that is not Triton."""
+"""Baselines of Conch outside Triton."""

@@ -1,7 +1,7 @@
-"""What the baseline has understood before: it is ten times slower to ask than to remember.
+"""Cache of the baseline's texts: running it takes ten times as long as looking them up.
 
-The file is JSON, by the SHA-256 of what shapes a text: the samples, the baseline's options and its
-version. Latencies are kept beside the texts; they are those of the machine that measured them.
+The file is JSON. A key is the SHA-256 of the samples, the baseline's options and its
+version. Latencies are kept beside the texts, as the machine of that run measured them.
 """
 
 import hashlib
@@ -18,44 +18,44 @@ from lab.baselines import faster_whisper
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What the baseline makes of one recording."""
+class BaselineAnswer:
+    """The baseline's answer to one recording."""
 
     text: str
     latency_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class HeardAll:
-    """What the baseline makes of the recordings of a job."""
+class BaselineAnswers:
+    """The baseline's answers to the recordings of a job."""
 
-    heard: tuple[Heard, ...]
-    """In the order of the job."""
+    answers: tuple[BaselineAnswer, ...]
+    """Answers in the order of the job."""
     cached: int
-    """How many of them are remembered, and not measured now."""
+    """Number of answers from the cache."""
 
 
 class BaselineCache:
-    """Texts and latencies of recordings, in a file or, without one, nowhere."""
+    """Cache of texts and latencies in a file; without a file nothing is kept."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Read the file if it exists.
 
         Raises:
-            BenchError: it is no such file.
+            BenchError: it is not a cache.
         """
         self._file = file
-        self._known: dict[str, Heard] = {}
+        self._known: dict[str, BaselineAnswer] = {}
         if file is not None and file.exists():
             self._known = _read(file)
 
-    def hear(
+    def transcribe(
         self, job: faster_whisper.Job, on_answer: Callable[[], None] = lambda: None
-    ) -> HeardAll:
-        """Return what the baseline makes of the job's files, asking only for what is not known.
+    ) -> BaselineAnswers:
+        """Return the baseline's answers to a job, which is run for unknown files only.
 
         Args:
-            job: files, and what shapes the texts.
+            job: files and options.
             on_answer: called for each file.
 
         Raises:
@@ -70,16 +70,16 @@ class BaselineCache:
         found = dict(self._known)
         if asked:
             measured = faster_whisper.measure(replace(job, paths=tuple(asked)), on_answer)
-            heard = map(Heard, measured.texts, measured.latencies_s)
-            found |= zip((key for key in keys if key not in self._known), heard, strict=True)
+            answers = map(BaselineAnswer, measured.texts, measured.latencies_s)
+            found |= zip((key for key in keys if key not in self._known), answers, strict=True)
         if self._file is not None:
             self._known = found
             self._write(self._file)
-        return HeardAll(tuple(found[key] for key in keys), cached)
+        return BaselineAnswers(tuple(found[key] for key in keys), cached)
 
     def _write(self, file: Path) -> None:
-        known = {key: asdict(heard) for key, heard in self._known.items()}
-        # Not left half written by who interrupts a long measurement.
+        known = {key: asdict(answer) for key, answer in self._known.items()}
+        # Replace the file at once: an interrupted write must not damage it.
         new = file.with_name(f".{file.name}.new")
         try:
             new.write_text(json.dumps(known, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -88,10 +88,10 @@ class BaselineCache:
             raise BenchError(f"baseline cache {file} cannot be written: {error}") from None
 
 
-def _read(file: Path) -> dict[str, Heard]:
+def _read(file: Path) -> dict[str, BaselineAnswer]:
     try:
         known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return {key: Heard(**heard) for key, heard in known.items()}
+        return {key: BaselineAnswer(**answer) for key, answer in known.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BenchError(f"{file} is no baseline cache: {error}") from None
 

@@ -1,9 +1,9 @@
-"""The yardstick: the same weights driven by `faster-whisper` in one process, without Triton.
+"""The baseline: the same weights run by `faster-whisper` in one process, without Triton.
 
 `measure` starts `python -m lab.baselines.faster_whisper` (see `lab.child`), which answers with a
 message per utterance and a last one with the times.
 
-It is driven as a user would: beam 5, its own VAD filter, English, everything else at its
+It runs as a user would run it: beam 5, its own VAD filter, English, everything else at its
 defaults, one utterance after the other on all cores.
 """
 
@@ -25,12 +25,12 @@ NAME = "faster-whisper"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything that shapes the figures."""
+    """Options that shape the figures."""
 
     model: str
     """A CTranslate2 Whisper folder; empty is the attention components' default."""
     compute_type: str
-    """As CTranslate2 names it: int8, float32, …"""
+    """CTranslate2's name: int8, float32, …"""
     cpu_threads: int
     beam_size: int = 5
     vad_filter: bool = True
@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the child is asked to do."""
+    """The job of the child."""
 
     paths: tuple[str, ...]
     """Audio files, decoded before the clock starts."""
@@ -50,18 +50,20 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """What the child measured."""
+    """The measurements of the child."""
 
     texts: tuple[str, ...]
     latencies_s: tuple[float, ...]
     wall_s: float
-    """From the first utterance's start to the last one's text."""
+    """Seconds from the first utterance's start to the last one's text."""
     audio_s: float
     cpu_s: float
-    """Of all threads, while the clock ran."""
+    """CPU seconds of all threads during the measurement."""
     memory_mb: float
-    """Peak of the child, loading included, less the waveforms that it holds for the clock's sake:
-    a server's figure does not hold the client's audio either."""
+    """Peak memory of the child with loading, without its waveforms.
+
+    A server's figure has no audio of its client either.
+    """
 
 
 def faster_whisper_job(
@@ -79,7 +81,7 @@ def faster_whisper_job(
         paths=tuple(str(path) for path in paths),
         options=Options(
             model=served.get("model", ""),
-            # What the attention components take `auto` for on a CPU.
+            # The meaning of `auto` for the attention components on a CPU.
             compute_type="int8" if compute_type == "auto" else compute_type,
             cpu_threads=cores(),
         ),
@@ -88,10 +90,10 @@ def faster_whisper_job(
 
 
 def measure(job: Job, on_answer: Callable[[], None] = lambda: None) -> BaselineRun:
-    """Run the job in a process of its own; `on_answer` is called at each utterance.
+    """Run the job in a separate process; `on_answer` is called at each utterance.
 
     Raises:
-        BenchError: the process failed; its own message is on standard error.
+        BenchError: the process failed; its message is on standard error.
     """
     texts: list[str] = []
     latencies: list[float] = []
@@ -114,7 +116,7 @@ def measure(job: Job, on_answer: Callable[[], None] = lambda: None) -> BaselineR
 
 
 def main() -> None:
-    """Measure, in the child, what it is asked to."""
+    """Run the job; called in the child."""
     from faster_whisper import WhisperModel
 
     from conch.models.whisper.config import model_folder

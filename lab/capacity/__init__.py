@@ -1,1 +1,1 @@
-"""How many servers a load takes: the arithmetic, its tables and the measurements behind them."""
+"""Capacity planning: the arithmetic, its tables and the measurements behind them."""

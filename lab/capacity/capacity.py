@@ -1,8 +1,8 @@
-"""What a GPU server would carry, computed from figures that can be replaced by your own.
+"""Estimate what a GPU server carries, from figures that you can replace by your own.
 
 Nothing here was measured on a GPU. `INPUTS` says of each figure whether it was measured (by
 `lab/capacity/stage_cost.py`), published or assumed; the functions below it are all the arithmetic.
-`lab/capacity/scaling_tables.py` writes what comes of it.
+`lab/capacity/scaling_tables.py` writes the results.
 """
 
 import math
@@ -67,7 +67,7 @@ class Stage:
 
     @property
     def limit(self) -> float:
-        """Return what its processes can do a second, with full batches."""
+        """Return the requests or chunks per second of its processes with full batches."""
         return self.instances * self.rows * value("load") * 1000 / self.beside_gpu_ms
 
     def host_ms(self, rate: float) -> float:
@@ -121,12 +121,12 @@ class Work:
         return value("use") * value("peak") * 1e12 / self.flop
 
     def rate(self, servers: int) -> float:
-        """Return requests or chunks a second of one GPU with its cores and so many servers."""
+        """Return requests or chunks per second of one GPU with its cores and `servers` servers."""
         limits = servers * self.rate_of_server()[0], self.rate_of_cores(servers), self.rate_of_gpu()
         return min(limits)
 
     def servers(self) -> int:
-        """Return the number of servers that carries most: more of them have smaller batches."""
+        """Return the best number of servers: more of them have smaller batches."""
         servers = 1
         while self.rate(servers + 1) > self.rate(servers):
             servers += 1

@@ -1,7 +1,6 @@
-"""`python -m lab decoder`: how fast log probabilities of real speech become text, way by way.
+"""`python -m lab decoder`: how fast each search decodes log probabilities of real speech.
 
-No server: the CTC model that comes with Conch encodes the recordings first, and no clock runs
-meanwhile.
+There is no server: Conch's CTC model encodes the recordings before the measurement.
 """
 
 import tempfile
@@ -38,7 +37,7 @@ _HOTWORDS = ("conch", "triton inference server", "new york", "zebra crossing")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderBenchmark:
-    """What is measured, and how."""
+    """Settings of the benchmark."""
 
     manifest: Path
     split: str | None = None
@@ -51,24 +50,24 @@ class DecoderBenchmark:
     runs: int = 5
     device: str = "cpu"
     threads: int = 1
-    """That share a batch of the beam; everything else is on one."""
+    """Threads for a batch of the beam; everything else has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayFigures:
-    """What one way of decoding is worth."""
+    """Speed and accuracy of one way of decoding."""
 
     name: str
     ms_per_utterance: float
     rtfx: float
     wer: float | None
     speedup: float | None
-    """Over pyctcdecode's counterpart; None where it has none."""
+    """Speed relative to pyctcdecode's counterpart; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderReport:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     ways: Sequence[WayFigures]
@@ -116,7 +115,7 @@ def run(benchmark: DecoderBenchmark) -> DecoderReport:
 
 
 def encoded(utterances: Sequence[Utterance]) -> tuple[list[FloatArray], Vocabulary]:
-    """Return what the CTC model makes of recordings, and what it writes."""
+    """Return the CTC model's log probabilities of recordings, and its vocabulary."""
     encoder = CtcEncoder(CtcEncoderConfig())
     log_probs = []
     for utterance in tqdm(utterances, desc="encoding", disable=None):
@@ -130,7 +129,7 @@ def figures(
     log_probs: Sequence[FloatArray],
     frame_s: float,
 ) -> list[WayFigures]:
-    """Return what the report says of each way."""
+    """Return the figures of each way."""
     audio_ms = 1000 * frame_s * sum(map(len, log_probs)) / len(log_probs)
     times = {way.name: way.ms_per_utterance for way in ways}
     references = [item.text for item in utterances]
@@ -151,7 +150,7 @@ def figures(
 
 
 def markdown(report: DecoderReport) -> str:
-    """Return the table of a report and a line on where it comes from."""
+    """Return the table of a report and a line on its origin."""
     rows = [
         [
             way.name,

@@ -1,4 +1,4 @@
-"""How fast CTC log posteriors become text: this search, and pyctcdecode for comparison."""
+"""Time the decoding of CTC log posteriors, by this search and by pyctcdecode."""
 
 import functools
 import math
@@ -26,22 +26,22 @@ from conch.wire.errors import BenchError
 
 @dataclass(frozen=True, slots=True)
 class DecoderTime:
-    """What one way of decoding takes."""
+    """The time of one way of decoding."""
 
     name: str
     ms_per_utterance: float
     """Median of the runs, each over all utterances."""
     texts: tuple[str, ...]
-    """Of each utterance."""
+    """Text of each utterance."""
 
 
 def measured(name: str, decode: Callable[[], list[str]], utterances: int, runs: int) -> DecoderTime:
-    """Return the median time of some runs; one more, not counted, comes first.
+    """Return the median time of `runs` runs, after an uncounted one.
 
     Args:
         name: of the way of decoding.
         decode: returns the texts of all utterances.
-        utterances: how many they are.
+        utterances: number of utterances.
         runs: at least one.
     """
     texts = decode()
@@ -184,7 +184,7 @@ def pyctcdecode_times(
 
 
 def pyctcdecode_labels(vocab: Sequence[str]) -> list[str]:
-    """Return a vocabulary as pyctcdecode takes it: ▁ opens subwords, a space parts characters."""
+    """Return a vocabulary in pyctcdecode's form: ▁ begins words of subwords, else a space does."""
     if opens_words(vocab):
         return [unit.replace(" ", "▁") for unit in vocab]
     return list(vocab)

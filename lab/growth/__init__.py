@@ -1,1 +1,1 @@
-"""`python -m lab growth`: what a second of audio costs as there is more of it."""
+"""`python -m lab growth`: how the cost of a second of audio grows with load."""

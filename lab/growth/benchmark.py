@@ -1,10 +1,10 @@
-"""`python -m lab growth`: does a second of audio cost the same, however much there is of it?
+"""`python -m lab growth`: does the cost of a second of audio stay the same as the load grows?
 
-Four things grow, each on its own: the length of a recording (one client), the number of clients
+Four things grow, one at a time: the length of a recording (one client), the number of clients
 (recordings of five seconds), the number of live streams (paced in real time), and the model.
 
-CPU is known in ticks of 10 ms for each process: a row of recordings has at least a hundred seconds
-of audio wherever the length is below that.
+A process's CPU is counted in ticks of 10 ms, so a row of recordings has at least a hundred seconds
+of audio if each is shorter.
 """
 
 import asyncio
@@ -39,64 +39,66 @@ from lab.settings import Setting
 from lab.waveforms import resampled
 
 PAUSE_S = 0.5
-"""Between joined recordings."""
+"""Seconds between joined recordings."""
 ROW_AUDIO_S = 100
-"""Of a row, at least, where a recording is shorter."""
+"""Least seconds of audio of a row, if a recording is shorter."""
 CLIP_S = 5
-"""Of the recordings that several clients send."""
+"""Seconds of the recordings that several clients send."""
 REQUESTS = 24
-"""Of a row of clients, at least."""
+"""Least requests of a row of clients."""
 UTTERANCES = 12
-"""That each model hears."""
+"""Utterances for each model."""
 WARMUP = 4
 WHISPER = ("attention_encoder", "attention_decoder")
 """The models that must name the same Whisper folder."""
 MODELS = ("speech", "vad", *WHISPER)
-"""Of the servers that differ in Whisper: those of the offline path."""
+"""Models of the servers that differ in Whisper."""
 OPTIONS = {"language": "en"}
-"""Of a model's requests: one for many languages is to find out none, which would be a call more."""
+"""Options of a model's requests: detecting the language would be one more call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthBenchmark:
-    """What is measured, and how. An empty sequence leaves a part without rows."""
+    """Settings of the benchmark. An empty sequence leaves a part without rows."""
 
     manifest: Path
     split: str | None = None
     source: str | None = None
     limit: int | None = None
     lengths: Sequence[int] = (1, 5, 30, 300, 3600)
-    """Of a recording, in seconds."""
+    """Seconds of a recording."""
     concurrency: Sequence[int] = (1, 4, 16, 64, 256)
     """Clients of a closed loop."""
     streams: Sequence[int] = (1, 8, 24)
-    """At once."""
+    """Numbers of concurrent streams."""
     seconds: int = 20
-    """Audio of each stream, at least."""
+    """Least seconds of audio of each stream."""
     model: Path | None = None
-    """A CTranslate2 Whisper folder to put beside the default one."""
+    """A CTranslate2 Whisper folder to compare with the default one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a second of audio took of the server; None where none was answered."""
+    """The server's cost of a second of audio; None if none was answered."""
 
     cpu_s_per_audio_s: Mapping[str, float] | None = None
-    """Of the server's processes during the row, by process, and `total`."""
+    """CPU of the server during the row, by process, with `total`."""
     orchestration_cpu_s_per_audio_s: float | None = None
-    """Of that, `speech` and Triton itself: everything but components."""
+    """CPU of that in `speech` and Triton itself, which are no components."""
     orchestration_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What a row took of the server."""
+    """The server's cost of a row."""
 
     cost: Flat[Cost]
     peak_memory_mb: float
-    """The largest sample within the row (see `conch.bench.memory`). A process keeps what it once
-    took, so that a row can hold that of rows before it in the same part: each part has a server of
-    its own."""
+    """The largest sample within the row (see `conch.bench.memory`).
+
+    A process keeps its memory, so a row may include that of earlier rows in the same part. Each
+    part has a new server.
+    """
     memory_by_process_mb: Mapping[str, float]
 
 
@@ -133,7 +135,7 @@ class StreamsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
-    """The same recordings, heard by one model."""
+    """The same recordings, recognised by one model."""
 
     model: str
     figures: Flat[RunFigures]
@@ -142,7 +144,7 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthReport:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     lengths: Sequence[LengthRow]
@@ -164,7 +166,7 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
 
     Raises:
         BenchError: the manifest, an audio file or a package is missing.
-        ServerError: a server cannot be started; with a model that is no Whisper folder, say.
+        ServerError: a server cannot be started, for example because `model` is no Whisper folder.
     """
     require("jiwer", "whisper_normalizer")
     samples = [_resampled(item) for item in load_samples(chosen(benchmark), "waveform")]
@@ -186,8 +188,8 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
         streams = [_streams(url, memory, samples, count, benchmark) for count in benchmark.streams]
     folders = {"tiny.en": None, benchmark.model.name: benchmark.model} if benchmark.model else {}
     few = set(select([item.utterance for item in samples], limit=UTTERANCES))
-    heard = [item for item in samples if item.utterance in few]
-    models = [_model(name, folder, heard) for name, folder in folders.items()]
+    chosen_samples = [item for item in samples if item.utterance in few]
+    models = [_model(name, folder, chosen_samples) for name, folder in folders.items()]
     return GrowthReport(
         header=header, lengths=lengths, concurrency=concurrency, streams=streams, models=models
     )
@@ -200,18 +202,18 @@ def joined(waveforms: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 
 def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]:
-    """Cut clips of exactly so many seconds out of audio that is repeated without end.
+    """Cut clips of exactly `length_s` seconds out of endlessly repeated audio.
 
-    They follow each other, so that no two are the same before the audio is used up.
+    They follow each other, so no two are the same before the audio is used up.
 
     Args:
         audio: mono, 16 kHz.
-        length_s: of a clip, in seconds.
-        count: how many.
+        length_s: seconds of a clip.
+        count: number of clips.
     """
     size = length_s * SAMPLE_RATE
     starts = [index * size % len(audio) for index in range(count)]
-    # Clips are views of it: hundreds of them must not be as many copies.
+    # Clips are views, because hundreds of copies would fill the memory.
     endless = np.resize(audio, len(audio) + size)
     return [
         Sample(
@@ -225,16 +227,16 @@ def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]
 
 
 def repeats(length_s: int) -> int:
-    """Return how many recordings of a length make a row."""
+    """Return the number of recordings of a length in a row."""
     return math.ceil(ROW_AUDIO_S / length_s)
 
 
 def costs(used_s: Mapping[str, float], audio_s: float) -> Cost:
-    """Return what a second of audio took.
+    """Return the cost of a second of audio.
 
     Args:
         used_s: CPU seconds by process.
-        audio_s: answered, in seconds; without any there is no cost.
+        audio_s: seconds of audio answered; 0 has no cost.
     """
     if not audio_s:
         return Cost()
@@ -251,7 +253,7 @@ def costs(used_s: Mapping[str, float], audio_s: float) -> Cost:
 
 @contextmanager
 def _fresh_server(audio: NDArray[np.float32]) -> Iterator[tuple[str, MemorySampler]]:
-    # One for each part: a process keeps the memory that its largest row took.
+    # One server for each part: a process keeps the memory of its largest row.
     with own_server() as (url, memory):
         asyncio.run(_sent(url, clips(audio, CLIP_S, WARMUP), clients=1))
         yield url, memory
@@ -286,7 +288,7 @@ def _recordings(
 
 
 def whisper_settings(folder: Path) -> tuple[Setting, ...]:
-    """Return what has a server use another Whisper."""
+    """Return the settings that make a server use another Whisper."""
     return tuple(Setting(model, "model", str(folder.resolve())) for model in WHISPER)
 
 
@@ -312,14 +314,14 @@ def _streams(
     warm_up(url, said, live)
     with _watched(memory) as taken:
         before = memory.cpu_s()
-        heard = asyncio.run(all_streams(url, said, live))
-        figures = live_figures.figures(heard, live.chunk_ms, memory.cpu_since(before))
+        outcomes = asyncio.run(all_streams(url, said, live))
+        figures = live_figures.figures(outcomes, live.chunk_ms, memory.cpu_since(before))
     return StreamsRow(figures=figures, taken=taken(figures.audio_s))
 
 
 @contextmanager
 def _watched(memory: MemorySampler) -> Iterator[Callable[[float], Taken]]:
-    """Yield what returns, once the block is over, what it took for so many seconds of audio."""
+    """Yield a function that returns, after the block, its cost for some seconds of audio."""
     memory.forget()
     before = memory.cpu_s()
     used_s: dict[str, float] = {}

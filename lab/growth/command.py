@@ -1,4 +1,4 @@
-"""`python -m lab growth`: what a second of audio costs as there is more of it."""
+"""`python -m lab growth`: how the cost of a second of audio grows with load."""
 
 import argparse
 from pathlib import Path
@@ -47,21 +47,21 @@ def add_growth(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
     parser = commands.add_parser(
         "growth",
-        help="what a second of audio costs as lengths, clients, streams and models grow",
+        help="the cost of a second of audio as lengths, clients, streams and models grow",
         description="Let the length of recordings, the number of clients, the number of live "
-        "streams and the model grow, each on its own, and see what a second of audio costs: CPU "
-        "by process, and memory. It starts servers of its own.",
+        "streams and the model grow, one at a time, and see what a second of audio costs: CPU "
+        "by process, and memory. The command starts its servers.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_what(parser)
     how = parser.add_argument_group("how")
-    for name, told in (
+    for name, meaning in (
         ("lengths", "seconds of a recording, sent by one client (default: 1,5,30,300,3600)"),
         ("concurrency", "clients that send recordings of 5 s (default: 1,4,16,64,256)"),
         ("streams", "live streams at once (default: 1,8,24)"),
     ):
-        how.add_argument(f"--{name}", type=counts, action="append", metavar="N[,N…]", help=told)
+        how.add_argument(f"--{name}", type=counts, action="append", metavar="N[,N…]", help=meaning)
     how.add_argument(
         "--seconds", type=positive, default=20, metavar="N", help="of a stream (default: 20)"
     )

@@ -48,7 +48,7 @@ def plot(report: GrowthReport, path: Path) -> None:
 
 
 def _grown(report: GrowthReport) -> Mapping[str, Mapping[int, Cost]]:
-    """Return what the picture calls each part, and its costs by what grows."""
+    """Return the title of each part in the picture, and its costs."""
     return {
         "seconds of a recording, one client": {
             row.length_s: row.taken.cost for row in report.lengths

@@ -1,4 +1,4 @@
-"""`python -m lab manifest`: the manifest of speech that is there."""
+"""`python -m lab manifest`: make the manifest of a corpus on disk."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from conch.cli.arguments import Subparsers, output
 from conch.wire.errors import BenchError
 
 MANIFEST_EPILOG = """
-Folders are recognised by what is in them:
+A folder's content tells its layout:
   LibriSpeech   *.trans.txt in any folder below
   Common Voice  train.tsv, dev.tsv and test.tsv, or else validated.tsv, and clips
   AISHELL       transcript/aishell_transcript*.txt and wav
@@ -47,7 +47,7 @@ def add_manifest(commands: Subparsers) -> None:
 
 
 def run_manifest(args: argparse.Namespace) -> int:
-    """Write the manifest, tell what is in it and return the exit code."""
+    """Write the manifest, print its sizes and return the exit code."""
     from lab.manifest.corpora import read_corpus
     from lab.manifest.writing import write_manifest
 

@@ -1,4 +1,4 @@
-"""Manifests of speech that people have: LibriSpeech, Common Voice, AISHELL and Kaldi folders."""
+"""Manifests of common speech corpora: LibriSpeech, Common Voice, AISHELL and Kaldi folders."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from conch.bench.recordings import decode
 from conch.wire.errors import BenchError
 
 AUDIO_SUFFIXES = (".flac", ".wav", ".ogg", ".opus", ".mp3")
-"""Of LibriSpeech's files, first one first: it is often converted."""
+"""Suffixes of LibriSpeech's files, best first: the corpus is often converted."""
 COMMON_VOICE_SPLITS = ("train", "dev", "test")
-"""Each in a table of its own; `validated` has all of them and is taken where they are missing."""
+"""Splits, each with its table; `validated` replaces missing tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What a folder holds."""
+    """The content of a folder."""
 
     layout: str
     """Name of the layout that was recognised."""
     utterances: tuple[Utterance, ...]
-    """Whose files exist."""
+    """Utterances whose files exist."""
     missing: tuple[Path, ...]
-    """Files that have a text and are not there."""
+    """Missing files that have a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Layout:
 
     name: str
     looked_for: str
-    """What a folder is recognised by, as a person reads it."""
+    """Files that tell the layout, in words."""
     read: Callable[[Path, Path], list[Utterance]]
     """From the folder, and a folder for files to be made, to its utterances; none if the folder is
     of another layout."""
@@ -47,7 +47,7 @@ def read_corpus(folder: Path, cut: Path) -> Corpus:
 
     Args:
         folder: of the corpus.
-        cut: where utterances are written that are only a part of a file; made if it is needed.
+        cut: folder for utterances that are cut out of files; created if needed.
 
     Raises:
         BenchError: the folder is of no known layout, has no audio, or cannot be used as it is.
@@ -125,7 +125,7 @@ def _aishell(folder: Path, _: Path) -> list[Utterance]:
     transcripts = sorted((root / "transcript").glob("aishell_transcript*.txt"))
     if not transcripts:
         return []
-    # The text does not tell where its file is.
+    # The text does not tell the folder of its file.
     files = {path.stem: path for path in sorted((root / "wav").rglob("*.wav"))}
     return [
         Utterance(path, text, path.relative_to(root / "wav").parts[0], "aishell")
@@ -168,7 +168,7 @@ def _kaldi_path(folder: Path, name: str, path: str) -> Path:
 def _cut_segments(
     segments: Path, recordings: dict[str, Path], texts: dict[str, str], cut: Path
 ) -> dict[str, Path]:
-    """Write each segment that has a text to a file of its own; return the files."""
+    """Write each segment with a text to a separate file; return the files."""
     lines = [(name, line.split()) for name, line in _keyed(segments) if name in texts]
     by_recording: dict[str, list[tuple[str, float, float]]] = {}
     for name, fields in lines:

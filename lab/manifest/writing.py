@@ -1,4 +1,4 @@
-"""Manifests and other tables, written."""
+"""Write manifests and other tables."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from lab.waveforms import duration_s
 def write_manifest(file: Path, utterances: Iterable[Utterance]) -> None:
     """Write a manifest that `read_manifest` reads, with paths relative to it.
 
-    Durations are for people, and empty where a file would have to be decoded.
+    Durations are informative, and empty if only decoding would tell them.
 
     Raises:
         BenchError: a tab or a line break is in a field, a file is no audio, or the manifest cannot
@@ -29,7 +29,7 @@ def write_manifest(file: Path, utterances: Iterable[Utterance]) -> None:
 
 
 def write_table(file: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write lines of fields apart by tabs.
+    """Write lines of fields separated by tabs.
 
     Raises:
         BenchError: a tab or a line break is in a field, or the file cannot be written.
@@ -46,7 +46,7 @@ def write_table(file: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def _seconds(path: Path) -> str:
-    """Return how long a file lasts where that costs no decoding, else nothing."""
+    """Return the seconds of a file as text, empty if only decoding would tell them."""
     return f"{duration_s(path):.2f}" if path.suffix in (".flac", ".wav") else ""
 
 

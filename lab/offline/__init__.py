@@ -1,1 +1,1 @@
-"""`python -m lab offline`: `conch bench offline` next to a baseline, and of joined recordings."""
+"""`python -m lab offline`: `conch bench offline` with a baseline and joined recordings."""

@@ -1,7 +1,7 @@
 """Whole recordings by Conch and, on the same ones, by a baseline.
 
-The report is one JSON object, `OfflineComparison`, in which the header and the first run stand at
-the top level as well.
+The report is one JSON object, `OfflineComparison`. The header and the first run are at its top
+level as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,12 +32,12 @@ from lab.served import model_parameters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonBenchmark(OfflineBenchmark):
-    """What is measured, and how; of joined recordings `limit` counts those."""
+    """Settings of the benchmark; `limit` counts joined recordings, if there are any."""
 
     joining: Joining | None = None
     """How utterances are joined to recordings; None sends them as they are."""
     save: Path | None = None
-    """An empty folder to keep joined recordings in; None removes them."""
+    """Empty folder to keep joined recordings in; None deletes them."""
     baseline: Literal["faster-whisper"] | None = None
 
 
@@ -54,7 +54,7 @@ class PartContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What is in a joined recording, and when."""
+    """The utterances of a joined recording, with times."""
 
     path: str
     utterances: Sequence[PartContents]
@@ -62,23 +62,23 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """What one run says."""
+    """The figures of one run."""
 
     judged: Flat[JudgedRun]
     versus: Mapping[str, Versus]
-    """By baseline."""
+    """Comparisons by baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineComparison:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     options: RecognitionOptions
-    """Of the requests, defaults included."""
+    """Options of the requests, defaults included."""
     joining: Joining | None
     recordings: Sequence[Contents]
-    """Those that are joined."""
+    """Joined recordings."""
     first: Flat[ComparedRun]
     """The first of the runs."""
     runs: Sequence[ComparedRun]
@@ -96,7 +96,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    with _heard(benchmark) as (utterances, warmup):
+    with _recordings_and_warmup(benchmark) as (utterances, warmup):
         check_packages(benchmark.url, utterances)
         if benchmark.baseline:
             require("faster_whisper", extra="lab")
@@ -132,12 +132,12 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
 
 
 @contextmanager
-def _heard(
+def _recordings_and_warmup(
     benchmark: ComparisonBenchmark,
 ) -> Iterator[tuple[Sequence[Utterance], Sequence[Utterance]]]:
-    """Yield what is sent, and what is sent before the clock starts.
+    """Yield the recordings to send, and those to send before the measurement.
 
-    Long recordings are joined here, and warmed up for by utterances, which do as well.
+    Utterances serve to warm up for joined recordings.
     """
     if benchmark.joining is None:
         utterances = chosen(benchmark)

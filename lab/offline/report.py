@@ -21,13 +21,13 @@ from lab.offline.benchmark import ComparedRun, OfflineComparison
 from lab.recordings.joined import Joining
 
 MOST_RUNS = 40
-"""Deleted runs of a system that are listed; the JSON report has all."""
+"""Largest number of listed deleted runs of a system; the JSON report has all."""
 ONE_CLIENT = Offer(concurrency=1).title
 """The load of a baseline."""
 
 
 def markdown(report: OfflineComparison) -> str:
-    """Return the tables of a report and a line on where they come from."""
+    """Return the tables of a report and a line on their origin."""
     runs = [item.judged.run for item in report.runs]
     figures = report.first.judged.run.figures
     accuracies = {"conch": figures.accuracy.wer_by_source}
@@ -99,7 +99,7 @@ def _judged_cells(judged: Judged) -> list[str]:
 
 
 def _deleted_runs(report: OfflineComparison) -> str:
-    """Return where words in a row are missing, by the first run and by each baseline."""
+    """Return the table of deleted runs of the first run and of each baseline."""
     first: JudgedRun = report.first.judged
     systems = {"conch": first.deleted_runs}
     systems |= {name: item.scored.judged.deleted_runs for name, item in report.baselines.items()}

@@ -1,1 +1,1 @@
-"""`python -m lab orchestration`: one path, run by Conch and by its alternatives."""
+"""`python -m lab orchestration`: one path, run by Conch and by alternatives."""

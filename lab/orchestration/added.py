@@ -1,20 +1,18 @@
-"""How much later an utterance of five seconds is answered because it is orchestrated.
+"""Measure the time that orchestration adds to an utterance of five seconds.
 
-The same utterances, one at a time, in turn, each time from another way on: by `speech` over HTTP;
-without VAD by an ensemble over
-HTTP; and by the components' objects in the client's process, one after the other and nothing else
-(`direct`). What orchestration adds is the median of what a client of `speech` waits beyond
-`direct`: the client, the protocol, Triton, its batching delay (5 ms at the attention decoder), BLS,
-the path, and every copy of a tensor between processes.
+The same utterances are answered one at a time, by each way in turn: by `speech` over HTTP; without
+VAD by an ensemble over HTTP; and by the components' objects in the client's process, one after the
+other (`direct`). Orchestration adds the median time that a client of `speech` waits beyond
+`direct`. It comes from the client, the protocol, Triton, its batching delay (5 ms at the attention
+decoder), BLS, the path, and every copy of a tensor between processes.
 
-The difference to the executions of the components, which Triton counts (`compute`), is told beside
-it. It is the steadier one, because it is of the same request, but too small: an execution of a
+The difference to the executions of the components (`compute`, as Triton counts) is reported too.
+It is steadier, because it is taken from the same request, but too small: an execution of a
 Python backend begins before its tensors are copied into shared memory and ends after they are
-copied out, with the hand-over to the component's process in between, so that part of what a call
-costs is booked as the component's. `direct` in turn has its components in one process, in which
-their runtimes share threads and caches.
+copied out. So a part of the cost of a call counts as the component's. The components of `direct`
+run in one process, in which their runtimes share threads and caches.
 
-All of it is in a process of its own (`python -m lab.orchestration.added`, see `lab.child`), so
+All of it runs in a separate process (`python -m lab.orchestration.added`, see `lab.child`), so
 that the components' memory is given back and no library of theirs is shared with later servers.
 """
 
@@ -49,19 +47,19 @@ from lab.waveforms import waveform_of
 
 SECONDS = 5.0
 REPEATS = 20
-"""Times that the utterances are gone through, together."""
+"""Rounds over the utterances."""
 
 Answer = Callable[[str, Mapping[str, Array]], Mapping[str, Array]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPath:
-    """A path, and the same as an ensemble where it has no conditions."""
+    """A path, and the same path as an ensemble if it has no conditions."""
 
     name: str
     encoder: str
     decoder: str
-    passed_on: tuple[str, str]
+    decoder_inputs: tuple[str, str]
     """Outputs of the encoder that the decoder takes."""
     options: Mapping[str, Any] = field(default_factory=dict)
     ensemble: str | None = None
@@ -79,7 +77,7 @@ _ATTENTION = CallPath(
     name="attention",
     encoder="attention_encoder",
     decoder="attention_decoder",
-    passed_on=("encoder_out", "encoder_out_lens"),
+    decoder_inputs=("encoder_out", "encoder_out_lens"),
 )
 PATHS = (
     _ATTENTION,
@@ -93,7 +91,7 @@ PATHS = (
         name="ctc, no VAD",
         encoder="ctc_encoder",
         decoder="ctc_decoder",
-        passed_on=("log_probs", "log_probs_lens"),
+        decoder_inputs=("log_probs", "log_probs_lens"),
         # The component's own default, which is all that an ensemble can have.
         options={"vad": False, "decoder": "ctc", "beam_size": 10},
         ensemble="ctc_ensemble",
@@ -102,7 +100,7 @@ PATHS = (
 
 
 def of_five_seconds(clips: Sequence[Clip], count: int = 5) -> list[NDArray[np.float32]]:
-    """Return the clips nearest to five seconds, cut or filled up with silence to exactly that."""
+    """Return the clips nearest to five seconds, cut or padded with silence to exactly that."""
     length = round(SECONDS * SAMPLE_RATE)
     nearest = sorted(clips, key=lambda clip: abs(len(clip.waveform) - length))[:count]
     return [
@@ -117,22 +115,22 @@ class AddedTime:
     path: str
     speech_ms: float
     compute_ms: float
-    """Of the components' executions, as Triton counts them."""
+    """Time of the components' executions, as Triton counts it."""
     direct_ms: float
     ensemble_ms: float | None
-    """None where the path has conditions, which no ensemble has."""
+    """None for a path with conditions, which an ensemble cannot have."""
     added_to_compute_ms: float
     added_to_direct_ms: float
     added_to_ensemble_ms: float | None
     waiting_ms: float
-    """Of what is added, what is spent in the components' queues."""
+    """Added time in the components' queues."""
 
 
 def measure(clips: Sequence[Clip], repeats: int = REPEATS) -> list[AddedTime]:
     """Start a server for each path, measure, and return each path's figures; see `figures`.
 
     Raises:
-        BenchError: the process ended early; its own message is on standard error.
+        BenchError: the process ended early; its message is on standard error.
     """
     job = {"paths": [str(clip.path) for clip in clips], "repeats": repeats}
     with child.running("lab.orchestration.added", job) as (process, messages, _):
@@ -143,7 +141,7 @@ def measure(clips: Sequence[Clip], repeats: int = REPEATS) -> list[AddedTime]:
 
 
 def main() -> None:
-    """Measure, in the child, what it is asked to."""
+    """Run the job; called in the child."""
     job = child.job()
     interrupt_on_sigterm()
     clips = [Clip(file, waveform_of(file)) for file in map(Path, job["paths"])]
@@ -245,7 +243,7 @@ def direct(path: CallPath, waveform: NDArray[np.float32], answer: Answer) -> str
     Args:
         path: whose components.
         waveform: float32 `[samples]`, 16 kHz.
-        answer: what calls a component.
+        answer: function that calls a component.
     """
     segments = [waveform]
     if path.has_vad:
@@ -256,7 +254,7 @@ def direct(path: CallPath, waveform: NDArray[np.float32], answer: Answer) -> str
     texts = []
     for segment in segments:
         encoded = answer(path.encoder, {"waveform": segment})
-        decoded = answer(path.decoder, {name: encoded[name] for name in path.passed_on})
+        decoded = answer(path.decoder, {name: encoded[name] for name in path.decoder_inputs})
         texts.append(decoded["hypotheses"][0].decode())
     return " ".join(text for text in texts if text)
 

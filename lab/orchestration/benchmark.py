@@ -1,4 +1,4 @@
-"""`python -m lab orchestration`: one path, run by Conch and by everything else that could run it.
+"""`python -m lab orchestration`: one path, run by Conch and by all alternatives.
 
 Systems over the same weights and the same recordings, each started, measured and stopped in turn;
 a round goes through all of them, each from another one on, and there are `runs` rounds, so that a
@@ -52,11 +52,11 @@ LONGEST_S = 25.0
 
 
 def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()) -> list[System]:
-    """Return what is compared.
+    """Return the systems to compare.
 
     Args:
-        instances: of the blocking model, a system for each.
-        varied: settings of Conch's models, a system for each of them.
+        instances: numbers of instances of the blocking model, a system for each.
+        varied: settings of Conch's models, a system for each.
     """
     blocking_models = ("speech_blocking", *PATH)
     return [
@@ -97,7 +97,7 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationBenchmark:
-    """What is measured, and how; fields without a docstring are as in `OfflineBenchmark`."""
+    """Settings of the benchmark; fields without a docstring are as in `OfflineBenchmark`."""
 
     manifest: Path
     split: str | None = None
@@ -106,13 +106,13 @@ class OrchestrationBenchmark:
     concurrency: Sequence[int] = (1, 4, 8)
     rates: Sequence[float] = ()
     instances: Sequence[int] = (1, 4, 8)
-    """Of the blocking BLS model; a system for each."""
+    """Numbers of instances of the blocking BLS model; a system for each."""
     only: Sequence[str] = ()
-    """Names of the systems to measure; none is all."""
+    """Names of the systems to measure; empty for all."""
     varied: Sequence[tuple[Setting, ...]] = ()
-    """Settings of Conch's models to measure as well, those of a tuple together."""
+    """Settings of Conch's models to measure too; those of a tuple apply together."""
     runs: int = 3
-    """Rounds."""
+    """Number of rounds."""
     warmup: int = 8
     extras: bool = True
     """Whether to measure a BLS call and the time added to an utterance of five seconds as well."""
@@ -120,7 +120,7 @@ class OrchestrationBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationReport:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     concurrency: Sequence[int]
@@ -160,7 +160,7 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
     utterances, clips = _clips(benchmark)
     rounds = {system.name: Rounds(system) for system in compared}
     for number in range(benchmark.runs):
-        # A paced load takes its time however fast the system is: once is what there is time for.
+        # A paced load takes the same time for every system: measure it once.
         offers = closed if number else closed + paced
         for name in rotated(list(rounds), number):
             item = rounds[name]
@@ -199,7 +199,7 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
 
 
 def _or_none(what: str, measure_it: Callable[[], Found]) -> Found | None:
-    """Return what is measured; a failure is said, and does not cost what was measured before."""
+    """Return a measurement, or None with a message if it fails: earlier ones must not be lost."""
     try:
         return measure_it()
     except ConchError as error:
@@ -232,7 +232,7 @@ def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) 
         raise BenchError(f"no system takes one of the loads {', '.join(o.title for o in offers)}")
     for system in compared:
         if system.settings:
-            # A wrong name is said now, not when the system's turn comes.
+            # Report a wrong name now, not when the system's turn comes.
             with repository_of(system.models, system.settings):
                 pass
     return compared

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EPILOG = """
 The systems are: conch; in process; in process, unbatched; blocking x1, x4 and x8 (see --instances);
-conch, no VAD; ensemble, no VAD; faster-whisper. docs/notes/performance.md tells what each is.
+conch, no VAD; ensemble, no VAD; faster-whisper. docs/notes/performance.md explains each.
 
 examples:
   python -m lab orchestration --manifest speech/manifest.tsv --split dev --limit 24 \\
@@ -32,7 +32,7 @@ def add_orchestration(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
     parser = commands.add_parser(
         "orchestration",
-        help="the offline path by Conch, and by everything that it could be run by",
+        help="the offline path by Conch, and by its alternatives",
         description="Run the offline path over the same weights and recordings by Conch, in one "
         "process, by a blocking BLS model, by an ensemble and by faster-whisper; measure a BLS "
         "call, and what orchestration adds to an utterance.",
@@ -61,7 +61,7 @@ def run_orchestration(args: argparse.Namespace) -> int:
 
 
 def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
-    """Return what the arguments of `add_compared` ask for."""
+    """Return the benchmark that the arguments of `add_compared` ask for."""
     from lab.orchestration.benchmark import OrchestrationBenchmark
 
     return OrchestrationBenchmark(
@@ -80,12 +80,12 @@ def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
 
 
 def status_of(report: "OrchestrationReport") -> int:
-    """Return the exit code: 1 where a request failed."""
+    """Return the exit code: 1 if a request failed."""
     return 1 if any(run.errors for item in report.systems.values() for run in item.runs) else 0
 
 
 def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add what is compared, under which loads; return the group of how."""
+    """Add the systems, loads and rounds; return their group."""
     add_what(parser)
     how = parser.add_argument_group("how")
     how.add_argument(
@@ -111,7 +111,7 @@ def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         action="append",
         default=[],
         metavar="SYSTEM",
-        help="a system to measure, as often as needed (default: all)",
+        help="a system to measure; may be given several times (default: all)",
     )
     how.add_argument(
         "--vary",

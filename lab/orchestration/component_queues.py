@@ -1,7 +1,7 @@
 """Component models as objects of this process, each called through a queue that batches.
 
-A queue is what Triton's dynamic batcher is to a served component: each instance has a thread that
-takes what waits, up to `max_batch_size` rows and as long as `max_queue_delay_microseconds`.
+A queue does the work of Triton's dynamic batcher. Each instance has a thread that takes waiting
+rows: up to `max_batch_size`, for up to `max_queue_delay_microseconds`.
 """
 
 import asyncio
@@ -52,9 +52,9 @@ class BatchingQueue:
         """Start the threads.
 
         Args:
-            instances: what answers.
-            max_batch_size: rows of one call at most.
-            max_delay_s: how long a row may wait for others while an instance is free.
+            instances: the component's objects.
+            max_batch_size: most rows of one call.
+            max_delay_s: longest wait of a row for others while an instance is free.
         """
         self._max_batch_size = max_batch_size
         self._max_delay_s = max_delay_s
@@ -65,7 +65,7 @@ class BatchingQueue:
             threading.Thread(target=self._run, args=(instance,), daemon=True).start()
 
     def submit(self, row: Row) -> "Future[Outputs]":
-        """Return what will be the row's outputs, or its error."""
+        """Return a future of the row's outputs, or of its error."""
         answer: Future[Outputs] = Future()
         self._waiting.put(_Waiting(row, time.perf_counter(), answer))
         return answer
@@ -90,7 +90,7 @@ class BatchingQueue:
             answers = [error] * len(batch)
         ended = time.perf_counter()
         with self._lock:
-            # Of a batch every row has waited for all of it, as in Triton's statistics.
+            # Every row of a batch counts all of it, as in Triton's statistics.
             self.calls += len(batch)
             self.queue_s += sum(started - item.since for item in batch)
             self.compute_s += len(batch) * (ended - started)
@@ -135,7 +135,7 @@ class InProcessComponents:
 
 
 def tensor_bytes(array: Array) -> int:
-    """Return the size of a tensor as Triton carries it: of a text four bytes more than its own."""
+    """Return the bytes of a tensor as Triton carries it; a text has four more than its own."""
     if array.dtype == np.object_:
         return sum(len(item) + 4 for item in array.ravel())
     return array.nbytes
@@ -145,8 +145,8 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
     """Load component models as their config.pbtxt files say, each with its queue.
 
     Raises:
-        ConfigError: one cannot be loaded.
-        KeyError: a model is not one of an offline path.
+        ConfigError: a model cannot be loaded.
+        KeyError: a model belongs to no offline path.
     """
     queues = {}
     for model in models:
@@ -164,7 +164,7 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
 
 
 def _classes(model: str) -> tuple[Callable[[Any], Component], type]:
-    # Each imports a runtime of its own, and a path does not need all of them.
+    # Each imports another runtime, and a path does not need all of them.
     if model == "vad":
         from conch.models.silero import SileroConfig, SileroVad
 

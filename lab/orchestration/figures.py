@@ -1,4 +1,4 @@
-"""From the rounds of `python -m lab orchestration` to the figures that its report states."""
+"""The figures of `python -m lab orchestration`, from its rounds."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from lab.orchestration.systems import CLIENT, Clip, Measured, System, SystemRun
 from lab.served import ServedStage
 
 LEAST_FOR_P99 = 100
-"""Latencies: of fewer, p99 is little more than the largest."""
+"""Least number of latencies for p99; with fewer it is nearly the largest."""
 
 
 @dataclass(slots=True)
 class Rounds:
-    """What came of one system."""
+    """The runs of one system."""
 
     system: System
     measured: list[Measured] = field(default_factory=list)
@@ -34,37 +34,37 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFigures:
-    """What all rounds of one system say about one load."""
+    """The figures of one system under one load, over all rounds."""
 
     title: str
     load: str
     concurrency: int | None
     rate: float | None
     rtfx: float | None
-    """The median of the rounds."""
+    """Median of the rounds."""
     rtfx_rounds: Sequence[float | None]
     accuracy: Flat[Accuracy]
-    """Of the first round, each recording once."""
+    """Accuracy in the first round, each recording once."""
     latency_ms: Latency
-    """Over the requests of all rounds."""
+    """Latency of the requests of all rounds."""
     p50_ms_rounds: Sequence[float | None]
     latencies: int
-    """How many `latency_ms` is made of."""
+    """Number of latencies behind `latency_ms`."""
     cpu_s_per_audio_s: Mapping[str, float]
-    """By process, `client` apart, `total` without it; empty where nothing was answered."""
+    """CPU by process; `total` is without `client`. Empty if nothing was answered."""
     calls_per_request: float
     stages: Mapping[str, ServedStage]
-    """By component."""
+    """Figures by component."""
     audio_s: float
     """Of the first round."""
     requests: int
     """Of the first round."""
     errors: int
-    """Of all rounds."""
+    """Errors of all rounds."""
     error_messages: Sequence[str]
     orchestration_share: float | None
-    """Of the server's CPU, the fraction spent outside the components' processes; None where no
-    server is."""
+    """Fraction of the server's CPU outside the components' processes; None without a
+    server."""
 
     @property
     def offered(self) -> Offer:
@@ -74,13 +74,13 @@ class LoadFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemFigures:
-    """What all rounds of one system say."""
+    """The figures of one system over all rounds."""
 
     kind: str
     models: Sequence[str]
     settings: Sequence[str]
     options: Mapping[str, Any]
-    """Of the requests to `speech`."""
+    """Options of the requests to `speech`."""
     runs: Sequence[LoadFigures]
     """One for each load."""
     peak_memory_mb: float
@@ -100,24 +100,24 @@ class LoadRatio:
     rtfx: float | None
     p50: float | None
     p99: float | None
-    """None of fewer than `LEAST_FOR_P99` requests."""
+    """None for fewer than `LEAST_FOR_P99` requests."""
     cpu: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """Of Conch to another system."""
+    """The ratio of Conch to another system."""
 
     loads: Sequence[LoadRatio]
     memory: float | None
     orchestrator_memory: float | None
-    """Of the processes of `speech` and of its counterpart."""
+    """Ratio of the memory of `speech` to that of its counterpart."""
 
 
 def system_figures(
     rounds: Rounds, utterances: Sequence[Utterance], clips: Sequence[Clip]
 ) -> SystemFigures:
-    """Return what all rounds of one system say."""
+    """Return the figures of one system over all rounds."""
     memory = [item.memory for item in rounds.measured]
     system = rounds.system
     by_offer: dict[Offer, list[SystemRun]] = {}
@@ -148,7 +148,7 @@ def _load_figures(
     audio_s = [
         sum(clips[item.index % len(clips)].duration_s for item in found) for found in answered
     ]
-    # Once each, or those that are sent more often than others would count more.
+    # Each recording once: otherwise those sent more often would count more.
     once = [item for item in answered[0] if item.index < len(clips)]
     errors = [
         (utterance.source, word_errors(utterance.text, item.answer or ""))
@@ -272,7 +272,7 @@ def _load_ratio(own: LoadFigures, their: LoadFigures) -> LoadRatio:
 
 
 def _entry_mb(figures: SystemFigures) -> list[float | None]:
-    """Return by round the memory of the processes of the model that is asked, where it is one."""
+    """Return, by round, the memory of the entry model's processes, if there is one."""
     entry = next(iter(figures.models), "")
     return [found.get(entry) for found in figures.memory_by_process_mb_rounds]
 

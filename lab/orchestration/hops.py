@@ -1,4 +1,4 @@
-"""What a BLS call costs: a component that does nothing, called directly and through BLS models.
+"""Measure a BLS call: a component that does nothing, called directly and through BLS models.
 
 The two models under lab/repositories/hops call `null` as often as a request says: `hop` the way
 `speech` calls components (event loop, executor, response sender), `hop_blocking` by `exec` in
@@ -23,38 +23,38 @@ from lab.orchestration.plain_client import PlainClient
 
 MODELS = ("hop", "hop_blocking", "null")
 PAYLOADS = {"1 sample": 1, "5 s of audio": 5 * SAMPLE_RATE}
-"""Samples, FP32, that each call carries."""
+"""FP32 samples that each call carries."""
 MANY = 11
-"""Calls of the requests that show what a call adds, next to those with one."""
+"""Calls of a long request; the other requests have one."""
 REQUESTS = 40
-"""Of each kind in one round."""
+"""Requests of each kind in one round."""
 ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectCost:
-    """What a request takes that asks the component itself."""
+    """The cost of a request to the component itself."""
 
     latency_ms: float
     cpu_ms: float
-    """Of all of the server's processes."""
+    """CPU of all of the server's processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopCost:
-    """What a BLS model adds."""
+    """The cost that a BLS model adds."""
 
     hop_latency_ms: float
-    """Of a request with one call."""
+    """Latency of a request with one call."""
     call_latency_ms: float
-    """That one more call adds."""
+    """Latency that one more call adds."""
     call_cpu_ms: float
-    """That one more call adds, of all of the server's processes."""
+    """CPU that one more call adds in all of the server's processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCost:
-    """What a payload costs; the fields of the models have their names."""
+    """The costs of a payload; the fields have the names of the models."""
 
     direct: DirectCost
     hop: HopCost
@@ -111,7 +111,7 @@ async def _measured(url: str, samples: int, requests: int, rounds: int) -> CallC
 def cost(
     latency_ms: Mapping[tuple[str, int], float], cpu_ms: Mapping[tuple[str, int], float]
 ) -> CallCost:
-    """Return what a direct request takes, and of each BLS model what it and one call add.
+    """Return the cost of a direct request, and the costs that each BLS model and one call add.
 
     Args:
         latency_ms: of a request, by model and number of calls.

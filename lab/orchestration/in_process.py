@@ -1,12 +1,11 @@
-"""The yardstick of orchestration: the same path over the same components, without Triton.
+"""The baseline of orchestration: the same path over the same components, without Triton.
 
 `measure` starts `python -m lab.orchestration.in_process` (see `lab.child`): one Python process
 that holds the components' objects, configured by the same config.pbtxt files, each behind a queue
 that batches as Triton's dynamic batcher does (see `lab.orchestration.component_queues`), and the
-Recognizer that `speech` runs. So what is computed, and what is batched, is the same; what is
-missing is Triton, the client, the protocol, the processes and every copy between them.
-`batched=False` gives every row a call of its own: still one thread a component, which takes one row
-after the other.
+Recognizer that `speech` runs. Computation and batches are the same. Triton, the client, the
+protocol, the processes and the copies between them are missing. With `batched=False` every row has
+a separate call; each component still has one thread, which takes one row after the other.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ WARMUP_CLIENTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the child is asked to do."""
+    """The job of the child."""
 
     paths: tuple[str, ...]
     """Audio files, decoded before the clock starts."""
@@ -52,12 +51,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class InProcessRun:
-    """What came of one load."""
+    """The outcomes of one load."""
 
     load: Load[str]
     cpu_s: float
     stages: Mapping[str, ServedStage]
-    """By component."""
+    """Figures by component."""
     bytes_by_call: Mapping[str, float]
     """By component: bytes of the tensors that go in and come out, of a request."""
 
@@ -65,13 +64,13 @@ class InProcessRun:
 def measure(
     job: Job, on_answer: Callable[[], None] = lambda: None
 ) -> tuple[list[InProcessRun], float]:
-    """Run the job in a process of its own; `on_answer` is called at each answer.
+    """Run the job in a separate process; `on_answer` is called at each answer.
 
     Returns:
-        what came of each load, and the peak memory in MB, loading included, waveforms not.
+        The outcomes of each load, and the peak memory in MB with loading, without waveforms.
 
     Raises:
-        BenchError: the process failed; its own message is on standard error.
+        BenchError: the process failed; its message is on standard error.
     """
     runs: list[InProcessRun] = []
     outcomes: list[Outcome[str]] = []
@@ -102,7 +101,7 @@ def measure(
 
 
 def main() -> None:
-    """Measure, in the child, what it is asked to."""
+    """Run the job; called in the child."""
     asked = child.job()
     offers = [Offer(**fields) for fields in asked.pop("offers")]
     asyncio.run(_measured(Job(**asked, offers=offers)))

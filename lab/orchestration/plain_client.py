@@ -1,4 +1,4 @@
-"""Models that are not `speech`, asked over HTTP as Triton's own client does it."""
+"""Send requests to models other than `speech`, over HTTP as Triton's own client does."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +14,10 @@ from conch.component import Array
 
 
 class PlainClient:
-    """Sends one tensor, gets one; belongs to the event loop that it is made in."""
+    """Client that sends one tensor and gets one; it belongs to the event loop it is made in."""
 
     def __init__(self, url: str, connections: int) -> None:
-        """Prepare so many connections; nothing is sent yet."""
+        """Prepare connections; nothing is sent yet."""
         self._url = url
         self._client = tritonhttp.InferenceServerClient(
             url, conn_limit=connections, conn_timeout=None
@@ -45,7 +45,7 @@ class PlainClient:
             parameters: of the request.
 
         Raises:
-            ConchError: the server answered with an error, or not at all.
+            ConchError: the server answers with an error, or not at all.
         """
         name, array = sent
         item = tritonhttp.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))

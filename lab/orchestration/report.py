@@ -16,7 +16,7 @@ Systems = Mapping[str, SystemFigures]
 
 
 def markdown(report: OrchestrationReport) -> str:
-    """Return the tables of a report and a line on where they come from."""
+    """Return the tables of a report and a line on their origin."""
     where = origin(report.header, f"{report.utterances} utterances", report.audio_s)
     parts = [
         f"`{report.header.command}`",
@@ -36,7 +36,7 @@ def markdown(report: OrchestrationReport) -> str:
 
 
 def goals_table(goals: Sequence[Goal]) -> str:
-    """Return goals, what was measured and whether it is enough."""
+    """Return the table of goals, measurements and whether they suffice."""
     words = {True: "yes", False: "**no**", None: NOTHING}
     rows = [[item.goal, item.wanted, number(item.measured, 3), words[item.met]] for item in goals]
     return table(["goal", "wanted", "measured", "met"], rows)

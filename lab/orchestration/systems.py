@@ -1,4 +1,4 @@
-"""What is compared: ways to run one path over the same weights, each measured on its own.
+"""The systems to compare: ways to run one path over the same weights, each measured alone.
 
 A system is started, warmed up, put under every load and stopped before the next one starts, so that
 none takes cores or memory from another.
@@ -40,7 +40,7 @@ ENSEMBLE = "ensemble, no VAD"
 
 WARMUP_CLIENTS = 4
 CLIENT = "client"
-"""The benchmark's own thread, in CPU by process."""
+"""Name of the benchmark's own thread in CPU by process."""
 
 TENSORS = {
     "speech_blocking": ("WAV", "TRANSCRIPTS"),
@@ -50,7 +50,7 @@ TENSORS = {
 
 
 def blocking(instances: int) -> str:
-    """Return the name of the blocking BLS model with so many instances."""
+    """Return the name of the blocking BLS system with a number of instances."""
     return f"{BLOCKING} x{instances}"
 
 
@@ -61,16 +61,16 @@ class System:
     name: str
     kind: Literal["served", "in process", "in process, unbatched", "faster-whisper"]
     models: tuple[str, ...]
-    """Models that are served or loaded; of a server, the one that is asked comes first."""
+    """Models to serve or load; for a server, the entry model comes first."""
     settings: tuple[Setting, ...] = ()
-    """Of a server's models, in place of what their config.pbtxt files say."""
+    """Settings of a server's models that replace those of their config.pbtxt files."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the requests to `speech`."""
+    """Options of the requests to `speech`."""
     has_paced: bool = False
-    """Whether it is put under paced loads as well."""
+    """Whether it also runs under paced loads."""
 
     def takes(self, offered: Offer) -> bool:
-        """Return whether it is put under a load; faster-whisper answers one request at a time."""
+        """Report whether the system takes a load; faster-whisper answers one request at a time."""
         if offered.rate is not None:
             return self.has_paced
         return self.kind != "faster-whisper" or offered.concurrency == 1
@@ -78,7 +78,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A recording as it is sent."""
+    """A recording ready to send."""
 
     path: Path
     waveform: NDArray[np.float32]
@@ -91,21 +91,21 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
-    """What came of one load."""
+    """The outcomes of one load."""
 
     offered: Offer
     load: Load[str]
     cpu_s: Mapping[str, float]
     """By process."""
     stages: Mapping[str, ServedStage]
-    """By component."""
+    """Figures by component."""
     bytes_by_call: Mapping[str, float] = field(default_factory=dict)
     """By component, of a request; known in process only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of one system in one round."""
+    """The outcomes of one system in one round."""
 
     runs: list[SystemRun]
     memory: Memory
@@ -121,7 +121,7 @@ def measure(
     warmup: int,
     on_answer: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """Start a system, put it under each load that it takes, stop it.
+    """Start a system, measure it under each of its loads, and stop it.
 
     Raises:
         BenchError: a baseline ended early.
@@ -177,7 +177,7 @@ def _served(
     on_answer: Callable[[], None],
 ) -> Measured:
     runs = []
-    # The descendants of this process are the server's alone, so that loading is seen as well.
+    # Only the server descends from this process, so the peak includes loading.
     with (
         repository_of(system.models, system.settings) as repository,
         MemorySampler(os.getpid(), with_root=False) as memory,
@@ -198,7 +198,7 @@ def _served_run(
 ) -> SystemRun:
     requests = requests_of(offered, len(clips))
     work = model_work(url, system.models[1:])
-    # Of this thread, which is the client: another one samples memory.
+    # CPU of this thread alone, which is the client: another one samples memory.
     cpu_s, own_s = cpu_by_process(os.getpid()), time.thread_time()
 
     async def measured() -> Load[str]:
@@ -220,7 +220,7 @@ async def _warm_up(url: str, system: System, clips: Sequence[Clip], requests: in
 async def _sender(
     url: str, system: System, clips: Sequence[Clip], connections: int
 ) -> AsyncIterator[Sender]:
-    """Yield what sends the clip of an index and returns its text."""
+    """Yield a function that sends the clip of an index and returns its text."""
     entry = system.models[0]
     if entry == "speech":
         async with AsyncClient(url, connections=connections) as speech:

@@ -39,12 +39,12 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
     "CTC beam, rescored by attention": {**CTC, "attention_rescore": True},
     "CTC fusion, rescored by attention": {**CTC, "lm_fusion": True, "attention_rescore": True},
 }
-"""What is measured unless the command line names paths: the options of each."""
+"""Options of each path that is measured by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathsBenchmark:
-    """What is measured, and how; fields as in `OfflineBenchmark`."""
+    """Settings of the benchmark; fields as in `OfflineBenchmark`."""
 
     manifest: Path
     split: str | None = None
@@ -58,18 +58,18 @@ class PathsBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathFigures:
-    """What one path is worth."""
+    """Speed and accuracy of one path."""
 
     name: str
     options: RecognitionOptions
-    """Of the requests, defaults included."""
+    """Options of the requests, defaults included."""
     load: str
     figures: Flat[RunFigures]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathsReport:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     paths: Sequence[PathFigures]
@@ -113,7 +113,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
 
 
 def markdown(report: PathsReport) -> str:
-    """Return the table of a report and a line on where it comes from."""
+    """Return the table of a report and a line on its origin."""
     first = report.paths[0].figures
     sources = list(first.accuracy.wer_by_source)
     columns = ["path", "RTFx", "p50 ms", "p99 ms", "WER %", *sources]
@@ -135,7 +135,7 @@ def markdown(report: PathsReport) -> str:
 
 
 def plot(paths: Sequence[PathFigures], file: Path) -> None:
-    """Write a picture of WER against RTFx; what is down and to the right is better."""
+    """Draw WER against RTFx; lower and further right is better."""
     import matplotlib
 
     matplotlib.use("Agg")

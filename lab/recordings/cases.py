@@ -32,7 +32,7 @@ from lab.recordings.joined import Joining, TooLittleSpeechError
 from lab.served import model_parameters
 
 SOURCES = "sources"
-"""Stands for one case for each source of the manifest."""
+"""Name that stands for one case for each source of the manifest."""
 SOURCE_SECONDS = 300.0
 
 
@@ -44,7 +44,7 @@ class Case:
     title: str
     joining: Joining
     source: str | None = None
-    """Of the utterances; None takes all."""
+    """Source of the utterances; None takes all."""
 
 
 CASES = (
@@ -58,21 +58,21 @@ CASES = (
     Case("noise", "noise in the pauses", Joining(seconds=300, pause_s=(1, 3), between="noise")),
     Case("music", "music in the pauses", Joining(seconds=300, pause_s=(1, 3), between="music")),
 )
-"""Five minutes and pauses of 0.2 to 0.9 s where a title says nothing else."""
+"""Cases; without other words in the title, five minutes and pauses of 0.2 to 0.9 s."""
 CASE_NAMES = (*(case.name for case in CASES), SOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingsBenchmark:
-    """What is measured, and how; fields as in `OfflineBenchmark`."""
+    """Settings of the benchmark; fields as in `OfflineBenchmark`."""
 
     manifest: Path
     split: str | None = None
     source: str | None = None
     cases: Sequence[str] = CASE_NAMES
-    """Names out of `CASE_NAMES`."""
+    """Some of `CASE_NAMES`."""
     minutes: float | None = None
-    """Of audio of a case, at most, but one recording at least; None takes all there is."""
+    """Most minutes of audio of a case, at least one recording; None takes all."""
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     warmup: int = 4
@@ -82,15 +82,15 @@ class RecordingsBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedFigures:
-    """The figures of a case, as far as they apply to a baseline."""
+    """The figures of a case that apply to a baseline."""
 
     scored: Flat[Scored]
     wall_s: float
     utterances: int
     cached: int
-    """Recordings whose text and time are those of an earlier run."""
+    """Recordings whose text and time come from an earlier run."""
     options: faster_whisper.Options
-    """That shape the figures."""
+    """Options that shape the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,22 +100,22 @@ class CaseFigures:
     name: str
     title: str
     joining: Joining
-    """How the recordings are made."""
+    """How utterances are joined."""
     source: str | None
-    """Of the utterances; None is all."""
+    """Source of the utterances; None is all."""
     minutes: float
-    """Of audio."""
+    """Amount of audio."""
     conch: JudgedRun
-    """At concurrency 1."""
+    """Figures with one client."""
     baseline: CachedFigures | None = None
     versus: Versus | None = None
     took_s: float
-    """Conch and the baseline together, warming up included."""
+    """Seconds for Conch and the baseline together, with warming up."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A case for which there is too little speech."""
+    """A case without enough speech."""
 
     name: str
     reason: str
@@ -123,11 +123,11 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingsReport:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     options: RecognitionOptions
-    """Of the requests, defaults included."""
+    """Options of the requests, defaults included."""
     cases: Sequence[CaseFigures]
     """In the order of the table."""
     left_out: Sequence[LeftOut]
@@ -136,12 +136,12 @@ class RecordingsReport:
 def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
     """Measure and return the report.
 
-    One server answers all cases, one recording at a time. The baseline hears the same files once
-    the server, if it is the benchmark's own, has stopped.
+    One server answers all cases, one recording at a time. The baseline gets the same files after
+    the server has stopped, if the benchmark started it.
 
     Raises:
         BenchError: the manifest, an audio file or a package is missing, no case has enough speech,
-            or the baseline's cache is none.
+            or the baseline's cache is broken.
         ServerError: no server answers, or it cannot be started.
     """
     if benchmark.baseline:
@@ -168,7 +168,7 @@ def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
                 one = Offer(concurrency=1)
                 measured = measure(url, samples, first, one, benchmark.options, memory)
                 found = judged_run(measured)
-                # Minutes of samples are not held while the next case is measured.
+                # Release minutes of samples before the next case is measured.
                 del samples, measured
                 took_s = time.monotonic() - started
                 _say(f"{case.title}: conch took {took_s:.0f} s")
@@ -242,7 +242,7 @@ def _compared(
     warmup: Sequence[Utterance],
     cache: BaselineCache,
 ) -> CaseFigures:
-    """Return the row with the baseline's figures of the same recordings."""
+    """Return the row with the baseline's figures for the same recordings."""
     started = time.monotonic()
     job = faster_whisper.faster_whisper_job(
         [recording.path for recording in recordings],
@@ -250,10 +250,10 @@ def _compared(
         warmup_paths=[utterance.path for utterance in warmup],
     )
     with progress(f"{faster_whisper.NAME}: {row.title}", len(recordings)) as bar:
-        found = cache.hear(job, on_answer=bar.update)
+        found = cache.transcribe(job, on_answer=bar.update)
     durations_s = [recording.parts[-1].end_s for recording in recordings]
-    texts = [heard.text for heard in found.heard]
-    wall_s = sum(heard.latency_s for heard in found.heard)
+    texts = [answer.text for answer in found.answers]
+    wall_s = sum(answer.latency_s for answer in found.answers)
     took_s = time.monotonic() - started
     _say(f"{row.title}: {faster_whisper.NAME} took {took_s:.0f} s")
     scored = Scored(

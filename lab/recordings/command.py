@@ -18,7 +18,7 @@ from lab.arguments import add_baseline
 ALL = "all"
 
 RECORDINGS_EPILOG = """
-cases, of five minutes with pauses of 0.2 to 0.9 s where nothing else is said:
+cases, of five minutes with pauses of 0.2 to 0.9 s unless noted:
   1min, 5min, 20min, 60min  lengths
   short-pauses, long-pauses 0.1 to 0.4 s, 1 to 3 s
   telephone                 8 kHz, 300 to 3400 Hz, noise throughout, 15 dB below the speech, G.711
@@ -43,7 +43,7 @@ def add_recordings(commands: Subparsers) -> None:
         "recordings",
         help="long recordings of several kinds, in one table",
         description="Join the utterances of a manifest to recordings of several kinds, send them "
-        "one at a time and tell what is wrong, missing and too much.",
+        "one at a time, and count wrong, missing and extra words.",
         epilog=RECORDINGS_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""Joined recordings as files, so that Conch, a baseline and others hear the very same samples."""
+"""Joined recordings as files, so that Conch, a baseline and others get the same samples."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,10 +18,10 @@ from lab.waveforms import duration_s, waveform_of
 
 @contextmanager
 def recordings_folder(save: Path | None) -> Iterator[Path]:
-    """Yield the folder of the recordings: an empty one of the user's, or one that is removed.
+    """Yield the folder of the recordings: the user's empty one, or a temporary one.
 
     Raises:
-        BenchError: the user's folder holds something or cannot be made.
+        BenchError: the user's folder is not empty or cannot be created.
     """
     if save is None:
         with TemporaryDirectory(prefix="conch-recordings-") as folder:
@@ -49,7 +49,7 @@ def write_recordings(
         utterances: in the order in which they are joined.
         joining: how.
         folder: an empty one.
-        limit: at most so many recordings, spread evenly over all that there are.
+        limit: largest number of recordings, spread evenly over all.
 
     Raises:
         BenchError: a file is missing or not audio.

@@ -35,13 +35,13 @@ from lab.recordings.sounds import (
 
 
 class TooLittleSpeechError(BenchError):
-    """The utterances do not make half of one recording."""
+    """The utterances are shorter than half a recording."""
 
 
 Between = Literal["silence", "noise", "music"]
 BETWEEN: tuple[Between, ...] = get_args(Between)
 BETWEEN_DB = -10.0
-"""Level of noise and music in the pauses, relative to the recording's speech."""
+"""Level of noise and music in the pauses, in dB relative to the recording's speech."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class Joining:
     """How utterances become recordings."""
 
     seconds: float
-    """That a recording has at least; see the module for the last one."""
+    """Least seconds of a recording; see the module for the last one."""
     pause_s: tuple[float, float] = (0.2, 0.9)
-    """Shortest and longest; drawn evenly from that range."""
+    """Shortest and longest pause; lengths are drawn evenly from that range."""
     seed: int = 1
-    """Of the pauses and of all noise: the same seed gives the same samples."""
+    """Seed of the pauses and of all noise: the same seed gives the same samples."""
     between: Between = "silence"
-    """What the pauses hold. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
+    """Content of the pauses. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
     is_telephone: bool = False
     """Whether the recordings are telephone calls; see `lab.recordings.sounds.telephone`."""
 
@@ -70,11 +70,11 @@ class Group:
     """The utterances of one recording."""
 
     number: int
-    """Of the recording, from 0; part of the seed of its noise."""
+    """Index of the recording, from 0; part of the seed of its noise."""
     indices: tuple[int, ...]
-    """Of the utterances, in order."""
+    """Indices of the utterances, in order."""
     pauses_s: tuple[float, ...]
-    """Between them: one fewer."""
+    """Pauses between the utterances: one fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class JoinedRecording:
     parts: tuple[Part, ...]
     """The utterances, in order."""
     source: str
-    """That of the utterances; `mixed` if they have several."""
+    """Source of the utterances; `mixed` if they have several."""
 
     @property
     def text(self) -> str:
@@ -103,7 +103,7 @@ def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
     """Return which utterances make up each recording, and the pauses between them.
 
     Raises:
-        TooLittleSpeechError: all of them together are shorter than half a recording.
+        TooLittleSpeechError: all utterances together are shorter than half a recording.
     """
     random = np.random.default_rng(joining.seed)
     found: list[Group] = []
@@ -111,7 +111,7 @@ def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
     pauses_s: list[float] = []
     length_s = 0.0
     for index, duration_s in enumerate(durations_s):
-        # Drawn for each utterance, used or not, so that the pauses are the same at all lengths.
+        # Draw a pause for each utterance, so that the pauses are the same at all lengths.
         pause_s = float(random.uniform(*joining.pause_s))
         if indices:
             pauses_s.append(pause_s)

@@ -28,7 +28,7 @@ def markdown(report: RecordingsReport) -> str:
 
 
 def _table(cases: Sequence[CaseFigures]) -> str:
-    """Return what matters most, a row for each case."""
+    """Return the main table, a row for each case."""
     is_compared = _is_compared(cases)
     compared = ["RTFx / fw", "only conch"] if is_compared else []
     paired = _beside(("WER %", "del %", "runs", "RTFx"), is_compared)
@@ -104,13 +104,13 @@ def _notes(report: RecordingsReport) -> str:
         notes.append(f"*: of an earlier run of {NAME}, from its cache.")
     errors = sum(case.conch.run.figures.errors for case in cases)
     if errors:
-        notes.append(f"**{errors} recordings were answered with an error and count nowhere.**")
+        notes.append(f"**{errors} recordings failed and do not count.**")
     notes += [f"{item.name} is left out: {item.reason}." for item in report.left_out]
     return " ".join(notes)
 
 
 def _runs(cases: Sequence[CaseFigures]) -> str:
-    """Return a table of what conch has lost."""
+    """Return a table of the runs that conch has deleted."""
     lost = [(case, run) for case in cases for run in case.conch.deleted_runs]
     rows = [
         [

@@ -1,6 +1,6 @@
-"""What makes recordings harder: noise, music, and the way through a telephone.
+"""Make recordings harder: noise, music, and a telephone line.
 
-All of it is computed, so that no recordings of noise are needed and everyone has the same.
+All of it is computed, so everyone has the same and needs no recordings of noise.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ FAINT_DBFS = -70.0
 TELEPHONE_SAMPLE_RATE = 8_000
 TELEPHONE_BAND_HZ = (300.0, 3400.0)
 TELEPHONE_SNR_DB = 15.0
-"""Of the speech, pauses left out, to the noise, both in the telephone's band."""
+"""Ratio of speech without pauses to noise, both in the telephone's band."""
 TELEPHONE_TAPS = 255
-"""Of the band's filter: its edges are about 100 Hz wide at 8 kHz."""
+"""Length of the band's filter: its edges are about 100 Hz wide at 8 kHz."""
 
 FADE_S = 0.02
-"""At either end of a sound, so that it does not click."""
+"""Fade at either end of a sound, so that it does not click."""
 
 CHORDS_HZ = (
     (261.63, 329.63, 392.00, 523.25),  # C
@@ -43,7 +43,7 @@ def rms(waveform: NDArray[np.float32]) -> float:
 
 
 def amplitude(decibels: float) -> float:
-    """Return the factor of a level."""
+    """Return the amplitude of a level in dB."""
     return float(10 ** (decibels / 20))
 
 
@@ -60,7 +60,7 @@ def faded(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32
 def pink_noise(samples: int, random: np.random.Generator) -> NDArray[np.float32]:
     """Return noise of RMS 1 whose power falls by 3 dB an octave, as that of most rooms does."""
     spectrum = np.fft.rfft(random.standard_normal(samples))
-    # The mean is left out: a microphone does not record it.
+    # Remove the mean, which a microphone does not record.
     spectrum[0] = 0
     spectrum[1:] /= np.sqrt(np.arange(1, len(spectrum)))
     return _of_rms_1(np.fft.irfft(spectrum, samples).astype(np.float32))
@@ -83,7 +83,7 @@ def telephone(
     Args:
         waveform: mono at 16 kHz.
         spans: first and last sample of each utterance, for the level of the speech.
-        random: of the noise, which is white within the band.
+        random: generator of the noise, which is white within the band.
 
     Returns:
         Mono at 8 kHz, in the telephone's band, with noise throughout; scaled down if its peaks

@@ -1,1 +1,1 @@
-"""Recipes: how the project's own weights came to be, and how to make others."""
+"""Recipes of the project's own weights, and of others."""

@@ -2,9 +2,9 @@
 
     python -m lab.training.compare_search path/to/manifest.tsv --split dev --limit 276
 
-Both search the log probabilities of the CTC model that comes with Conch, with its n-gram, the same
-weights and the same cost of unknown words; neither drops anything but by the size of its beam and
-by the least log posterior of a unit. Prints each pair of texts that differ, with both scores.
+Both search the log probabilities of Conch's CTC model, with its n-gram, the same weights and the
+same cost of unknown words. Both prune only by the beam's size and by the least log posterior of a
+unit. Prints each pair of texts that differ, with both scores.
 """
 
 import argparse

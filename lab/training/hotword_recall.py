@@ -1,4 +1,4 @@
-"""Measure what hotwords do: how many rare words are found with and without, and what it costs.
+"""Measure hotwords: how many rare words are found with and without them, and what they cost.
 
     python -m lab.training.hotword_recall path/to/manifest.tsv --split dev
 

@@ -1,7 +1,7 @@
-"""The n-grams in pocketsphinx's binary language models, which it cannot list or write as ARPA.
+"""Read the n-grams of pocketsphinx's binary language models, which it cannot list itself.
 
 The format is KenLM's quantised trie (Heafield, "KenLM: Faster and Smaller Language Model
-Queries", 2011), turned round: a node's word comes before those on the way to it.
+Queries", 2011) with reversed words: a node's word comes before those on the way to it.
 """
 
 import math
@@ -16,14 +16,14 @@ from conch.wire.errors import ConfigError
 
 MAGIC = b"Trie Language Model"
 _BINS = 1 << 16
-"""Values that a quantised number can have."""
+"""Number of values of a quantised number."""
 LOG_BASE = math.log(1.0001)
-"""The file counts in powers of 1.0001."""
+"""Natural log of the base of the file's numbers."""
 _UNIGRAM = np.dtype([("log_prob", "<f4"), ("backoff", "<f4"), ("first", "<u4")])
 
 
 def is_sphinx_trie(path: Path) -> bool:
-    """Return whether a file begins as one."""
+    """Report whether a file begins like one."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
@@ -32,7 +32,7 @@ def read_sphinx_trie(path: Path) -> NgramTable:
     """Return the n-grams of a `.lm.bin`.
 
     Raises:
-        ConfigError: the file is cut short or not of this format.
+        ConfigError: the file is truncated or has another format.
     """
     try:
         return _parsed(path.read_bytes())
@@ -46,7 +46,7 @@ def _parsed(data: bytes) -> NgramTable:
     counts = struct.unpack_from(f"<{order}I", data, place)
     if order < 2:
         raise ValueError(f"it is of order {order}, not 2 or more")
-    place += 4 * order + 4  # a number that once told how values are quantised
+    place += 4 * order + 4  # an unused number, once the kind of quantisation
     tables = []
     for _ in range(2 * (order - 1) - 1):  # of log_probs and backoffs; the longest have no backoff
         tables.append(LOG_BASE * np.frombuffer(data, "<f4", _BINS, place).astype(np.float64))
@@ -74,7 +74,7 @@ def _parsed(data: bytes) -> NgramTable:
         if used > count:
             raise ValueError(f"it holds {used} {number}-grams, not {count}")
         starts = np.arange(used + 1) * total_bits
-        # Newest first on the way down, so that the node's own word goes in front.
+        # Words come newest first on the way down, so the node's own word goes in front.
         words = np.column_stack([_bits(packed, starts[:-1], word_bits), words[parents]])
         values = starts[:-1] + word_bits
         if is_longest:
@@ -93,7 +93,7 @@ def _parsed(data: bytes) -> NgramTable:
 
 
 def _bits(packed: NDArray[np.uint8], starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """Return numbers of up to 25 bits, the lowest bit first, from where each starts."""
+    """Return numbers of up to 25 bits, lowest bit first, that start at the given bits."""
     value = np.zeros(len(starts), np.int64)
     for byte in range(4):
         value |= packed[(starts >> 3) + byte].astype(np.int64) << (8 * byte)

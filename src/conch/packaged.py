@@ -1,4 +1,4 @@
-"""Weights that come inside installed packages, and how packages are installed."""
+"""Find the weights inside installed packages, and tell how to install packages."""
 
 import hashlib
 import importlib.util

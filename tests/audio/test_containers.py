@@ -61,16 +61,16 @@ KINDS = {
 INDEX_AT_THE_END = {"m4a", "caf with alac"}
 
 ANY_END = {"mpeg-ts", "ac3"}
-"""They do not tell their length, and may end behind any frame."""
+"""Formats that do not tell their length, and may end after any frame."""
 
 
 @pytest.fixture(scope="module")
 def speech() -> np.ndarray:
-    """Eleven seconds of reading."""
+    """Return eleven seconds of reading."""
     return soundfile.read(DATA / "kokoro_1_01119.ogg", dtype="float32")[0]
 
 
-def heard(data: bytes) -> tuple[np.ndarray, tuple[str, ...]]:
+def decoded(data: bytes) -> tuple[np.ndarray, tuple[str, ...]]:
     recording = file_recording(data, 3600.0)
     (blocks,) = recording.channels.values()
     waveform = np.concatenate(list(blocks))
@@ -79,7 +79,7 @@ def heard(data: bytes) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """How alike two waveforms are, wherever they begin: codecs delay."""
+    """Return how alike two waveforms are at their best offset, because codecs delay."""
     size = min(len(one), len(other))
     spectra = np.fft.rfft(one[:size], 2 * size) * np.fft.rfft(other[:size], 2 * size).conj()
     energy = np.linalg.norm(one[:size]) * np.linalg.norm(other[:size])
@@ -87,13 +87,13 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def least(kind: str) -> float:
-    """The least correlation; a vocoder keeps the sound of a voice, not its waveform."""
+    """Return the least correlation; a vocoder keeps the sound of a voice, not its waveform."""
     return 0.6 if KINDS[kind]["codec"] == "libopencore_amrnb" else 0.95
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_container_is_read(kind, speech):
-    waveform, warnings = heard(muxed(speech, RATE, **KINDS[kind]))
+    waveform, warnings = decoded(muxed(speech, RATE, **KINDS[kind]))
     assert warnings == ()
     assert abs(len(waveform) - len(speech)) < 0.2 * RATE
     assert correlation(waveform, speech) > least(kind)
@@ -102,7 +102,7 @@ def test_every_container_is_read(kind, speech):
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - INDEX_AT_THE_END))
 def test_half_a_file_is_read_as_far_as_it_goes(kind, speech):
     data = muxed(speech, RATE, **KINDS[kind])
-    waveform, warnings = heard(data[: len(data) // 2])
+    waveform, warnings = decoded(data[: len(data) // 2])
     assert 0.3 < len(waveform) / len(speech) < 0.7
     assert correlation(waveform, speech[: len(waveform)]) > least(kind) - 0.05
     if kind not in ANY_END:
@@ -126,9 +126,9 @@ def test_damage_in_the_middle_costs_what_is_damaged(speech):
     data = bytearray(muxed(speech, RATE, "matroska", "flac"))
     middle = len(data) // 2
     data[middle : middle + 3000] = np.random.default_rng(0).bytes(3000)
-    waveform, warnings = heard(bytes(data))
+    waveform, warnings = decoded(bytes(data))
     assert len(waveform) > 0.9 * len(speech)
-    # What comes behind the damage is where it was.
+    # The audio after the damage keeps its place.
     behind = slice(len(waveform) - RATE // 2, len(waveform))
     np.testing.assert_allclose(waveform[behind], speech[behind], atol=1e-3)
     assert warnings
@@ -142,7 +142,7 @@ def test_a_file_that_begins_with_much_damage_is_given_up(speech, monkeypatch):
     for packet in packets:
         at = data.index(packet)
         data[at : at + len(packet)] = bytes(len(packet))
-    _, warnings = heard(bytes(data))
+    _, warnings = decoded(bytes(data))
     assert "the file is damaged: 20 of its pieces, the first at 0." in warnings[0]
     monkeypatch.setattr(containers, "MAX_LOST_FIRST", 19)
     with pytest.raises(AudioError, match=r"^AUDIO holds no samples that can be decoded: found "):
@@ -151,7 +151,7 @@ def test_a_file_that_begins_with_much_damage_is_given_up(speech, monkeypatch):
 
 def test_a_gap_in_the_times_is_silence(speech):
     data = muxed(speech, RATE, "matroska", "pcm_s16le", skipped=(3.0, 6.0))
-    waveform, _ = heard(data)
+    waveform, _ = decoded(data)
     assert abs(len(waveform) - len(speech)) < 0.1 * RATE
     assert not waveform[int(3.1 * RATE) : int(5.8 * RATE)].any()
     np.testing.assert_allclose(
@@ -195,12 +195,12 @@ def test_blocks_are_bounded_and_the_file_is_closed_with_them(speech):
 
 
 def test_one_of_several_sound_tracks_is_transcribed(speech):
-    waveform, warnings = heard(muxed(speech, RATE, "matroska", "aac", tracks=2))
+    waveform, warnings = decoded(muxed(speech, RATE, "matroska", "aac", tracks=2))
     assert abs(len(waveform) - len(speech)) < 0.1 * RATE
     assert warnings == ("the file has 2 sound tracks: number 1 alone is transcribed",)
 
 
-def test_a_film_without_sound_is_told_as_what_it_is():
+def test_a_film_without_sound_is_reported_as_such():
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="matroska") as out:
         stream = out.add_stream("mpeg4", rate=5)

@@ -26,7 +26,7 @@ def encoded(
 
 
 def file_blocks(data: bytes, max_audio_s: float = HOUR) -> AudioBlocks:
-    """The only channel of a file: the mix."""
+    """Return the blocks of a file's only channel, the mix."""
     (blocks,) = file_recording(data, max_audio_s).channels.values()
     return blocks
 
@@ -115,7 +115,7 @@ def test_a_file_of_an_absurd_rate_is_refused(rate):
 
 @pytest.fixture(scope="module")
 def mp3_without_header() -> bytes:
-    """Twelve seconds that do not tell their length; guessed by the silent start it is longer."""
+    """Return twelve seconds without a length; guessed from the silent start it is longer."""
     noise = np.random.default_rng(1).normal(0, 0.2, 10 * 44_100).astype(np.float32)
     waveform = np.concatenate([np.zeros(2 * 44_100, np.float32), noise])
     buffer = io.BytesIO()
@@ -213,8 +213,8 @@ def test_a_recording_that_was_not_closed_is_read_to_its_end(speech):
 def test_a_length_that_is_left_open_is_no_fault(speech, size):
     data = encoded(speech, 16_000)
     at = data.index(b"data") + 4
-    told = size.to_bytes(4, "little")
-    found, warnings = read(data[:4] + told + data[8:at] + told + data[at + 4 :])
+    claimed = size.to_bytes(4, "little")
+    found, warnings = read(data[:4] + claimed + data[8:at] + claimed + data[at + 4 :])
     np.testing.assert_allclose(found[0], speech, atol=1e-4)
     assert warnings == ()
 
@@ -261,7 +261,7 @@ def test_faults_name_their_channel(speech):
     assert read(encoded(stereo, 16_000))[1] == ()
 
 
-def test_a_fault_of_the_file_is_told_once(speech):
+def test_a_fault_of_the_file_is_reported_once(speech):
     data = encoded(np.stack([speech, -speech / 2], axis=1), 16_000)
     _, warnings = read(data[: len(data) // 2], "split")
     assert len(warnings) == 1

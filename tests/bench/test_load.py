@@ -8,7 +8,7 @@ from conch.wire.errors import AudioError
 
 
 def run(requests: int, concurrency: int, fails: int | None = None) -> tuple[Load[int], int]:
-    """Return the load and the most requests that were under way at once."""
+    """Return the load and the largest number of requests in flight."""
     under_way, most = 0, 0
 
     async def send(index: int) -> int:

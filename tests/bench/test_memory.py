@@ -18,7 +18,7 @@ from conch.bench.memory import (
 
 MIB = 1024 * 1024
 
-# A child that holds memory and has a child of its own; each says its id and waits to be told to go.
+# A child that holds memory and starts a child; each prints its id and waits for its end.
 HOLD = "block = bytearray(b'x' * {size}); print(os.getpid(), flush=True); sys.stdin.read()"
 PARENT = f"""
 import os, subprocess, sys
@@ -59,7 +59,7 @@ def test_memory_of_a_tree_adds_up() -> None:
     with family() as (parent, child):
         both = tree_memory([parent, child]).total_mb
         one = tree_memory([child]).total_mb
-    # 60 and 40 MiB of their own, and two interpreters.
+    # 60 and 40 MiB, and two interpreters.
     assert 100 * 1.048 < both < 160
     assert 40 * 1.048 < one < 80
     assert tree_memory([parent]).total_mb == 0  # it has ended
@@ -122,7 +122,7 @@ def test_descendants_without_the_root() -> None:
     assert everything - others == pytest.approx(own, abs=20)
 
 
-# A child that works until it is told to go; it carries a model's name as Triton's stub does.
+# A child that works until its end; it carries a model's name as Triton's stub does.
 WORK = "import sys\nsys.stdout.write('x'); sys.stdout.flush()\nwhile True: sum(range(1000))"
 
 

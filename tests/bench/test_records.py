@@ -1,4 +1,4 @@
-"""What a record becomes as JSON."""
+"""Records as JSON."""
 
 import json
 from dataclasses import dataclass

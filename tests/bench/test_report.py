@@ -35,10 +35,10 @@ def test_every_table_is_rectangular() -> None:
         assert len({line.count("|") for line in lines}) == 1
 
 
-def test_what_is_unknown_is_a_dash_and_errors_are_told() -> None:
+def test_what_is_unknown_is_a_dash_and_errors_are_reported() -> None:
     unknown = accuracy(wer=None, by_source={}, words=0)
     figures = run_figures(20.0, unknown, errors=["no", "no"], stages={})
     text = text_of(offline_run(1, memory_mb=None, figures=figures))
     assert "| conch | closed loop, 1 | 20.0 | - | 100 | 200 | 300 | 400 | - |" in text
-    assert "2 requests were answered with an error" in text
+    assert "2 requests failed and do not count." in text
     assert "word errors" not in text

@@ -33,7 +33,7 @@ TONE = (0.5 * np.sin(np.arange(2 * RATE) * 2 * np.pi * 220 / RATE)).astype(np.fl
 
 
 def encoded(format: str, subtype: str | None = None) -> bytes:
-    """Two seconds of a tone on the left channel, nothing on the right."""
+    """Return two seconds of a tone on the left channel, silence on the right."""
     file = io.BytesIO()
     stereo = np.stack([TONE, 0 * TONE], axis=1)
     soundfile.write(file, stereo, RATE, format=format, subtype=subtype)
@@ -61,11 +61,11 @@ def m4a(path: Path, *, index_first: bool) -> bytes:
 
 @contextmanager
 def piped(data: bytes) -> Iterator[io.BufferedReader]:
-    """The reading end of a pipe, which cannot be sought in."""
+    """Return the reading end of a pipe, which is not seekable."""
     reading, writing = os.pipe()
 
     def send() -> None:
-        # Who has read enough closes his end.
+        # A reader with enough closes its end.
         with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as sender:
             sender.write(data)
 

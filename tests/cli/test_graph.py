@@ -19,7 +19,7 @@ def arpa(tmp_path):
     return path
 
 
-def test_a_graph_is_made_and_told_of(tmp_path, arpa, capsys):
+def test_a_graph_is_made_and_described(tmp_path, arpa, capsys):
     out, lexicon = tmp_path / "toy.fst", tmp_path / "words.txt"
     lexicon.write_text("a\nball\nnever\nall awl\n")
     command = ["graph", "--arpa", str(arpa), "--lexicon", str(lexicon), "--out", str(out)]
@@ -75,7 +75,7 @@ def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
         (["--more-words", "none.txt"], "the lexicon none.txt cannot be read"),
     ],
 )
-def test_missing_files_are_told(tmp_path, arpa, capsys, flags, message):
+def test_missing_files_are_reported(tmp_path, arpa, capsys, flags, message):
     assert main(["graph", "--arpa", str(arpa), "--out", str(tmp_path / "g.fst"), *flags]) == 1
     assert f"conch graph: {message}" in capsys.readouterr().err
 
@@ -85,11 +85,11 @@ def test_missing_files_are_told(tmp_path, arpa, capsys, flags, message):
     [
         (["--prune", "2"], "argument --prune: a number from 0 to below 1; got '2'"),
         (["--oov-log-prob", "1"], "argument --oov-log-prob: a number up to 0; got '1'"),
-        (["--max-words", "0"], "argument --max-words: a whole number from 1 on; got '0'"),
+        (["--max-words", "0"], "argument --max-words: a whole number from 1; got '0'"),
         (["--out", "no/such/folder/g.fst"], "argument --out: not a file in a folder that exists"),
     ],
 )
-def test_wrong_usage_is_told(tmp_path, capsys, flags, message):
+def test_wrong_usage_is_reported(tmp_path, capsys, flags, message):
     with pytest.raises(SystemExit, match="2"):
         main(["graph", "--out", str(tmp_path / "g.fst"), *flags])
     assert message in capsys.readouterr().err

@@ -17,7 +17,7 @@ from conch.wire.errors import AudioError
 
 
 class Pipe(io.BytesIO):
-    """Data that comes as it is read, and cannot be sought in."""
+    """Data that comes as it is read; it is not seekable."""
 
     def seekable(self) -> bool:
         return False
@@ -94,8 +94,8 @@ def test_a_file_comes_when_it_would_have_been_spoken(
     clock = live_audio.time  # type: ignore[attr-defined]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     monkeypatch.setattr(clock, "sleep", lambda seconds: now.append(now.pop() + seconds))
-    heard = [(len(chunk), now[0] - 100) for chunk in live_audio.of_file(path, 250, 2.0).chunks]
-    assert heard == [(2000, pytest.approx(at)) for at in (0.125, 0.25, 0.375, 0.5)]
+    chunks = [(len(chunk), now[0] - 100) for chunk in live_audio.of_file(path, 250, 2.0).chunks]
+    assert chunks == [(2000, pytest.approx(at)) for at in (0.125, 0.25, 0.375, 0.5)]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 
 def stderr_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    # In the test and not in a fixture: between the two pytest puts a stderr of its own in place.
+    # In the test and not in a fixture: pytest replaces stderr between the two.
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     return terminal

@@ -28,6 +28,6 @@ def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_misspelt_path_is_told_from_a_model():
+def test_a_misspelt_path_is_distinguished_from_a_model():
     with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
         models_named("two_pas")

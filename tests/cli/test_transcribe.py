@@ -69,13 +69,13 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         (["a.wav", "--nbest", "9"], "at most beam_size"),
         (["a.wav", "--mode", "fast"], "invalid choice"),
         (["a.wav", "--url", "ftp://x"], "the scheme is one of"),
-        (["a.wav", "--jobs", "0"], "a whole number from 1 on; got '0'"),
-        (["a.wav", "--jobs", "many"], "a whole number from 1 on; got 'many'"),
+        (["a.wav", "--jobs", "0"], "a whole number from 1; got '0'"),
+        (["a.wav", "--jobs", "many"], "a whole number from 1; got 'many'"),
         (["a.wav", "b.wav", "-o", "x.txt"], "--output-dir"),
         (["a.wav", "b.wav", "--format", "srt"], "srt of several files needs --output-dir"),
         (["a.wav", "-o", "no-such-folder/x.txt"], "no such folder"),
         (["a.wav", "-o", "a.wav"], "would overwrite an input"),
-        (["-", "-"], "once only"),
+        (["-", "-"], "only once"),
     ],
 )
 def test_wrong_usage(

@@ -1,4 +1,4 @@
-"""`conch --version` tells Conch's version and Triton's."""
+"""`conch --version` prints Conch's version and Triton's."""
 
 import importlib.metadata
 
@@ -19,7 +19,7 @@ def test_another_wheel_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert version_text().endswith("Triton of unknown version, from nvidia-pytriton 9.9")
 
 
-def test_a_missing_server_is_told(
+def test_a_missing_server_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def missing(name: str) -> str:

@@ -145,7 +145,7 @@ def test_a_time_out_is_the_servers_deadline_too() -> None:
         ("502", "UNKNOWN", "bad gateway", ServerError),
     ],
 )
-def test_what_triton_itself_says_is_told_by_its_status(
+def test_what_triton_itself_says_is_known_by_its_status(
     http: str, grpc: str, message: str, expected: type[ConchError]
 ) -> None:
     for code in (http, f"StatusCode.{grpc}"):
@@ -155,7 +155,7 @@ def test_what_triton_itself_says_is_told_by_its_status(
 
 
 @pytest.mark.parametrize("code", ["400", "503", "500", "StatusCode.UNAVAILABLE", None])
-def test_what_conch_says_is_told_by_its_code_whatever_carries_it(code: str | None) -> None:
+def test_what_conch_says_is_known_by_its_code_whatever_carries_it(code: str | None) -> None:
     for sent in (OptionError("a reworded text"), DeadlineError("late"), SessionError("two\nlines")):
         error = tensors.error(code, to_wire(sent), URL)
         assert (type(error), str(error)) == (type(sent), str(sent))

@@ -1,4 +1,4 @@
-"""What goes over the wire besides a request's own words."""
+"""Headers and settings of requests on the wire."""
 
 import asyncio
 

@@ -14,7 +14,7 @@ WORDS = "the quick brown fox jumps over lazy dog"
 
 @pytest.fixture(scope="session")
 def letters(tmp_path_factory) -> dict[str, Any]:
-    """Parameters of a decoder of characters: what a small model writes, and a graph of words."""
+    """Return parameters of a decoder of characters: a small model's units, and a graph of words."""
     pytest.importorskip("onnx")
     folder: Path = tmp_path_factory.mktemp("letters")
     config = CtcModelConfig(

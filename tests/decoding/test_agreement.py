@@ -5,7 +5,7 @@ from conch.wire.result import Word
 
 
 def said(text: str, starts=None) -> list[Word]:
-    """Words of a second each."""
+    """Return words of a second each."""
     words = text.split()
     starts = range(len(words)) if starts is None else starts
     return [Word(word, start, start + 0.9, 0.5) for word, start in zip(words, starts, strict=True)]
@@ -17,29 +17,29 @@ def shown(words) -> str:
 
 def test_what_two_texts_in_a_row_begin_with_is_kept():
     agreement = LocalAgreement()
-    assert shown(agreement.heard(said("the cat"))) == "the cat"
+    assert shown(agreement.update(said("the cat"))) == "the cat"
     assert shown(agreement.kept) == ""
-    assert shown(agreement.heard(said("the cat sat on"))) == "the cat sat on"
+    assert shown(agreement.update(said("the cat sat on"))) == "the cat sat on"
     assert shown(agreement.kept) == "the cat"
-    assert shown(agreement.heard(said("the cat sad on a"))) == "the cat sad on a"
+    assert shown(agreement.update(said("the cat sad on a"))) == "the cat sad on a"
     assert shown(agreement.kept) == "the cat"
-    assert shown(agreement.heard(said("the cat sad on a mat"))) == "the cat sad on a mat"
+    assert shown(agreement.update(said("the cat sad on a mat"))) == "the cat sad on a mat"
     assert shown(agreement.kept) == "the cat sad on a"
 
 
 def test_the_last_word_may_still_grow():
     agreement = LocalAgreement()
-    agreement.heard(said("in"))
-    agreement.heard(said("in"))
+    agreement.update(said("in"))
+    agreement.update(said("in"))
     assert agreement.kept == ()
-    assert shown(agreement.heard(said("inside"))) == "inside"
+    assert shown(agreement.update(said("inside"))) == "inside"
 
 
 def test_what_is_kept_stays_whatever_the_search_says_later():
     agreement = LocalAgreement()
-    agreement.heard(said("the cat sat"))
-    agreement.heard(said("the cat sat on"))
-    later = agreement.heard(said("a cap sat on the mat"))
+    agreement.update(said("the cat sat"))
+    agreement.update(said("the cat sat on"))
+    later = agreement.update(said("a cap sat on the mat"))
     assert shown(later) == "the cat sat on the mat"
     assert shown(agreement.spliced(said("that sat mat", [0, 2, 5]))) == "the cat sat on mat"
 
@@ -50,7 +50,7 @@ def test_kept_words_only_ever_grow_and_begin_what_is_shown():
         agreement, kept = LocalAgreement(), ()
         for length in range(1, 12):
             text = " ".join(rng.choice(["a", "b"], size=length))
-            words = agreement.heard(said(text))
+            words = agreement.update(said(text))
             assert words[: len(agreement.kept)] == agreement.kept
             assert agreement.kept[: len(kept)] == kept
             kept = agreement.kept

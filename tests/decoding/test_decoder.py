@@ -109,8 +109,8 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
         ({"nbest": 0}, "option 'nbest' takes an integer from 1; sent: 0"),
         ({"lm_weight": "many"}, "option 'lm_weight' takes a number; sent: 'many'"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model; sent: 'de'"),
-        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases parted by commas"),
-        ({"hotwords": "conch:much"}, "option 'hotwords' takes a number behind a colon"),
+        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
+        ({"hotwords": "conch:much"}, "option 'hotwords' takes a number after a colon"),
         ({"hotwords": "größe"}, "option 'hotwords'"),
         ({"hotwords": ",".join(["a"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
     ],
@@ -162,7 +162,7 @@ def test_without_a_language_model_fusion_is_refused(letters):
 
 
 def chunks_of(streaming, log_probs, stream_id, rng, last_is_over=False, **parameters):
-    """The answers to a stream's chunks, cut anywhere."""
+    """Return the answers to a stream's chunks, cut anywhere."""
     cuts = np.sort(rng.integers(0, len(log_probs) + 1, size=5))
     pieces = np.split(log_probs, cuts)
     for index, piece in enumerate(pieces):

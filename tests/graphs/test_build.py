@@ -1,4 +1,4 @@
-"""What a graph is made of, and what is refused."""
+"""The content of graphs, and wrong settings."""
 
 import pytest
 from graph_toys import ARPA, LETTERS, SUBWORDS, VOCAB, WORDS, ToyUnits

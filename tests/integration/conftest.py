@@ -27,7 +27,7 @@ def server() -> Iterator[TritonServer]:
 
 @pytest.fixture
 def triton(server: TritonServer) -> Iterator[http.InferenceServerClient]:
-    """The plain client of Triton, for what Conch's own client would not send."""
+    """Return Triton's plain client, for requests that Conch's own client would not send."""
     client = http.InferenceServerClient(server.http_url, concurrency=8, network_timeout=300)
     yield client
     client.close()
@@ -35,7 +35,7 @@ def triton(server: TritonServer) -> Iterator[http.InferenceServerClient]:
 
 @pytest.fixture
 def executions(triton: http.InferenceServerClient) -> Callable[[str], tuple[int, int]]:
-    """Requests and executions that a model has counted so far."""
+    """Return the requests and executions that a model has counted so far."""
 
     def counted(model: str) -> tuple[int, int]:
         (stats,) = triton.get_inference_statistics(model)["model_stats"]
@@ -46,7 +46,7 @@ def executions(triton: http.InferenceServerClient) -> Callable[[str], tuple[int,
 
 @pytest.fixture(scope="session")
 def speech_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven seconds of verse: the recording of `conch demo`, as a wav."""
+    """Return seven seconds of verse, the recording of `conch demo`, as a wav."""
     path = tmp_path_factory.mktemp("speech") / "tiger.wav"
     soundfile.write(path, *soundfile.read(SPEECH, dtype="int16"))
     return path
@@ -54,13 +54,13 @@ def speech_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def recordings() -> list[Recording]:
-    """The utterances of tests/data with their references."""
+    """Return the utterances of tests/data with their references."""
     return recordings_of(DATA)
 
 
 @pytest.fixture(scope="session")
 def waveform(speech_wav: Path) -> np.ndarray:
-    """`speech_wav` as FP32 [samples] at 16 kHz."""
+    """Return `speech_wav` as FP32 [samples] at 16 kHz."""
     samples, rate = soundfile.read(speech_wav, dtype="float32")
     assert rate == 16_000
     return samples

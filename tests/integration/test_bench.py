@@ -1,4 +1,4 @@
-"""`conch bench` as a user starts it: what its reports hold, not how fast the machine is."""
+"""`conch bench` as a user runs it: the content of its reports, not the machine's speed."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     assert report["machine"]["cores"] >= 1
     assert report["versions"]["triton"].startswith("2.")
     assert report["command"].startswith("conch bench offline --manifest ")
-    # Somebody else's server: its processes are not ours to look at.
+    # The benchmark did not start this server, so it does not look at its processes.
     assert report["peak_memory_mb"] is None
     assert done.stdout == table.read_text()
     assert "| conch | closed loop, 4 |" in done.stdout
@@ -76,7 +76,7 @@ def test_one_refused_request_does_not_stop_the_others(
     report = json.loads(file.read_text())
     assert (report["utterances"], report["errors"]) == (2, 1)
     assert report["error_messages"][0]["path"] == str(loud)
-    # Nobody wrote down what the other one says: unknown, not perfect.
+    # The other one has no reference: its WER is unknown, not perfect.
     assert report["wer"] is None
     assert report["rtfx"] > 0
 
@@ -99,7 +99,7 @@ def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None
         (("--manifest", "none.tsv"), 1, "manifest none.tsv cannot be read"),
         (("--manifest", MANIFEST, "--split", "none"), 1, "no utterance has split none"),
         (("--manifest", MANIFEST, "--option", "nbest=0"), 2, "'nbest' takes an integer"),
-        (("--manifest", MANIFEST, "--concurrency", "0"), 2, "a whole number from 1 on"),
+        (("--manifest", MANIFEST, "--concurrency", "0"), 2, "a whole number from 1"),
         (("--manifest", MANIFEST, "--rate", "0"), 2, "above 0 and up to 1000 requests a second"),
         (("--manifest", MANIFEST, "--url", "127.0.0.1:9"), 1, "cannot reach a server"),
         (("--manifest", MANIFEST, "--json", "none/x.json"), 2, "a folder that exists"),
@@ -129,7 +129,7 @@ def test_live_streams_on_a_running_server(server: Any, tmp_path: Path) -> None:
         assert run["audio_s"] >= 2 * run["streams"]
         assert run["chunks"] >= 4 * run["streams"]
         assert run["chunk_latency_ms"]["p50"] > 0
-        # Somebody else's server: its processes are not ours to look at.
+        # The benchmark did not start this server, so it does not look at its processes.
         assert run["cpu_ms_per_chunk"] is None
     # The largest run that kept up is at the top level as well.
     assert any(run.items() <= report.items() for run in report["runs"])

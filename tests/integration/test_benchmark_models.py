@@ -1,4 +1,4 @@
-"""What Conch is measured against, on a real server: it says what `speech` says, and no less."""
+"""The alternatives to Conch on a real server: their texts are those of `speech`."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence

@@ -67,7 +67,7 @@ def test_ctrl_c_writes_what_was_still_to_come(server, recordings):
         command(server, recordings[0].path, "--json"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # However this run was started: a shell's background jobs ignore it.
+        # Whatever started this run: a shell's background jobs ignore it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as streaming:
         assert streaming.stdout is not None

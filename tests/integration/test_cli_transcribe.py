@@ -161,7 +161,7 @@ def conch_on_a_terminal(
 
 @pytest.fixture
 def talk(recordings: list[Recording], tmp_path: Path) -> Path:
-    """More than a minute of several segments."""
+    """Return more than a minute of several segments."""
     pause = np.zeros(5 * 16000, np.float32)
     path = tmp_path / "talk.wav"
     parts = [part for item in recordings for part in (item.waveform(), pause)]
@@ -239,14 +239,14 @@ def test_without_url_it_has_a_server_of_its_own(speech_wav: Path, text: str) -> 
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """What the environment of every process that this test starts holds."""
+    """Return a mark in the environment of every process that this test starts."""
     mark = uuid.uuid4().hex
     monkeypatch.setenv("CONCH_TEST_MARK", mark)
     return mark.encode()
 
 
 def marked(mark: bytes) -> list[str]:
-    """Names of the living processes with a mark, other than this one."""
+    """Return the names of the living processes with a mark, without this one."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

@@ -36,7 +36,7 @@ SAID = (
 
 @pytest.fixture(scope="module")
 def with_pauses(recordings) -> tuple[np.ndarray, str]:
-    """69 s of speech and what is said in them."""
+    """Return 69 s of speech and their reference."""
     folder = recordings[0].path.parent / "pauses"
     known = {item.path.stem: item for item in (*recordings, *recordings_of(folder))}
     pieces = []
@@ -60,7 +60,7 @@ def test_no_passage_is_lost_of_a_recording_or_a_stream(server, client, with_paus
     offline = wer(text, transcript.text)
     assert offline <= 0.05
     assert transcript.unrecognised == ()
-    # The witness is asked of what is doubtful, not of every segment.
+    # The witness is called for doubtful segments, not for all.
     assert 1 <= asked == transcript.stages["ctc_encoder"].calls
     assert transcript.stages["attention_encoder"].calls > len(transcript.segments)
 

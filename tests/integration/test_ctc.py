@@ -102,7 +102,7 @@ def test_hotwords_pull_up_what_was_said(client, recordings):
         ({"beam_size": 10_000}, "option 'beam_size' takes an integer from 1 to 128; sent: 10000"),
         ({"beam_size": 4, "nbest": 5}, "option 'nbest' takes at most beam_size"),
         ({"hotwords": "größe"}, "option 'hotwords' takes"),
-        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases parted by commas"),
+        ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
         ({"hotwords": ",".join(["conch"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model"),
     ],
@@ -126,7 +126,7 @@ def test_a_thousand_hotwords(client, recordings):
 
 
 def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:
-    """The text of a request by Triton's own client."""
+    """Return the text of a request by Triton's own client."""
     triton = http.InferenceServerClient(server.http_url)
     tensor = http.InferInput("WAV", [1, len(waveform)], "FP32")
     tensor.set_data_from_numpy(waveform[np.newaxis])
@@ -138,7 +138,7 @@ def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:
 
 
 def step(triton, waveform: np.ndarray, stream_id: int | str, start=False, end=False) -> np.ndarray:
-    """The log probabilities of one chunk of a stream."""
+    """Return the log probabilities of one chunk of a stream."""
     tensor = http.InferInput("waveform", [1, len(waveform)], "FP32")
     tensor.set_data_from_numpy(waveform[np.newaxis])
     answer = triton.infer(

@@ -38,14 +38,14 @@ microphone = np.array_split(soundfile.read("talk.wav", dtype="float32")[0], 10)
 
 
 def programs(page: str) -> list[tuple[str, str]]:
-    """The fenced blocks of a page that name a language, each with it."""
+    """Return the fenced blocks of a page that name a language, each with it."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the recordings that the programs read."""
+    """Return a folder with the recordings that the programs read."""
     folder = tmp_path_factory.mktemp("docs")
     samples, rate = soundfile.read(TALK, dtype="float32")
     for name in ("talk.wav", "talk.mp3", "lecture.mp3"):

@@ -1,4 +1,4 @@
-"""`python -m lab` as a contributor starts it: what its reports hold."""
+"""`python -m lab` as a contributor runs it: the content of its reports."""
 
 import json
 import subprocess

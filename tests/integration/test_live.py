@@ -143,8 +143,8 @@ def test_chunks_that_wait_for_no_answer_are_heard_in_order(server, recordings):
     waveform = recordings[0].waveform()
     pieces = [waveform[start : start + 3_000] for start in range(0, len(waveform), 3_000)]
     answers = Chunks(server.grpc_url, 21, grpc).send_unwaited(pieces)
-    heard = [answer["duration"] for answer in answers]
-    assert heard == sorted(heard)
+    durations = [answer["duration"] for answer in answers]
+    assert durations == sorted(durations)
     assert [answer["is_final"] for answer in answers] == [False] * (len(pieces) - 1) + [True]
     whole = Chunks(server.http_url, 22).send_all(waveform, len(waveform))
     assert answers[-1]["text"] == whole["text"]

@@ -18,7 +18,7 @@ RATE = 16_000
 
 
 def anonymous_mb(process: int) -> float:
-    """Memory of a process that no file and no shared segment backs, in MB."""
+    """Return the anonymous memory of a process, in MB."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) / 1024
 
@@ -58,7 +58,7 @@ def test_an_hour_of_audio_in_one_request(server, recordings):
     assert bounds == sorted(bounds)
     assert bounds[-1] <= transcript.duration
     assert wer(" ".join([reference] * repeats), transcript.text) < 0.08
-    # The request's own samples are there from the start. Half an hour of what was already done
+    # The request's samples are there from the start. Half an hour of what was already done
     # would be 115 MB more.
     middle = len(samples) // 2
     assert max(samples[middle:]) - max(samples[:middle]) < 50, [round(item) for item in samples]

@@ -19,7 +19,7 @@ PAUSE = np.zeros(3 * RATE, np.float32)
 
 @pytest.fixture(scope="module")
 def call(recordings) -> np.ndarray:
-    """Two people, who take turns on two channels: samples [frames, 2]."""
+    """Return two people taking turns on two channels: samples [frames, 2]."""
     turns = [recording.waveform() for recording in recordings[:4]]
     silent = [np.zeros_like(turn) for turn in turns]
     caller = [turns[0], PAUSE, silent[1], PAUSE, turns[2], PAUSE, silent[3]]

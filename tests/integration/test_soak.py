@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(3 * S
 
 CLIENTS = 12
 KEEPERS = ("speech", "ctc_streaming_encoder", "ctc_streaming_decoder")
-"""What keeps anything of a stream: the caches of one are 6 MB."""
+"""Models that keep state of a stream: the caches of one are 6 MB."""
 KEEPERS_GROWTH_MB, GROWTH_MB = 80, 150
 """What allocators may still take after the warm-up: of these, and of all models."""
 WARM_UPS = 6
@@ -41,7 +41,7 @@ WARM_UPS = 6
 
 @pytest.fixture(scope="module")
 def soaked(tmp_path_factory) -> Iterator[TritonServer]:
-    """A server on which abandoned streams expire within the test."""
+    """Yield a server on which abandoned streams expire within the test."""
     changes = {
         "speech": {"stream_ttl_s": "4"},
         "ctc_streaming_encoder": {"stream_ttl_s": "8"},
@@ -54,7 +54,7 @@ def soaked(tmp_path_factory) -> Iterator[TritonServer]:
 
 
 class Caller(threading.Thread):
-    """A client that uses streams in every way it can think of."""
+    """A client that uses streams in random ways."""
 
     def __init__(self, number: int, server: TritonServer, waveform, expected: str, until: float):
         super().__init__(name=f"caller {number}", daemon=True)
@@ -151,7 +151,7 @@ def is_quiet(server: TritonServer) -> bool:
 
 
 def own_mb(processes: dict[int, str]) -> dict[str, float]:
-    """Memory that each model's processes share with no other, in MB."""
+    """Return the memory that each model's processes share with no other, in MB."""
     found: dict[str, float] = defaultdict(float)
     for process, model in processes.items():
         found[model] += psutil.Process(process).memory_full_info().uss / 1e6
@@ -181,7 +181,7 @@ def test_soak(soaked, recordings):
     assert len(done) == 7, "every way was taken"
     wait_until(lambda: is_quiet(soaked))
     assert metrics_of(soaked.metrics_url)["conch_streams_ended_total{how=expired}"] > 0
-    assert model_processes(soaked.pid) == processes, "no model was started anew"
+    assert model_processes(soaked.pid) == processes, "no model was restarted"
     after = own_mb(processes)
     grown = {model: round(after[model] - before[model], 1) for model in before}
     print("MB grown:", grown)

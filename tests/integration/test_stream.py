@@ -22,7 +22,7 @@ from conch.wire.result import Transcript
 pytestmark = pytest.mark.server
 
 PAUSE = np.zeros(4 * 16_000, np.float32)
-"""Too long for the speech on its two sides to share a segment."""
+"""Silence too long for the speech on its two sides to share a segment."""
 
 MANY = 60
 """Segments; more than are in flight at once, so that the first is out before the last begins."""
@@ -41,7 +41,7 @@ def client(url: str) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def talk(recordings: list[Recording]) -> np.ndarray:
-    """All recordings, with pauses between them and behind the last."""
+    """Return all recordings, with pauses after each."""
     return np.concatenate([part for item in recordings for part in (item.waveform(), PAUSE)])
 
 

@@ -1,4 +1,4 @@
-"""Every way a stream can end on the real server frees what was kept of it."""
+"""Every end of a stream on the real server frees its state."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ STEP = 10_240
 
 @pytest.fixture(scope="module")
 def short_lived(tmp_path_factory) -> Iterator[TritonServer]:
-    """A server on which streams soon expire."""
+    """Yield a server on which streams soon expire."""
     changes = {
         "speech": {
             "stream_ttl_s": "3",
@@ -44,7 +44,7 @@ def short_lived(tmp_path_factory) -> Iterator[TritonServer]:
 
 @pytest.fixture
 def wait_for_ends(short_lived) -> Callable[..., None]:
-    """Wait until so many streams have ended so during the test, and nothing is left of any."""
+    """Wait until this many streams have ended this way in the test, and no state is left."""
     before = metrics_of(short_lived.metrics_url)
 
     def wait(**expected: int) -> None:
@@ -66,7 +66,7 @@ def wait_for_ends(short_lived) -> Callable[..., None]:
 
 @pytest.fixture
 def steps(short_lived) -> Iterator[Callable[[], int]]:
-    """Steps of streams that the encoder has taken so far, as Triton counts them."""
+    """Return the steps of streams that the encoder has taken so far, as Triton counts them."""
     with http.InferenceServerClient(short_lived.http_url) as triton:
 
         def taken() -> int:
@@ -147,7 +147,7 @@ def test_a_cancelled_grpc_call(short_lived, wait_for_ends, steps, recordings, tw
 
 
 def test_a_dropped_connection(short_lived, wait_for_ends, steps, two_minutes):
-    """Cut off while the server works on a chunk: what is left of the stream expires."""
+    """Cut off while the server works on a chunk: the state of the stream expires."""
     body, headers = Chunks(short_lived.http_url, 1).request(two_minutes)
     host, port = short_lived.http_url.split(":")
     lines = [f"POST /v2/models/speech/infer HTTP/1.1\r\nHost: {host}\r\n"]

@@ -52,7 +52,7 @@ def test_a_part_of_which_nothing_is_left_has_no_words() -> None:
         # From one utterance into the next.
         ("The cat sat on purred", [("the mat and then it", 12.0, 17.0, 4)]),
         ("", [("the cat sat on the mat and then it purred", 10.0, 18.0, 0)]),
-        # Other words in their place are substitutions: something was heard.
+        # Other words in their place are substitutions.
         ("The cat sat on a dog ran off it purred", []),
     ],
 )
@@ -60,7 +60,7 @@ def test_runs_of_deleted_words(text: str, expected: list[tuple[str, float, float
     assert runs(text) == expected
 
 
-def test_two_runs_are_told_apart() -> None:
+def test_two_runs_are_separate() -> None:
     parts = [Part(SOURCE, "one day a fox came and saw the grapes on high", 0.0, 11.0)]
     found = align(reference_words(parts), "one came and saw high").deleted_runs
     assert [(run.text, run.start_s, run.end_s) for run in found] == [

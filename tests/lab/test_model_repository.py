@@ -77,7 +77,7 @@ def test_another_whisper_is_named_by_encoder_and_decoder_and_by_nothing_else(
         ("speech.instances=2", "cannot set speech.instances=2: the models are vad"),
     ],
 )
-def test_settings_that_cannot_be_made_are_told(text: str, message: str) -> None:
+def test_settings_that_cannot_be_made_are_reported(text: str, message: str) -> None:
     with pytest.raises(BenchError, match=message), repository_of(("vad",), read_settings(text)):
         pass
 

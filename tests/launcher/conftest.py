@@ -29,7 +29,7 @@ class TritonPythonModel:
 
 @pytest.fixture
 def write_model(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a model into a repository and returns the repository."""
+    """Write a model into a repository and return the repository."""
 
     def write(name: str, code: str, repository: str = "models", config: str = CONFIG) -> Path:
         version = tmp_path / repository / name / "1"
@@ -43,5 +43,5 @@ def write_model(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def identity_repository(write_model: Callable[..., Path]) -> Path:
-    """A repository with one model, `identity`, that answers with its input."""
+    """Return a repository with one model, `identity`, that answers with its input."""
     return write_model("identity", IDENTITY)

@@ -62,7 +62,7 @@ def test_clients_cannot_administer(identity_repository: Path) -> None:
         ):
             with pytest.raises(grpc.InferenceServerException, match="restricted"):
                 refused()
-        # What clients and supervisors need.
+        # APIs that clients and supervisors need.
         assert infer(server.http_url, [1.0]) == [1.0]
         assert client.is_server_ready()
         assert client.get_model_config("identity") is not None

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def has_gpu() -> bool:
-    """Whether one of the overlays would load: either a GPU or ONNX Runtime's code for it."""
+    """Report whether one of the overlays would load: a GPU or ONNX Runtime's code for it."""
     import onnxruntime
 
     providers = onnxruntime.get_available_providers()

@@ -49,7 +49,7 @@ def test_picked_ports_differ() -> None:
 
 
 def make_server(root: Path, *stubs: str) -> Path:
-    """Files laid out as a server, with a wheel's stubs when any are named."""
+    """Make files laid out as a server, with a wheel's stubs if any are named."""
     binary = root / "bin" / "tritonserver"
     binary.parent.mkdir(parents=True)
     binary.write_text("#!/bin/sh\n")

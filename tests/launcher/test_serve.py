@@ -18,9 +18,9 @@ pytestmark = pytest.mark.server
 
 
 def test_start_infer_stop_and_nothing_left(identity_repository: Path) -> None:
-    heard: list[LogLine] = []
+    forwarded: list[LogLine] = []
     config = ServerConfig(model_repositories=[identity_repository], log_level="warning")
-    with TritonServer(config, on_log=heard.append) as server:
+    with TritonServer(config, on_log=forwarded.append) as server:
         assert infer(server.http_url, [1.0, -2.5]) == [1.0, -2.5]
         assert server.models() == ("identity",)
         with urllib.request.urlopen(server.metrics_url, timeout=10) as response:
@@ -32,10 +32,10 @@ def test_start_infer_stop_and_nothing_left(identity_repository: Path) -> None:
         assert Path(os.readlink(f"/proc/{server.pid}/exe")).name == "tritonserver"
         assert "Started HTTPService" in server.log_tail()
     assert traces_of(server.name) == []
-    assert [line for line in heard if line.message == 'identity says "hello"'] == [
+    assert [line for line in forwarded if line.message == 'identity says "hello"'] == [
         LogLine(logging.WARNING, 'identity says "hello"', "model.py:6")
     ]
-    assert all(line.level >= logging.WARNING for line in heard)
+    assert all(line.level >= logging.WARNING for line in forwarded)
     with pytest.raises(ServerError, match="not running"):
         _ = server.http_url
 
@@ -163,7 +163,7 @@ def test_tritonserver_given_by_path(identity_repository: Path) -> None:
 
 
 def test_server_started_by_a_thread_outlives_it(identity_repository: Path) -> None:
-    """What the kernel's parent-death signal would get wrong."""
+    """The kernel's parent-death signal would fail here."""
     import threading
 
     server = TritonServer(ServerConfig([identity_repository]))

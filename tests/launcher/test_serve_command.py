@@ -101,7 +101,7 @@ def test_serve_tells_when_a_model_dies(identity_repository: Path) -> None:
         os.kill(stub, signal.SIGKILL)
         _, log = process.communicate(timeout=60)
         assert process.returncode == 1
-        assert "the process of model identity died, and Triton does not start it anew" in log
+        assert "the process of model identity died, and Triton does not restart it" in log
         assert traces_of(name) == []
 
 

@@ -35,8 +35,8 @@ LENGTHS = [
 
 def padded(waveform: np.ndarray, num_frames: int) -> np.ndarray:
     """The part that `num_frames` frames see, then silence."""
-    heard = waveform[: (num_frames - 1) * 160 + 200]
-    return np.pad(heard, (0, num_frames * 160 + 400 - len(heard)))
+    seen = waveform[: (num_frames - 1) * 160 + 200]
+    return np.pad(seen, (0, num_frames * 160 + 400 - len(seen)))
 
 
 def power_of(waveform: np.ndarray) -> np.ndarray:

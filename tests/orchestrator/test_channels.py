@@ -98,8 +98,8 @@ def test_all_channels_are_in_flight_together_within_the_limit():
     request = call(ONE, OTHER, channels="split")
     transcript, _ = recognize(components, request, max_segments_in_flight=2)
     assert len(transcript.segments) == 5
-    heard = components.waveforms("attention_encoder")[:2]
-    assert sorted(round(float(waveform.max()), 1) for waveform in heard) == [0.1, 0.2]
+    encoded = components.waveforms("attention_encoder")[:2]
+    assert sorted(round(float(waveform.max()), 1) for waveform in encoded) == [0.1, 0.2]
 
 
 def test_a_stream_of_two_channels_waits_for_the_slower_one():

@@ -20,7 +20,7 @@ THRESHOLD = 0.5
 
 
 def speech(*spans: tuple[float, float], seconds: float) -> np.ndarray:
-    """Probabilities of so many seconds: 1 in the spans, else 0."""
+    """Return speech probabilities: 1 in the spans, else 0."""
     middles = (np.arange(round(seconds / FRAME_S)) + 0.5) * FRAME_S
     found = np.zeros(len(middles), np.float32)
     for start, end in spans:

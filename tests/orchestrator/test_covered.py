@@ -1,4 +1,4 @@
-"""What is done about a text that leaves speech out, and what is not done where none is."""
+"""Repair of texts that leave speech out, and none where no speech is left out."""
 
 import asyncio
 from itertools import pairwise
@@ -34,7 +34,7 @@ def letters_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recognize(components, waveform, **parameters) -> tuple[Transcript, dict]:
-    """The transcript, and what was counted of holes."""
+    """Return the transcript, and the counts of holes."""
     recognizer = Recognizer(OrchestratorConfig(), components)
     request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
@@ -158,7 +158,7 @@ def deaf_to_the_end(words, seconds):
     return [word for word in words if word.text < "e"]
 
 
-def test_what_nobody_finds_a_text_for_is_told():
+def test_what_nobody_finds_a_text_for_is_reported():
     components = SpokenComponents(deaf_to_the_end)
     waveform = made(".abcd-efgh")
     transcript, counted = recognize(components, waveform)
@@ -179,7 +179,7 @@ def test_what_nobody_finds_a_text_for_is_told():
     assert Transcript.from_json(transcript.to_json()) == transcript
 
 
-def test_a_segment_without_any_text_is_told_too():
+def test_a_segment_without_any_text_is_reported_too():
     components = SpokenComponents(lambda words, seconds: [])
     transcript, counted = recognize(components, made("abcd"))
     assert transcript.text == ""
@@ -253,7 +253,7 @@ def test_a_decoder_that_always_leaves_something_out_is_called_a_bounded_number_o
     assert_words_are_timed(transcript)
 
 
-def test_one_word_for_all_that_is_said_is_what_the_rest_is_told_around(monkeypatch):
+def test_one_word_for_all_that_is_said_splits_the_report_of_the_rest(monkeypatch):
     monkeypatch.setattr(coverage, "THIN_CHARS_PER_S", 10.0)
     components = SpokenComponents(lambda words, seconds: [w for w in words if w.text == "f"])
     transcript, counted = recognize(components, made("abcdefghijkl"))
@@ -277,7 +277,7 @@ def test_speech_on_both_sides_of_a_text_is_decoded_again():
     assert_words_are_timed(transcript)
 
 
-def test_where_one_hole_stays_the_other_is_repaired_and_both_are_told_apart():
+def test_where_one_hole_stays_the_other_is_repaired_and_both_are_separate():
     def deaf_to_some(words, seconds):
         kept = [word for word in words if word.text not in "bcde"]
         return kept if len(words) < 10 else [word for word in kept if word.text not in "nopq"]

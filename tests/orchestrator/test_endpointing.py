@@ -28,7 +28,7 @@ def speech(heard: int, first: int, after_last: int) -> Speech:
 
 
 def first_endpoint(text: str, rules: EndpointRules = RULES) -> tuple[int, str] | None:
-    """After how many frames, fed one by one, and by which rule."""
+    """Return the number of frames, fed one by one, and the rule of the first endpoint."""
     endpointer = Endpointer(rules)
     for index, item in enumerate(text):
         if rule := endpointer.push(probs(item)):
@@ -43,7 +43,7 @@ def first_endpoint(text: str, rules: EndpointRules = RULES) -> tuple[int, str] |
         ("." * 30, (20, "no_speech")),
         ("." * 19 + "##" + "." * 9 + "#" + "." * 10, (41, "silence")),
         ("#" * 200, (100, "length")),
-        ("#-" + "." * 20, (12, "silence")),  # what was speech stays it above the lower threshold
+        ("#-" + "." * 20, (12, "silence")),  # speech goes on above the lower threshold
         (".-" + "." * 20, (20, "no_speech")),  # but does not begin there
         ("##" + "." * 9, None),
     ],

@@ -116,8 +116,8 @@ def test_until_somebody_speaks_the_vad_alone_is_called():
 
     (answer, final), components = run(road)
     # The step before speech with it, none twice, and the stream's end.
-    heard = [len(waveform) / STEP for waveform in components.waveforms("ctc_streaming_encoder")]
-    assert heard == [2, 1, 1, 1, 1, 1, 0]
+    encoded = [len(waveform) / STEP for waveform in components.waveforms("ctc_streaming_encoder")]
+    assert encoded == [2, 1, 1, 1, 1, 1, 0]
     assert answer.text == final.text == "0.10 0.20"
     assert final.road == ("vad",)
     assert components.calls.count("vad") == 10
@@ -148,8 +148,8 @@ def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
     (segment,) = final.segments
     start = 0.64 * silent - 0.3  # vad_pad_ms, also where the rule no_speech ends an utterance there
     assert (segment.start, segment.end) == pytest.approx((start, 0.64 * (silent + 1)))
-    heard = [len(waveform) for waveform in components.waveforms("ctc_encoder")]
-    assert heard == [round((segment.end - segment.start) * 16_000)]
+    encoded = [len(waveform) for waveform in components.waveforms("ctc_encoder")]
+    assert encoded == [round((segment.end - segment.start) * 16_000)]
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -160,13 +160,13 @@ def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
         return first, await client.send(audio("6"), ends=ends)
 
     (first, answer), components = run(road)
-    heard = np.concatenate(components.waveforms("ctc_streaming_encoder"))[::STEP].tolist()
-    assert heard == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    encoded = np.concatenate(components.waveforms("ctc_streaming_encoder"))[::STEP].tolist()
+    assert encoded == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     assert answer.text == "0.10 0.20 0.30 0.40 0.50 0.60"
     assert first.segments[0].endpoint == "length"
 
 
-def test_an_utterance_is_told_as_final_once_and_the_stream_goes_on():
+def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
     async def road(recognizer, components):
         client = Client(recognizer, components)
         answers = [await client.send(audio(item)) for item in "1..2"]

@@ -33,7 +33,7 @@ def test_two_passes():
     assert components.calls.count("attention_encoder") == 2
 
 
-def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_told():
+def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported():
     async def road(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         held = asyncio.Event()

@@ -78,7 +78,7 @@ def test_a_stream_without_chunks_expires():
     assert len(components.ended) == 2
 
 
-def test_a_second_start_begins_anew_and_the_first_ones_session_is_over():
+def test_a_second_start_begins_again_and_the_first_ones_session_is_over():
     async def road(recognizer, components):
         first = Client(recognizer, components, session="mine")
         await first.send(audio("1"))

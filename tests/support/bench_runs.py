@@ -1,4 +1,4 @@
-"""What holds of every run of `conch bench offline`, whatever the machine."""
+"""Checks of every run of `conch bench offline`, whatever the machine."""
 
 from typing import Any
 

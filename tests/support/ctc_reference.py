@@ -1,4 +1,4 @@
-"""What the CTC search must find, by enumeration and in plain Python."""
+"""The CTC search by enumeration, in plain Python."""
 
 import math
 from collections import defaultdict

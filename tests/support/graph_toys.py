@@ -83,7 +83,7 @@ def random_log_probs(seed: int, frames: int, units: ToyUnits = LETTERS) -> np.nd
 
 
 def every_sentence(most_words: int) -> Iterator[tuple[str, ...]]:
-    """Yield all sequences of so many words at most."""
+    """Yield all sequences of at most `longest` words."""
     for length in range(most_words + 1):
         yield from product(WORDS, repeat=length)
 

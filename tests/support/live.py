@@ -82,7 +82,7 @@ class Chunks:
         return body, headers
 
     def send_all(self, waveform: np.ndarray, samples: int) -> dict[str, Any]:
-        """Send all of a waveform in chunks of so many samples; return the last RESULT."""
+        """Send a waveform in chunks of equal length; return the last RESULT."""
         for start in range(0, len(waveform), samples):
             ends = start + samples >= len(waveform)
             result = self.send(waveform[start : start + samples], ends=ends)

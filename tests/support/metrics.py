@@ -1,4 +1,4 @@
-"""What a server says on its metrics port."""
+"""Read a server's metrics port."""
 
 import re
 import urllib.request

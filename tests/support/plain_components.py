@@ -25,7 +25,7 @@ class HostTensor:
 
 
 class PlainComponents:
-    """Speech is any frame that is not silent; a segment's text is its first sample."""
+    """Components for which any frame that is not silent is speech; a text is a first sample."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -38,7 +38,7 @@ class PlainComponents:
         self.before: Callable[[str], Any] = lambda model: asyncio.sleep(0)
         self.failing: str | None = None
         self.open: dict[str, dict[str, list[Any]]] = {}
-        """What each sequence-batched component keeps of each open stream."""
+        """State of each open stream in each sequence-batched component."""
         self.ended: list[tuple[str, str]] = []
 
     async def call(
@@ -74,7 +74,7 @@ class PlainComponents:
         return {name: HostTensor(outputs[name]) for name in wanted}
 
     def waveforms(self, model: str) -> list[np.ndarray]:
-        """What each call of a model heard."""
+        """Return the waveform of each call of a model."""
         calls = zip(self.calls, self.inputs, strict=True)
         return [inputs["waveform"] for called, inputs in calls if called == model]
 
@@ -115,11 +115,11 @@ class PlainComponents:
         }
 
     def spoken(self, level: float, seconds: float, nbest: int) -> list[str]:
-        """The n-best of a segment by its loudest sample."""
+        """Return the n-best of a segment by its loudest sample."""
         return [f"spoken {level:.2f} {rank}" for rank in range(nbest)]
 
     def aligned(self, text: str, seconds: float) -> dict[str, np.ndarray]:
-        """All of the segment, parted as long as the words are: of two seconds none is missing."""
+        """Spread the words over all of the segment by length: of two seconds none is missing."""
         words = text.split()
         sizes = np.cumsum([0.0, *(WORD_S + CHARACTER_S * len(word) for word in words)])
         edges = (sizes * seconds / max(sizes[-1], WORD_S)).astype(np.float32)
@@ -191,7 +191,7 @@ class PlainComponents:
         }
 
     def rescorer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
-        """Likes the last hypothesis best."""
+        """Score the last hypothesis highest."""
         count = len(inputs["hypotheses"])
         return {
             "lm_scores": np.arange(-count, 0, dtype=np.float32) * 10,

@@ -13,13 +13,13 @@ STEP = 10_240
 
 
 def audio(text: str) -> np.ndarray:
-    """A step for each letter: a digit is speech of that level, `.` is silence."""
+    """Return a step for each letter: a digit is speech of that level, `.` is silence."""
     levels = [0.0 if item == "." else int(item) / 10 for item in text]
     return np.repeat(np.array(levels, np.float32), STEP)
 
 
 class Client:
-    """Sends chunks of one stream."""
+    """A client that sends chunks of one stream."""
 
     def __init__(self, recognizer, components, stream_id=1, **parameters) -> None:
         self.recognizer, self.components = recognizer, components
@@ -58,5 +58,5 @@ def run(road, components=None, **limits):
 
 
 def ended_once(components) -> bool:
-    """Every stream that a component was told of has ended, none of them twice."""
+    """Report whether every stream of every component has ended, none of them twice."""
     return not any(components.open.values()) and len(set(components.ended)) == len(components.ended)

@@ -1,4 +1,4 @@
-"""What `conch.triton` knows of Triton, in plain Python, for its tests without a server.
+"""Triton in plain Python, as far as `conch.triton` uses it, for tests without a server.
 
 It is deliberately not named `triton_python_backend_utils`: a module of that name that a server
 could import would take the place of the real one there. `tests/triton/conftest.py` gives it that
@@ -50,7 +50,7 @@ class Tensor:
 
 
 class UnreadableTensor(Tensor):
-    """As one on a GPU, which has no content on the host."""
+    """A tensor as on a GPU, without content on the host."""
 
     def as_numpy(self) -> NDArray[Any]:
         raise RuntimeError(f"{self.name()} is not in the memory of the host")
@@ -76,13 +76,13 @@ class InferenceResponse:
 class InferenceRequest:
     """A call of a component: `models` answers it."""
 
-    def __init__(self, **told: Any) -> None:
-        self.model = told["model_name"]
-        self.inputs = {tensor.name(): tensor.as_numpy() for tensor in told["inputs"]}
-        self.wanted = told["requested_output_names"]
-        self.parameters = told["parameters"]
-        self.stream_id = told.get("correlation_id", 0)
-        self.flags = told.get("flags", 0)
+    def __init__(self, **arguments: Any) -> None:
+        self.model = arguments["model_name"]
+        self.inputs = {tensor.name(): tensor.as_numpy() for tensor in arguments["inputs"]}
+        self.wanted = arguments["requested_output_names"]
+        self.parameters = arguments["parameters"]
+        self.stream_id = arguments.get("correlation_id", 0)
+        self.flags = arguments.get("flags", 0)
 
     def exec(self) -> InferenceResponse:
         if self.model not in models:
@@ -124,7 +124,7 @@ class Metric:
 
 
 class ResponseSender:
-    """Keeps what is sent, in order."""
+    """A sender that keeps everything sent, in order."""
 
     def __init__(self) -> None:
         self.sent: queue.SimpleQueue[InferenceResponse | None] = queue.SimpleQueue()

@@ -24,14 +24,14 @@ class Recording:
 
 
 def recordings_of(folder: Path) -> list[Recording]:
-    """The utterances of a folder's manifest with their references."""
+    """Return the utterances of a folder's manifest with their references."""
     with (folder / "manifest.tsv").open() as lines:
         rows = list(csv.DictReader(lines, delimiter="\t"))
     return [Recording(folder / row["path"], row["text"]) for row in rows]
 
 
 def lost_passages(reference: str, hypothesis: str, least: int = 3) -> list[str]:
-    """The runs of at least so many words of the reference that nothing stands for."""
+    """Return the runs of words of the reference that the text lacks."""
     found = jiwer.process_words(_normalized(reference), _normalized(hypothesis))
     (words,), (chunks,) = found.references, found.alignments
     return [
@@ -42,5 +42,5 @@ def lost_passages(reference: str, hypothesis: str, least: int = 3) -> list[str]:
 
 
 def wer(reference: str, hypothesis: str) -> float:
-    """Word error rate after the Whisper English normaliser, as a fraction."""
+    """Return the word error rate after the Whisper English normaliser, as a fraction."""
     return jiwer.wer(_normalized(reference), _normalized(hypothesis))

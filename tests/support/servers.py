@@ -1,4 +1,4 @@
-"""Servers as child processes, and what they leave on the machine."""
+"""Servers as child processes, and their traces on the machine."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def infer(http_url: str, values: list[float]) -> list[float]:
 
 
 def processes_with(text: str) -> dict[int, str]:
-    """Command line by process id; server, stubs and guard all carry the server's name."""
+    """Return command lines by process id; server, stubs and guard carry the server's name."""
     found = {}
     for process in psutil.process_iter(["cmdline"]):
         line = " ".join(process.info["cmdline"] or ())
@@ -39,7 +39,7 @@ def processes_with(text: str) -> dict[int, str]:
 
 
 def traces_of(name: str) -> list[str]:
-    """Everything on this machine that belongs to the server called `name`."""
+    """Return everything on this machine that belongs to the server called `name`."""
     places = (Path("/dev/shm"), Path(tempfile.gettempdir()))
     files = [str(path) for place in places for path in place.glob(f"{name}*")]
     return files + list(processes_with(name).values())
@@ -54,7 +54,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
-    """A ready `conch serve`: the process, its HTTP address and the server's name."""
+    """Yield a ready `conch serve`: the process, its HTTP address and the server's name."""
     with subprocess.Popen(
         [*SERVE, *ANY_PORTS, *arguments],
         stdin=subprocess.DEVNULL,

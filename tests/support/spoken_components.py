@@ -12,14 +12,14 @@ from conch.wire.result import Word
 
 RATE = 16_000
 WORD_S = 0.4
-"""What a made word lasts: no more than `conch.orchestrator.coverage` allows one."""
+"""Seconds of a made word, no more than `conch.orchestrator.coverage` allows."""
 
 Forgets = Callable[[Sequence[Word], float], Sequence[Word]]
 """From the words of some audio and its seconds to those that the decoder writes."""
 
 
 def made(text: str) -> np.ndarray:
-    """Speech of 0.4 s for each letter, `-` a pause of 0.48 s, `.` one of 3.2 s."""
+    """Return speech of 0.4 s for each letter, `-` a pause of 0.48 s, `.` one of 3.2 s."""
     pieces = [
         np.zeros(round(RATE * (0.48 if letter == "-" else 3.2)), np.float32)
         if letter in "-."
@@ -32,7 +32,7 @@ def made(text: str) -> np.ndarray:
 
 
 def heard(levels: np.ndarray) -> list[Word]:
-    """The words in the levels of the encoder's frames, one for each run of a level."""
+    """Return the words in the levels of the encoder's frames, one for each run of a level."""
     found, at = [], 0
     for level, frames in groupby(levels.ravel().round(2).tolist()):
         start, at = at, at + len(list(frames))
@@ -43,13 +43,13 @@ def heard(levels: np.ndarray) -> list[Word]:
 
 
 def until_a_pause(words: Sequence[Word], seconds: float) -> Sequence[Word]:
-    """A text that ends at the first pause."""
+    """Return a text that ends at the first pause."""
     pauses = [i for i in range(1, len(words)) if words[i].start - words[i - 1].end > 0.2]
     return words[: pauses[0]] if pauses else words
 
 
 def from_a_pause_on(words: Sequence[Word], seconds: float) -> Sequence[Word]:
-    """A text that begins behind the last pause."""
+    """Return a text that begins after the last pause."""
     pauses = [i for i in range(1, len(words)) if words[i].start - words[i - 1].end > 0.2]
     return words[pauses[-1] :] if pauses else words
 
@@ -99,7 +99,7 @@ class SpokenComponents(PlainComponents):
 
 
 def columns(words: Sequence[Word]) -> dict[str, np.ndarray]:
-    """Words as a component answers them."""
+    """Return words as a component answers them."""
     return {
         "words": bytes_array([word.text for word in words]),
         "word_starts": np.array([word.start for word in words], np.float32),

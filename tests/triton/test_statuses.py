@@ -35,17 +35,17 @@ from conch.wire.errors import (
     ],
 )
 def test_an_error_has_its_status_and_its_code(error, status):
-    told = triton_error(error)
-    assert told.code() == status
-    assert type(from_wire(told.message())) is type(error)
+    sent = triton_error(error)
+    assert sent.code() == status
+    assert type(from_wire(sent.message())) is type(error)
 
 
 def test_a_defect_is_logged_and_its_words_stay_in_the_server(caplog):
     with caplog.at_level(logging.ERROR):
-        told = triton_error(KeyError("a path of the server: /srv/weights"))
-    assert told.code() == TritonError.INTERNAL
-    assert "/srv/weights" not in told.message()
-    assert "KeyError" not in told.message()
-    assert told.message().startswith("INTERNAL: internal error")
-    assert told.message().split()[-1] in caplog.text
+        sent = triton_error(KeyError("a path of the server: /srv/weights"))
+    assert sent.code() == TritonError.INTERNAL
+    assert "/srv/weights" not in sent.message()
+    assert "KeyError" not in sent.message()
+    assert sent.message().startswith("INTERNAL: internal error")
+    assert sent.message().split()[-1] in caplog.text
     assert "/srv/weights" in caplog.text

@@ -1,4 +1,4 @@
-"""What a request is said to need is what its path calls."""
+"""The components that a request needs are those that its path calls."""
 
 import asyncio
 from itertools import product

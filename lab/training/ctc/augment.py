@@ -1,4 +1,4 @@
-"""Augmentation: what a microphone and a room might have made of an utterance.
+"""Augmentation: change utterances as a microphone and a room might.
 
 All functions take a `numpy.random.Generator`, so that a seed decides everything.
 """
@@ -19,17 +19,17 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AugmentConfig:
-    """How often and how much."""
+    """Chances and ranges of the augmentation."""
 
     speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
-    """Drawn with equal chance; pitch follows."""
+    """Speeds, drawn with equal chance; the pitch changes too."""
     reverb_chance: float = 0.1
     noise_chance: float = 0.2
-    """Of coloured noise."""
+    """Chance of coloured noise."""
     babble_chance: float = 0.05
-    """Of other utterances mixed in."""
+    """Chance of mixed-in utterances."""
     snr_db: tuple[float, float] = (8.0, 30.0)
-    """Speech to noise, drawn evenly."""
+    """Range of the speech-to-noise ratio, drawn evenly."""
     gain_db: tuple[float, float] = (-12.0, 6.0)
     freq_masks: int = 2
     max_freq_mask: int = 14
@@ -42,11 +42,11 @@ class AugmentConfig:
 MASKS = AugmentConfig(
     speeds=(1.0,), reverb_chance=0.0, noise_chance=0.0, babble_chance=0.0, gain_db=(0.0, 0.0)
 )
-"""Of the features alone: for some epochs more of a model that begins to know its data by heart."""
+"""Masks of the features alone: for more epochs of a model that begins to overfit."""
 SPEEDS = replace(MASKS, speeds=(0.9, 1.0, 1.1), max_freq_mask=20, time_masks_per_s=0.3)
-"""Of wider masks, and three speeds: for a round after that."""
+"""Wider masks and three speeds: for a round after that."""
 LIGHT = AugmentConfig()
-"""For trainings of a few epochs."""
+"""Augmentation for trainings of a few epochs."""
 STRONG = AugmentConfig(
     reverb_chance=0.25,
     noise_chance=0.3,
@@ -57,7 +57,7 @@ STRONG = AugmentConfig(
     time_masks_per_s=0.5,
     max_time_mask=30,
 )
-"""For trainings of ten epochs and more."""
+"""Augmentation for trainings of ten epochs and more."""
 VIEWS = replace(
     STRONG,
     speeds=(0.9, 0.95, 1.0, 1.05, 1.1),
@@ -75,13 +75,13 @@ def augmented(
     config: AugmentConfig,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return an utterance said faster or slower, elsewhere, among noise, nearer or farther.
+    """Return an utterance with another speed, room, noise and level.
 
     Args:
         waveform: float32 `[samples]`, 16 kHz.
-        other: gives another utterance, drawn anew at each call.
+        other: returns a random other utterance at each call.
         config: chances and ranges.
-        rng: decides.
+        rng: random generator.
     """
     speed = rng.choice(config.speeds)
     if speed != 1.0:
@@ -122,7 +122,7 @@ def coloured_noise(length: int, rng: np.random.Generator) -> FloatArray:
 
 
 def reverberated(waveform: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return a waveform as heard in a room: the direct sound, then noise that dies away.
+    """Return a waveform with reverberation: the direct sound, then decaying noise.
 
     The time to 60 dB less is 0.15 to 0.6 s, the direct sound is 0 to 12 dB louder than the rest.
     """
@@ -131,8 +131,8 @@ def reverberated(waveform: FloatArray, rng: np.random.Generator) -> FloatArray:
     tail = rng.standard_normal(len(times)) * 10.0 ** (-3.0 * times / decay_s)
     tail *= np.sqrt(10.0 ** (-rng.uniform(0.0, 12.0) / 10.0) / np.sum(tail**2))
     tail[0] += 1.0
-    heard = scipy.signal.oaconvolve(waveform, tail.astype(np.float32))
-    cut: FloatArray = heard[: len(waveform)].astype(np.float32)
+    reverberated = scipy.signal.oaconvolve(waveform, tail.astype(np.float32))
+    cut: FloatArray = reverberated[: len(waveform)].astype(np.float32)
     return cut
 
 
@@ -152,8 +152,8 @@ def drawn_masks(
     Args:
         lens: frames of each utterance.
         n_mels: mel bands.
-        config: how many masks, and how wide.
-        rng: decides.
+        config: number and width of the masks.
+        rng: random generator.
 
     Returns:
         bool `[B, n_mels]` and bool `[B, longest]`; a span hides a quarter of its

@@ -5,7 +5,7 @@
 The variable is what `conch serve` sets for its models: OpenBLAS's idle threads would spin, and be
 counted, after each chunk's features.
 
-Every row hears the same utterances; streams are fed chunk by chunk, all of them in one batch.
+Every row has the same utterances. Streams are fed chunk by chunk, all of them in one batch.
 Memory grows from row to row of a chunk length: onnxruntime keeps what its largest batch took.
 """
 
@@ -86,7 +86,7 @@ def measured(run: Callable[[], object], audio_s: float, runs: int) -> tuple[floa
 
 
 def one_by_one(component: WhisperEncoder | CtcEncoder, waveforms: Sequence[FloatArray]) -> None:
-    """Encode each utterance in a call of its own."""
+    """Encode each utterance in a separate call."""
     for waveform in waveforms:
         component([Row({"waveform": waveform})])
 

@@ -35,7 +35,7 @@ class Batch:
     target_lens: Tensor
     """int64 `[B]`."""
     seconds: float
-    """Of audio."""
+    """Amount of audio."""
 
 
 def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[Utterance]:

@@ -109,7 +109,7 @@ class Trainer:
             fused=True,
         )
         self.number = 0
-        """Of the next step; in each, every process has a batch of its own."""
+        """Number of the next step, in which every process has a different batch."""
         self.processes = dist.get_world_size() if dist.is_initialized() else 1
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.elapsed_s = 0.0

@@ -4,13 +4,14 @@
         --out ~/served/component_models/ctc_encoder/1/model.onnx
 
 Full context only, products in float32. Features are made inside the graph, so that its tensors are
-those of the component `ctc_encoder` (component_models/README.md) but for one: Triton hands the rows
-of a batch, which differ in length, over as one, and says in `waveform_shapes` where they end (its
-ragged batching; component_models/ctc_encoder/configs/onnxruntime.pbtxt asks for both). Where the
-component answers a row that is empty or longer than 40 s with an error of its own, the graph has no
-check: empty rows alone fail, and in a longer one positions repeat after 41 s.
+those of the component `ctc_encoder` (component_models/README.md), except one. Triton joins the rows
+of a batch, which differ in length, and tells their ends in `waveform_shapes`. This is
+its ragged batching; component_models/ctc_encoder/configs/onnxruntime.pbtxt asks for both.
 
-Write into a copy of the repository: what lies in the checkout's is packed into a wheel.
+The component answers an empty row, or one longer than 40 s, with an error. The graph checks
+nothing: empty rows alone fail, and in a longer one positions repeat after 41 s.
+
+Write into a copy of the repository: files in the checkout's go into a wheel.
 """
 
 import argparse
@@ -70,8 +71,8 @@ class Front(nn.Module):
         steps = torch.arange(HISTORY + output_lens.max() * frame) - HISTORY  # type: ignore[call-overload]
         ends = torch.cumsum(samples, 0)
         places = (ends - samples)[:, None] + steps
-        heard = (steps >= 0) & (steps < samples[:, None])
-        rows = torch.where(heard, waveform[torch.where(heard, places, 0)], 0.0)
+        is_inside = (steps >= 0) & (steps < samples[:, None])
+        rows = torch.where(is_inside, waveform[torch.where(is_inside, places, 0)], 0.0)
         real, imaginary = F.conv1d(rows[:, None], self.waves, stride=FRAME_SHIFT).chunk(2, 1)
         mel = self.filters @ (real**2 + imaginary**2)
         features = (torch.log10(mel.clamp(min=STREAMING_FLOOR)) + 4.0) / 4.0

@@ -1,4 +1,4 @@
-"""Benchmarks: how fast, how right and how large a running Conch is, for who sizes a machine."""
+"""Benchmarks of a running Conch: speed, accuracy and memory, to size a machine by."""
 
 import importlib.util
 
@@ -10,14 +10,14 @@ COMPARING = ("jiwer", "whisper_normalizer")
 
 
 def require(*modules: str, extra: str = "bench") -> None:
-    """Check, before anything is measured, that optional packages are there.
+    """Check, before a measurement, that optional packages are installed.
 
     Args:
-        modules: by the names that they are imported by.
-        extra: of Conch, which brings them.
+        modules: names to import them by.
+        extra: the extra of Conch that brings them.
 
     Raises:
-        BenchError: one is missing; the message says what to install.
+        BenchError: a package is missing; the message says how to install it.
     """
     if lacking := missing(*modules):
         raise BenchError(f"this benchmark needs {' and '.join(lacking)}: {install(extra)}")

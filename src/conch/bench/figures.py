@@ -1,4 +1,4 @@
-"""From what came of a run to the figures that a report states."""
+"""The figures of a run of whole recordings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,41 +12,41 @@ from conch.wire.result import Transcript
 
 @dataclass(frozen=True, slots=True)
 class MeanStage:
-    """A component's part of a request, timed by the server; a mean over all requests."""
+    """The mean work of a component for a request, timed by the server."""
 
     calls: float
     ms: float
-    """Milliseconds; calls in flight together each count."""
+    """Milliseconds; concurrent calls each count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """A request that was answered with an error."""
+    """The error of a failed request."""
 
     path: str
-    """Of the recording."""
+    """Path of the recording."""
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """What one run says about speed, accuracy and errors."""
+    """Speed, accuracy and errors of one run."""
 
     rtfx: float | None
     """Seconds of audio answered per second of wall clock."""
     accuracy: Flat[Accuracy]
     latency_ms: Latency
-    """From the client's call to its return; paced, from when the request was due."""
+    """From the client's call to its return; under a paced load, from when the request was due."""
     audio_s: float
-    """Of the recordings answered."""
+    """Seconds of the recordings answered."""
     wall_s: float
     utterances: int
     """Requests sent."""
     errors: int
-    """Of them, those answered with an error, which count in no other figure."""
+    """Requests that failed; they count in no other figure."""
     error_messages: Sequence[ErrorMessage]
     stages: Mapping[str, MeanStage]
-    """By component."""
+    """Mean work by component."""
 
 
 def run_figures(
@@ -81,7 +81,7 @@ def run_figures(
 
 
 def mean_stages(transcripts: Sequence[Transcript]) -> dict[str, MeanStage]:
-    """Return mean calls and milliseconds per request by component; one not called counts 0."""
+    """Return the mean work per request by component; a request without a call counts 0."""
     names = dict.fromkeys(name for transcript in transcripts for name in transcript.stages)
     return {name: _stage(transcripts, name) for name in names}
 

@@ -1,4 +1,4 @@
-"""What a report says besides its figures: what was measured, where, with which versions."""
+"""The header of a report: what was measured, where, with which versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,23 +12,24 @@ from conch.bench.records import Flat
 Plain = str | int | float | None
 
 PROGRAM = ("conch",)
+"""Beginning of the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """Where the figures of a report come from."""
+    """The origin of the figures of a report."""
 
     benchmark: str
     started_at: str
-    """In UTC, ISO 8601."""
+    """Time in UTC, ISO 8601."""
     command: str
-    """As it was typed."""
+    """The command line as it was typed."""
     machine: Machine
-    """That the benchmark runs on."""
+    """The machine that the benchmark runs on."""
     versions: Mapping[str, str]
-    """Of Python, of packages and, as `triton`, of the server."""
+    """Versions of Python, of packages and, as `triton`, of the server."""
     settings: Flat[Mapping[str, Plain]]
-    """Of the benchmark, as far as they are numbers and texts."""
+    """Settings of the benchmark that are numbers or texts."""
 
     def with_triton(self, version: str) -> "Header":
         """Return the header with the server's version."""
@@ -39,9 +40,9 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
     """Return the header of a report that begins now.
 
     Args:
-        name: of the benchmark.
-        benchmark: a dataclass; what of it is not a number, a text or nothing is left out.
-        program: how the command line begins.
+        name: name of the benchmark.
+        benchmark: a dataclass; the header takes its fields that are numbers, texts, paths or None.
+        program: beginning of the command line.
     """
     return Header(
         benchmark=name,

@@ -1,9 +1,9 @@
 """`conch bench live`: live streams, each paced in real time, against a running server.
 
-Each stream is utterances joined by pauses. A chunk is sent when its last sample would have been
-spoken, or as soon as the one before is answered, and its latency counts from when it was due: a
-server that falls behind cannot hide it. The report is one JSON object, `LiveReport`, in which the
-header and the largest run that kept up stand at the top level as well.
+Each stream is a sequence of utterances with pauses between them. A chunk is due when its last
+sample would have been spoken. It is sent then, or as soon as the chunk before it is answered. Its
+latency counts from when it was due, so a server that falls behind cannot hide it. The report is one
+JSON object, `LiveReport`. The header and the largest run that kept up are at its top level as well.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.header import PROGRAM, Header, header
-from conch.bench.live_figures import Heard, LiveRun, Script, Watch, figures
+from conch.bench.live_figures import LiveRun, Script, StreamOutcome, Watch, figures
 from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen, comparable
 from conch.bench.measures import word_error_rate
@@ -34,46 +34,47 @@ from conch.wire.errors import BenchError, ConchError
 from conch.wire.options import RecognitionOptions
 
 OFFLINE_CLIENTS = 4
+"""Clients that send the streams' audio to the offline path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBenchmark:
-    """What is measured, and how."""
+    """Settings of the benchmark."""
 
     manifest: Path
     split: str | None = None
     source: str | None = None
     limit: int | None = None
     streams: Sequence[int] = (8,)
-    """At once; one run for each number."""
+    """Numbers of concurrent streams; one run for each."""
     chunk_ms: int = 640
     seconds: float = 60.0
-    """Audio of each stream, at least."""
+    """Least seconds of audio of a stream."""
     pause_s: float = 1.5
-    """Silence after each utterance."""
+    """Seconds of silence after each utterance."""
     warmup_s: float = 5.0
-    """Of as many streams before each run, not counted: a server takes memory as streams start."""
+    """Uncounted seconds of the same streams before each run: first streams make a server grow."""
     find_largest: bool = False
-    """Go on to the largest number that keeps up."""
+    """Whether to find the largest number of streams that the server keeps up with."""
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReport:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     options: RecognitionOptions
-    """Of the streams, defaults included."""
+    """Options of the streams, defaults included."""
     best: Flat[LiveRun]
-    """The largest run that kept up; the first one where none did."""
+    """The largest run that kept up, or the first run if none did."""
     runs: Sequence[LiveRun]
-    """Those asked for, in order, and behind them those that `find_largest` made."""
+    """The requested runs in order, then those of `find_largest`."""
 
 
 def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveReport:
-    """Measure and return the report; `program` is how the command line begins.
+    """Measure and return the report; `program` is the beginning of the command line.
 
     Raises:
         BenchError: the manifest, an audio file or a package is missing.
@@ -90,9 +91,9 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
             said = scripts(samples, streams, benchmark)
             warm_up(url, said, benchmark)
             before = memory.cpu_s() if memory else {}
-            heard = asyncio.run(all_streams(url, said, benchmark))
+            outcomes = asyncio.run(all_streams(url, said, benchmark))
             used = memory.cpu_since(before) if memory else None
-            return figures(heard, benchmark.chunk_ms, used)
+            return figures(outcomes, benchmark.chunk_ms, used)
 
         runs = [measured(streams) for streams in benchmark.streams]
         asked = len(runs)
@@ -114,19 +115,19 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
 
 
 def best_of(runs: Sequence[LiveRun]) -> int:
-    """Return the place of the largest run that kept up, of the first one where none did."""
+    """Return the index of the largest run that kept up, or 0 if none did."""
     kept_up = [place for place, item in enumerate(runs) if item.keeps_up]
     return max(kept_up, key=lambda place: runs[place].streams, default=0)
 
 
 def largest(measured: Callable[[int], LiveRun], runs: Sequence[LiveRun]) -> list[LiveRun]:
-    """Find the largest number of streams that keeps up, to an eighth; return the further runs.
+    """Find the largest number of streams that keeps up, to an eighth; return the new runs.
 
-    The number doubles until one does not keep up; then the gap is halved.
+    The number doubles until the server falls behind. Then the gap is halved.
 
     Args:
-        measured: measures so many streams.
-        runs: measured already.
+        measured: function that measures a number of streams.
+        runs: the runs so far.
     """
     further: list[LiveRun] = []
     while True:
@@ -141,14 +142,14 @@ def largest(measured: Callable[[int], LiveRun], runs: Sequence[LiveRun]) -> list
 
 
 def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -> list[Script]:
-    """Return what each stream says: different utterances, in turn.
+    """Return the script of each stream; streams take different utterances in turn.
 
     Raises:
         BenchError: the recordings have several sample rates.
     """
     rates = {sample.sample_rate for sample in samples}
     if len(rates) != 1:
-        raise BenchError(f"the recordings of a stream have one sample rate; found: {sorted(rates)}")
+        raise BenchError(f"the recordings must share one sample rate; found: {sorted(rates)}")
     rate = rates.pop()
     pause = np.zeros(round(benchmark.pause_s * rate), np.float32)
     order = list(range(len(samples)))
@@ -170,7 +171,7 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
 
 
 def warm_up(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> None:
-    """Let the streams say their first seconds."""
+    """Send the first seconds of the streams, uncounted."""
     if not benchmark.warmup_s:
         return
     beginnings = [
@@ -186,8 +187,15 @@ def _spoken(utterance: Utterance) -> str:
 
 async def all_streams(
     url: str, said: Sequence[Script], benchmark: LiveBenchmark, label: str = "streams"
-) -> list[Heard]:
-    """Let all streams speak in real time, each from a moment of its own; `label` names the bar."""
+) -> list[StreamOutcome]:
+    """Send all streams in real time, each with another start; return what came of each.
+
+    Args:
+        url: address of the server.
+        said: the scripts of the streams.
+        benchmark: the settings.
+        label: title of the progress bar.
+    """
     longest = max(len(script.waveform) / script.sample_rate for script in said)
     with progress(f"{label}: {len(said)}, seconds", round(longest)) as bar:
 
@@ -214,11 +222,12 @@ async def all_streams(
 async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> float | None:
     """Return the WER of the offline path, which the second pass takes, on the same audio.
 
-    With VAD even where the streams have none: a second pass gets what is said, without the pauses.
+    The VAD is on even if the streams have none: a second pass gets the utterances alone.
 
-    None, and a line on standard error, where a request fails.
+    Returns:
+        A fraction; None, with a message on standard error, if a request fails.
     """
-    of_streams = {"mode", "vad", "deadline_ms"}  # which is of each chunk
+    of_streams = {"mode", "vad", "deadline_ms"}  # a deadline applies to each chunk
     if benchmark.options.get("decoder", "attention") == "attention":
         of_streams |= {"hotwords", "hotword_weight", "lm_fusion"}  # of the first pass
     options = {key: value for key, value in benchmark.options.items() if key not in of_streams}
@@ -234,7 +243,7 @@ async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark
 
         load = await closed_loop(transcribe, len(said), OFFLINE_CLIENTS)
     if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
-        # What the streams were measured to be is not lost for it.
+        # Do not lose the figures of the streams.
         print(
             f"conch bench: offline WER of {len(said)} streams is not known: {errors[0]}",
             file=sys.stderr,
@@ -246,11 +255,11 @@ async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark
 
 async def _one_stream(
     client: AsyncClient, script: Script, delay_s: float, benchmark: LiveBenchmark
-) -> Heard:
-    heard = Heard(script)
+) -> StreamOutcome:
+    outcome = StreamOutcome(script)
     block = script.sample_rate * benchmark.chunk_ms // 1000
     begun = time.perf_counter() + delay_s  # streams do not speak in step
-    watch = Watch(heard, has_second_pass=benchmark.options.get("mode") == "two_pass")
+    watch = Watch(outcome, has_second_pass=benchmark.options.get("mode") == "two_pass")
     try:
         async with client.live(sample_rate=script.sample_rate, **benchmark.options) as stream:
             for start in range(0, len(script.waveform), block):
@@ -260,14 +269,14 @@ async def _one_stream(
                 is_last = start + block >= len(script.waveform)
                 answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
                 now = time.perf_counter()
-                heard.chunk_s.append(now - due)
+                outcome.chunk_s.append(now - due)
                 if is_last:
-                    heard.end_s.append(now - due)
-                heard.calls += sum(
+                    outcome.end_s.append(now - due)
+                outcome.calls += sum(
                     stage.calls for name, stage in answer.stages.items() if name != "total"
                 )
                 watch.see(answer, now - begun)
-                heard.text = answer.text
+                outcome.text = answer.text
     except ConchError as error:
-        heard.error = str(error) or type(error).__name__
-    return heard
+        outcome.error = str(error) or type(error).__name__
+    return outcome

@@ -7,7 +7,7 @@ from conch.bench.tables import number, percent, table
 
 
 def markdown(report: LiveReport) -> str:
-    """Return the table of a report and a line on where it comes from."""
+    """Return the table of a report and a line on its origin."""
     columns = ["streams", "keeps up", *(f"chunk p{p} ms" for p in PERCENTILES)]
     columns += [
         "END p99 ms",

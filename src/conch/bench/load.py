@@ -1,10 +1,10 @@
-"""The load that is offered: a closed loop of clients, or requests at their own times (paced).
+"""The offered load: a closed loop of clients, or requests at given times (paced).
 
-A closed loop, a fixed number of clients each sending its next request when answered, shows
-throughput at a chosen concurrency. Its latencies are those of a server that is never offered more
-than it takes. A paced load sends each request when it is due, whatever became of those before, and
-counts its latency from then: a server that falls behind cannot hide the queue (coordinated
-omission).
+In a closed loop a fixed number of clients send, each its next request when the last one is
+answered. It shows throughput at a chosen concurrency. Its latencies are those of a server that is
+never offered more than it takes. A paced load sends each request when it is due, whether or not
+earlier ones are answered. Its latencies count from then, so a server that falls behind cannot hide
+the queue (coordinated omission).
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from conch.wire.errors import ConchError
 CLOSED_LOOP = "closed loop"
 PACED = "paced"
 PACED_CONNECTIONS = 256
-"""That a client of a paced load may have open: one request waits for another's only beyond."""
+"""Connections of a paced load's client; a request waits for another only beyond these."""
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The load that is offered: one of the two fields is set."""
+    """The offered load; one of the two fields is set."""
 
     concurrency: int | None = None
     """Clients of a closed loop."""
     rate: float | None = None
-    """Requests a second of a paced load."""
+    """Requests per second of a paced load."""
 
     @property
     def load(self) -> str:
@@ -44,35 +44,35 @@ class Offer:
 
     @property
     def connections(self) -> int:
-        """That a client needs at most."""
+        """Most connections that a client needs."""
         return self.concurrency or PACED_CONNECTIONS
 
 
 def offer_title(concurrency: int | None, rate: float | None) -> str:
-    """Return what a table calls a load."""
+    """Return the name of a load in a table."""
     return f"{CLOSED_LOOP}, {concurrency}" if rate is None else f"{PACED}, {rate:g}/s"
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Answer]):
-    """What came of one request: an answer or an error message."""
+    """The answer to one request, or its error message."""
 
     index: int
     """Place in the order of sending."""
     latency_s: float
-    """To the client's return; from its call, or from when a paced request was due."""
+    """From the client's call, or from when a paced request was due, to the client's return."""
     answer: Answer | None
     error: str = ""
 
 
 @dataclass(frozen=True)
 class Load(Generic[Answer]):
-    """Everything that came of one run."""
+    """The outcomes of one run."""
 
     outcomes: tuple[Outcome[Answer], ...]
     """In order of sending."""
     wall_s: float
-    """From the first request sent to the last one answered."""
+    """Seconds from the first request to the last answer."""
 
 
 async def offer(
@@ -95,20 +95,20 @@ async def closed_loop(
 ) -> Load[Answer]:
     """Send requests 0 to `requests` - 1, `concurrency` of them at a time.
 
-    A request that fails with a `ConchError` is an outcome like any other; whatever else is raised
-    is a defect and ends the run.
+    A request that fails with a `ConchError` is an outcome like any other. Any other exception is a
+    defect and ends the run.
 
     Args:
-        send: makes the request of that index and returns its answer.
-        requests: how many.
-        concurrency: how many are under way at once, but for the last ones.
+        send: sends the request of an index and returns its answer.
+        requests: number of requests.
+        concurrency: number of requests in flight, except at the end.
         on_outcome: called at each answer, for the progress bar.
     """
     waiting = iter(range(requests))
     outcomes: list[Outcome[Answer]] = []
 
     async def client(indices: Iterator[int]) -> None:
-        # The clients share one iterator: whoever is free takes the next request.
+        # The clients share one iterator: a free client takes the next request.
         for index in indices:
             outcome = await _timed(send, index, time.perf_counter())
             outcomes.append(outcome)
@@ -139,15 +139,15 @@ async def paced(
 
 
 def arrivals_s(requests: int, rate: float, seed: int = 0) -> list[float]:
-    """Return when requests are due: a Poisson process, the same one each time, in seconds.
+    """Return when requests are due, in seconds: a Poisson process, the same one each time.
 
-    Given how many of its events fall into a span, they are distributed evenly over it: so the rate
-    is met exactly however few they are.
+    The number of its events is fixed, and fixed events are spread evenly over the time. So even a
+    few requests have exactly the given rate.
 
     Args:
-        requests: how many.
-        rate: requests a second.
-        seed: of the process.
+        requests: number of requests.
+        rate: requests per second.
+        seed: seed of the process.
     """
     rng = random.Random(seed)
     return sorted(rng.uniform(0, requests / rate) for _ in range(requests))

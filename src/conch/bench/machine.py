@@ -1,4 +1,4 @@
-"""Where a figure comes from: the machine, the versions, the command."""
+"""The origin of a figure: the machine, the versions, the command."""
 
 import os
 import platform
@@ -25,20 +25,20 @@ PACKAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The machine that a report is of."""
+    """The machine of a report."""
 
     cpu: str
     cores: int
-    """That this process may use."""
+    """Cores that this process may use."""
     memory_gb: float
-    """In GB of 10⁹ bytes."""
+    """Memory in GB of 10⁹ bytes."""
     system: str
     load_average: float
-    """Of the last minute: above zero, something else ran and the figures are not the best."""
+    """Load average of the last minute: above zero, another program disturbed the figures."""
 
 
 def machine() -> Machine:
-    """Describe this machine."""
+    """Return a description of this machine."""
     return Machine(
         cpu=_proc_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         cores=cores(),
@@ -49,12 +49,12 @@ def machine() -> Machine:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that matter, as far as installed here."""
+    """Return the versions of Python and of the relevant packages that are installed."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -65,7 +65,7 @@ def versions() -> dict[str, str]:
 
 
 def command(program: Sequence[str]) -> str:
-    """Return the command line that was typed, fit for a shell; `program` is how it begins."""
+    """Return the command line that was typed, quoted for a shell; it begins with `program`."""
     return shlex.join([*program, *sys.argv[1:]])
 
 

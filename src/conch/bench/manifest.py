@@ -1,4 +1,4 @@
-"""Which recordings are measured: a tab-separated manifest and a choice among its lines."""
+"""The recordings to measure: a tab-separated manifest and a choice among its lines."""
 
 import sys
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ class Utterance:
 
     path: Path
     text: str
-    """What is said, in any case and punctuation; empty when nobody wrote it down."""
+    """The reference, in any case and punctuation; empty if there is none."""
     split: str = ""
     source: str = ""
 
 
 def read_manifest(file: Path) -> list[Utterance]:
-    """Read a manifest: a header line, then one utterance a line, columns apart by tabs.
+    """Return the utterances of a manifest, one per line after a header line.
 
-    The columns `path` and `text` are needed, `split` and `source` are used where they are there,
-    others are left alone. Paths are relative to the manifest. Quotes are text, not syntax.
+    Tabs separate the columns. `path` and `text` are required, `split` and `source` are optional,
+    and other columns are ignored. Paths are relative to the manifest. Quotes are text, not syntax.
 
     Raises:
-        BenchError: the file, a column or a field is missing; the message says where.
+        BenchError: the file, a column or a field is missing; the message names the line.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -44,7 +44,7 @@ def read_manifest(file: Path) -> list[Utterance]:
     if missing:
         raise BenchError(
             f"manifest {file} has no column {' and '.join(missing)}; its first line names the "
-            f"columns, apart by tabs; found: {', '.join(header) or 'nothing'}"
+            f"columns, separated by tabs; found: {', '.join(header) or 'nothing'}"
         )
     return [
         _utterance(file, number, dict(zip(header, line.split("\t"), strict=False)))
@@ -62,12 +62,11 @@ def select(
 ) -> list[Utterance]:
     """Return the utterances of a split and a source, at most `limit` of them.
 
-    A limit takes the middle line of each of `limit` equal stretches of what is left, so that the
-    same manifest always gives the same sample, every source is in it by its share, and a sample
-    is not the beginning of one recording.
+    A limit takes the middle line of each of `limit` equal stretches of the remaining lines. So the
+    same manifest always gives the same sample, and every source has its share in it.
 
     Raises:
-        BenchError: nothing is left.
+        BenchError: no utterance is left.
     """
     kept = [
         utterance
@@ -80,7 +79,7 @@ def select(
 
 
 def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
-    """Return the middle item of each of `limit` equal stretches; all without a limit."""
+    """Return the middle item of each of `limit` equal stretches; all items without a limit."""
     if limit is None or limit >= len(items):
         return list(items)
     return [items[(2 * place + 1) * len(items) // (2 * limit)] for place in range(limit)]
@@ -127,7 +126,7 @@ def comparable(utterances: list[Utterance]) -> list[Utterance]:
 
 
 class Choice(Protocol):
-    """What a benchmark says about its recordings."""
+    """The settings of a benchmark that choose its recordings."""
 
     @property
     def manifest(self) -> Path: ...

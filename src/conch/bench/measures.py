@@ -1,4 +1,4 @@
-"""The figures: latency percentiles, word errors, real-time factor."""
+"""Measures: latency percentiles, word errors, real-time factor."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ PERCENTILES = (50, 90, 95, 99)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Latencies in milliseconds; None each where nothing was answered."""
+    """Latencies in milliseconds; None each if no request was answered."""
 
     p50: float | None = None
     p90: float | None = None
@@ -23,14 +23,14 @@ class Latency:
 
     @property
     def percentiles(self) -> tuple[float | None, ...]:
-        """Those of `PERCENTILES`, in order."""
+        """The values of `PERCENTILES`, in order."""
         return self.p50, self.p90, self.p95, self.p99
 
 
 def latency_ms(latencies_s: Sequence[float]) -> Latency:
     """Return percentiles, mean and maximum.
 
-    Percentiles are interpolated linearly between the two nearest latencies, numpy's default.
+    Percentiles are interpolated linearly between the two nearest latencies, as numpy does.
     """
     if not latencies_s:
         return Latency()
@@ -41,16 +41,16 @@ def latency_ms(latencies_s: Sequence[float]) -> Latency:
 
 
 def rtfx(audio_s: float, wall_s: float) -> float | None:
-    """Return seconds of audio answered per second of wall clock; None when nothing was."""
+    """Return seconds of audio answered per second of wall clock; None without audio."""
     return round(audio_s / wall_s, 3) if audio_s and wall_s else None
 
 
 def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None:
-    """Return the fraction of CPU that some processes have used; None where none was used.
+    """Return the fraction of CPU that some processes have used; None if none was used.
 
     Args:
-        cpu_s: seconds by process.
-        names: of the processes.
+        cpu_s: CPU seconds by process.
+        names: names of the processes.
     """
     total = sum(cpu_s.values())
     used = sum(seconds for name, seconds in cpu_s.items() if name in names)
@@ -59,10 +59,10 @@ def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None
 
 @dataclass(frozen=True, slots=True)
 class WordErrors:
-    """What a word error rate is made of."""
+    """The counts behind a word error rate."""
 
     words: int = 0
-    """Of the reference, after the normaliser."""
+    """Words of the normalised reference."""
     substitutions: int = 0
     deletions: int = 0
     insertions: int = 0
@@ -79,7 +79,7 @@ class Accuracy:
     """Word errors of a run, pooled over its utterances."""
 
     wer: float | None
-    """A fraction; None where no reference is given."""
+    """Word error rate, a fraction; None without a reference."""
     wer_by_source: Mapping[str, float | None]
     reference_words: int
     substitutions: int
@@ -88,11 +88,11 @@ class Accuracy:
 
 
 def word_errors(reference: str, hypothesis: str) -> WordErrors:
-    """Return the word errors of one utterance; of a reference without words there are none.
+    """Return the word errors of one utterance, none for a reference without words.
 
-    Counted as the Open ASR Leaderboard does
-    (https://github.com/huggingface/open_asr_leaderboard): both sides through Whisper's English
-    normaliser.
+    They are counted as by the Open ASR Leaderboard
+    (https://github.com/huggingface/open_asr_leaderboard): Whisper's English normaliser is applied
+    to both sides.
     """
     words = normalized(reference)
     if not words:
@@ -104,7 +104,7 @@ def word_errors(reference: str, hypothesis: str) -> WordErrors:
 
 
 def pooled(errors: Iterable[WordErrors]) -> WordErrors:
-    """Return the sum: all word errors over all reference words."""
+    """Return the sums of all counts."""
     found = list(errors)
     return WordErrors(
         sum(item.words for item in found),
@@ -115,7 +115,7 @@ def pooled(errors: Iterable[WordErrors]) -> WordErrors:
 
 
 def accuracy(errors: Sequence[tuple[str, WordErrors]]) -> Accuracy:
-    """Return the accuracy of utterances, each with its source; "" is none."""
+    """Return the accuracy of utterances, each given with its source; "" is no source."""
     by_source: dict[str, list[WordErrors]] = {}
     for source, item in errors:
         if source:
@@ -135,8 +135,8 @@ def word_error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> flo
     """Return the WER as a fraction, all utterances pooled; None without a reference.
 
     Args:
-        references: what was said; an empty one is an utterance nobody wrote down.
-        hypotheses: what was understood, in the same order.
+        references: the words spoken; an empty text is an unknown reference.
+        hypotheses: the recognised texts, in the same order.
     """
     pairs = zip(references, hypotheses, strict=True)
     return pooled(word_errors(*pair) for pair in pairs).wer
@@ -152,7 +152,7 @@ def normalized(text: str) -> str:
 
 @cache
 def _normalizer() -> Any:
-    # An optional package, and building its tables takes a moment: only who asks for WER pays.
+    # An optional package whose tables take a moment to build: import it only for a WER.
     from whisper_normalizer.english import EnglishTextNormalizer
 
     return EnglishTextNormalizer()

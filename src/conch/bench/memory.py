@@ -5,10 +5,10 @@ and a shared-memory region. Adding up resident sizes (RSS) counts those pages on
 kernel's proportional set size (PSS) gives each process its share of a shared page, so that the sum
 over the tree is the memory really in use.
 
-A thread takes that sum once a second and keeps the largest. A peak shorter than that can slip
-through, but allocators hold on to memory longer. More often would disturb what is measured: the
-kernel walks every page table for it, and one sample of the seven processes of the default models
-costs about 15 ms of a core.
+A thread takes that sum once a second and keeps the largest. A shorter peak can slip through, but
+allocators usually hold memory longer. Sampling more often would disturb the measurement. The kernel
+walks every page table, and one sample of the default models' seven processes costs about 15 ms of a
+core.
 """
 
 import threading
@@ -25,20 +25,20 @@ MB = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of a process tree at one moment, in MB of 10⁶ bytes."""
+    """Memory of a process tree at one time, in MB of 10⁶ bytes."""
 
     total_mb: float = 0.0
     by_process_mb: Mapping[str, float] = field(default_factory=dict)
-    """By process name, with the model for a Python model's process."""
+    """Memory by process name; a Python model's process has the model's name."""
 
 
 class MemorySampler:
-    """Samples a process tree while the block runs; `peak` is the largest sample so far."""
+    """Sampler of a process tree while a block runs; `peak` is the largest sample so far."""
 
     def __init__(
         self, root: int, *, with_root: bool = True, interval_s: float = INTERVAL_S
     ) -> None:
-        """Watch the descendants of process `root`, and `root` itself where `with_root` is set."""
+        """Prepare to sample the descendants of process `root`, and with `with_root` itself."""
         self._root = root
         self._with_root = with_root
         self._interval_s = interval_s
@@ -62,7 +62,7 @@ class MemorySampler:
         self._thread.join()
 
     def forget(self) -> None:
-        """Begin anew: the next peak is that of what comes from here on."""
+        """Forget all samples; the next peak counts from here."""
         with self._lock:
             self._peak = Memory()
 
@@ -73,11 +73,11 @@ class MemorySampler:
             return self._peak
 
     def cpu_s(self) -> dict[str, float]:
-        """Return the seconds of CPU that the descendants have used so far, by process name."""
+        """Return the CPU seconds of the descendants so far, by process name."""
         return cpu_by_process(self._root)
 
     def cpu_since(self, before: Mapping[str, float]) -> dict[str, float]:
-        """Return what `cpu_s` has grown by, of the processes that have used any."""
+        """Return the growth of `cpu_s` since `before`, without processes that used none."""
         return cpu_since(self._root, before)
 
     def _run(self) -> None:
@@ -94,7 +94,7 @@ class MemorySampler:
 
 
 def process_tree(root: int) -> list[int]:
-    """Return `root` and all its descendants that live now."""
+    """Return `root` and all its living descendants."""
     try:
         return [root, *(child.pid for child in psutil.Process(root).children(recursive=True))]
     except psutil.NoSuchProcess:
@@ -102,7 +102,7 @@ def process_tree(root: int) -> list[int]:
 
 
 def cpu_by_process(root: int) -> dict[str, float]:
-    """Return the seconds of CPU that the living descendants of a process have used, by name."""
+    """Return the CPU seconds of the living descendants of a process, by name."""
     used: dict[str, float] = {}
     for pid in process_tree(root)[1:]:
         try:
@@ -115,13 +115,13 @@ def cpu_by_process(root: int) -> dict[str, float]:
 
 
 def cpu_since(root: int, before: Mapping[str, float]) -> dict[str, float]:
-    """Return what `cpu_by_process` has grown by, of the processes that have used any."""
+    """Return the growth of `cpu_by_process` since `before`, without processes that used none."""
     used = {name: now - before.get(name, 0.0) for name, now in cpu_by_process(root).items()}
     return {name: round(seconds, 3) for name, seconds in used.items() if seconds > 0}
 
 
 def tree_memory(pids: Iterable[int]) -> Memory:
-    """Return the sum of the processes' PSS; one that has ended counts nothing."""
+    """Return the sum of the processes' PSS; a process that has ended counts nothing."""
     by_process: dict[str, float] = {}
     for pid in pids:
         try:

@@ -1,7 +1,7 @@
 """`conch bench offline`: whole recordings, in a closed loop or paced, against a running server.
 
-The report is one JSON object: `OfflineReport`, in which the header and the first run stand at the
-top level as well. `conch bench offline --json FILE` writes it.
+The report is one JSON object, `OfflineReport`; `conch bench offline --json FILE` writes it. The
+header and the first run are at its top level as well.
 """
 
 import asyncio
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from conch.bench.memory import Memory, MemorySampler
 
 WARMUP_CLIENTS = 4
-"""That send the uncounted requests before a paced load."""
+"""Clients that send the uncounted requests before a paced load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineBenchmark:
-    """What is measured, and how."""
+    """Settings of the benchmark."""
 
     manifest: Path
     split: str | None = None
     source: str | None = None
     limit: int | None = None
-    """At most so many utterances; see `conch.bench.manifest.spread`."""
+    """Largest number of utterances; see `conch.bench.manifest.spread`."""
     concurrency: Sequence[int] = (1,)
-    """Clients of the closed loop; one run for each number."""
+    """Numbers of clients of a closed loop; one run for each."""
     rates: Sequence[float] = ()
-    """Requests a second of a paced load; one more run for each."""
+    """Rates of paced loads, requests per second; one more run for each."""
     url: str | None = None
-    """Of a running server; None starts one for the benchmark."""
+    """Address of a running server; None starts one for the benchmark."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Request options that are not the server's defaults."""
+    """Request options that differ from the server's defaults."""
     send: Send = "waveform"
     warmup: int = 8
-    """Requests before each run that are not counted."""
+    """Uncounted requests before each run."""
 
     @property
     def offers(self) -> list[Offer]:
@@ -65,34 +65,36 @@ class OfflineBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineRun:
-    """What one run says."""
+    """The figures of one run."""
 
     load: str
     """`closed loop` or `paced`."""
     concurrency: int | None
     """Clients of a closed loop."""
     rate: float | None
-    """Requests a second of a paced load."""
+    """Requests per second of a paced load."""
     figures: Flat[RunFigures]
     peak_memory_mb: float | None
-    """Of all processes of the server together, from its start to the end of the run (see
-    `conch.bench.memory`); None where the server is not the benchmark's own."""
+    """Memory of all processes of the server together, from its start to the end of the run.
+
+    See `conch.bench.memory`. None for a server that the benchmark did not start.
+    """
     memory_by_process_mb: Mapping[str, float] | None
-    """Each one's part at that moment."""
+    """Memory of each process at the time of the peak."""
 
     @property
     def title(self) -> str:
-        """What a table calls the load."""
+        """Name of the load in a table."""
         return Offer(concurrency=self.concurrency, rate=self.rate).title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineReport:
-    """Everything that was measured."""
+    """The report of the benchmark."""
 
     header: Flat[Header]
     options: RecognitionOptions
-    """Of the requests, defaults included."""
+    """Options of the requests, defaults included."""
     first: Flat[OfflineRun]
     """The first of the runs."""
     runs: Sequence[OfflineRun]
@@ -101,16 +103,16 @@ class OfflineReport:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of one load."""
+    """The outcomes of one load."""
 
     offered: Offer
     samples: Sequence[Sample]
     load: Load[Transcript]
     memory: "Memory | None"
-    """Of the server, where it is the benchmark's own."""
+    """Peak memory of a server that the benchmark started, else None."""
 
     def run(self) -> OfflineRun:
-        """Return its figures."""
+        """Return the figures of the run."""
         return OfflineRun(
             load=self.offered.load,
             concurrency=self.offered.concurrency,
@@ -152,7 +154,7 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
 
 
 def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
-    """Check that what a benchmark needs is installed.
+    """Check that the packages of a benchmark are installed.
 
     Raises:
         BenchError: a package is missing.
@@ -171,7 +173,7 @@ def measure(
     options: Mapping[str, Any],
     memory: "MemorySampler | None",
 ) -> Measured:
-    """Send every sample under a load and return what came of it."""
+    """Send every sample under a load and return the outcomes."""
     load = asyncio.run(send_all(url, samples, offered=offered, options=options, warmup=warmup))
     return Measured(offered, samples, load, memory.peak() if memory else None)
 
@@ -185,7 +187,7 @@ async def send_all(
     warmup: Sequence[Sample] = (),
     title: str = "",
 ) -> Load[Transcript]:
-    """Send every sample once under a load, after those of `warmup`, which are not counted."""
+    """Send the uncounted samples of `warmup`, then every sample once under a load."""
     async with AsyncClient(url, connections=offered.connections) as client:
 
         async def transcribe(sample: Sample) -> Transcript:

@@ -1,4 +1,4 @@
-"""`--option name=value`: text from a command line to typed request options."""
+"""`--option name=value`: turn text of the command line into typed request options."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -11,10 +11,10 @@ TRUTHS = {"true": True, "false": False}
 
 
 def parse_options(pairs: Sequence[str], *, streams: bool = False) -> dict[str, OptionValue]:
-    """Return the request options of `name=value` pairs, each of its field's type.
+    """Return the request options of `name=value` pairs, each with its field's type.
 
     Raises:
-        OptionError: no `=`, a name twice, or whatever `RecognitionOptions.parse` refuses.
+        OptionError: a pair has no `=`, a name comes twice, or `RecognitionOptions` refuses one.
     """
     types = {item.name: item.type for item in fields(RecognitionOptions)}
     options: dict[str, OptionValue] = {}
@@ -25,13 +25,13 @@ def parse_options(pairs: Sequence[str], *, streams: bool = False) -> dict[str, O
         if name in options:
             raise OptionError(f"option '{name}' is given twice")
         options[name] = _typed(types.get(name), value)
-    # Only to check them: what was not given is left to the server's defaults.
+    # Only check them: the server has the defaults of the others.
     RecognitionOptions.parse(options, streams=streams)
     return options
 
 
 def _typed(kind: object, value: str) -> OptionValue:
-    """Return the value in the option's type; as it is, for `parse` to refuse, if it has none."""
+    """Return the value in the option's type, or as it is if `parse` must refuse it."""
     if kind is bool:
         return TRUTHS.get(value.lower(), value)
     if kind in (int, float):

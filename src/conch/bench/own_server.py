@@ -1,4 +1,4 @@
-"""A server that is started for a benchmark, with its memory watched."""
+"""A server for one benchmark, with its memory sampled."""
 
 import os
 import sys
@@ -13,19 +13,19 @@ from conch.launcher.repositories import shipped_repositories
 
 @contextmanager
 def own_server(*model_repositories: Path) -> Iterator[tuple[str, MemorySampler]]:
-    """Yield the address of a server that is started for the benchmark.
+    """Start a server; yield its address and its memory.
 
     Args:
-        model_repositories: folders of models; without one, those that Conch comes with.
+        model_repositories: folders of models; without one, those of Conch.
 
     Raises:
-        ServerError: it cannot be started.
+        ServerError: the server cannot be started.
     """
     print("starting a server", file=sys.stderr)
     config = ServerConfig(
         model_repositories=model_repositories or shipped_repositories(), log_level="warning"
     )
-    # The descendants of this process are the server's alone, so that loading is seen as well.
+    # Only the server descends from this process, so the peak includes loading.
     with (
         MemorySampler(os.getpid(), with_root=False) as memory,
         TritonServer(config) as server,

@@ -1,4 +1,4 @@
-"""How far a long measurement is."""
+"""The progress bar of a long measurement."""
 
 import sys
 from typing import Any
@@ -7,5 +7,5 @@ from tqdm import tqdm
 
 
 def progress(title: str, total: int) -> "tqdm[Any]":
-    """Return a progress bar on standard error; none where that is not a terminal."""
+    """Return a progress bar on standard error, silent if that is not a terminal."""
     return tqdm(desc=title, total=total, unit="utt", file=sys.stderr, disable=None)

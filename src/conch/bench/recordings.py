@@ -1,4 +1,4 @@
-"""Audio in memory before any clock starts: reading and decoding files is not what is measured."""
+"""Decode files before a measurement, so that decoding does not count."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ def decode(path: Path) -> Recording:
     """Decode a file that libsndfile reads.
 
     Raises:
-        BenchError: it is not there or not audio.
+        BenchError: the file is missing or not audio.
     """
     try:
         samples, sample_rate = soundfile.read(path, dtype="float32", always_2d=True)

@@ -1,4 +1,4 @@
-"""Reports are frozen dataclasses; this is how one becomes JSON."""
+"""Turn reports, which are frozen dataclasses, into JSON."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -10,14 +10,14 @@ Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | None
 _FLAT = "flat"
 Item = TypeVar("Item")
 Flat: TypeAlias = Annotated[Item, _FLAT]
-"""The type of a record's field whose own fields stand in its place in the JSON."""
+"""Type of a record's field that the JSON replaces by the field's own fields."""
 
 
 def to_json(value: Any) -> Json:
-    """Return what `json.dumps` takes, of records, mappings, sequences, paths and plain values.
+    """Return records, mappings, sequences, paths and plain values in a form for `json.dumps`.
 
     Raises:
-        TypeError: anything else is in it.
+        TypeError: the value holds another type.
     """
     if isinstance(value, str | int | float | None):
         return value

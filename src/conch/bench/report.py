@@ -1,4 +1,4 @@
-"""An offline report as Markdown: what a person reads first, ready to be pasted into the docs."""
+"""An offline report as Markdown."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ ERROR_COLUMNS = ("words", "sub", "del", "ins", "WER %", "sub %", "del %", "ins %
 
 
 def markdown(report: OfflineReport) -> str:
-    """Return the tables of an offline report and a line on where they come from."""
+    """Return the tables of an offline report and a line on their origin."""
     first = report.first.figures
     parts = [
         f"`{report.header.command}`",
@@ -30,9 +30,9 @@ def markdown(report: OfflineReport) -> str:
 def comparison(
     header: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[OfflineRun]
 ) -> str:
-    """Return the table that comes first, and what it lacks of the runs."""
+    """Return the first table, and the number of requests that it leaves out."""
     errors = sum(run.figures.errors for run in runs)
-    failed = f"\n\n**{errors} requests were answered with an error and count nowhere.**"
+    failed = f"\n\n**{errors} requests failed and do not count.**"
     return table(header, rows) + (failed if errors else "")
 
 
@@ -68,10 +68,10 @@ def _word_errors(runs: Sequence[OfflineRun]) -> str:
 
 
 def by_source(columns: Mapping[str, Mapping[str, float | None]]) -> str:
-    """Return the WER of each source; nothing of a single one.
+    """Return the table of the WER by source; an empty text for a single source.
 
     Args:
-        columns: WER by source of each system, the first one with all sources.
+        columns: WER by source of each system; the first system has all sources.
     """
     first = next(iter(columns.values()))
     if len(first) < 2:
@@ -83,7 +83,7 @@ def by_source(columns: Mapping[str, Mapping[str, float | None]]) -> str:
 
 
 def stages(runs: Sequence[OfflineRun]) -> str:
-    """Return what each component takes of a request."""
+    """Return the table of the work of each component for a request."""
     names = dict.fromkeys(name for run in runs for name in run.figures.stages)
     header = ["mean per request", "calls", *(f"ms, {run.title}" for run in runs)]
     rows = []
@@ -96,12 +96,12 @@ def stages(runs: Sequence[OfflineRun]) -> str:
 
 
 def origin(header: Header, what: str, audio_s: float) -> str:
-    """Return where the figures of a report come from.
+    """Return a line on the origin of the figures.
 
     Args:
-        header: of the report.
-        what: was sent, with how many.
-        audio_s: of it, in seconds.
+        header: header of the report.
+        what: number and kind of the recordings sent.
+        audio_s: seconds of audio sent.
     """
     machine, versions = header.machine, header.versions
     return (

@@ -1,4 +1,4 @@
-"""Utterances ready to be sent: files read and decoded before any clock starts."""
+"""Utterances ready to send: files read and decoded before a measurement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from conch.bench.progress import progress
 from conch.bench.recordings import decode
 
 Send = Literal["waveform", "file"]
-"""Whether requests carry samples, or the file as it is for the server to decode."""
+"""Whether requests carry samples, or the file for the server to decode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An utterance, ready to be sent."""
+    """An utterance ready to send."""
 
     utterance: Utterance
     audio: NDArray[Any] | bytes

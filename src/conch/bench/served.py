@@ -1,4 +1,4 @@
-"""What a running Triton says about itself."""
+"""Ask a running Triton about itself."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ def triton_version(url: str) -> str:
     """Return the server's version.
 
     Raises:
-        ServerError: nobody answers there.
+        ServerError: no server answers there.
     """
     with inference_client(url) as (client, as_json):
         return str(client.get_server_metadata(**as_json)["version"])
@@ -23,10 +23,10 @@ def triton_version(url: str) -> str:
 
 @contextmanager
 def inference_client(url: str) -> Iterator[tuple[Any, dict[str, bool]]]:
-    """Yield a client of Triton's, and the argument that makes gRPC answer as HTTP does.
+    """Yield one of Triton's clients, and the argument that makes gRPC answer as HTTP does.
 
     Raises:
-        ServerError: nobody answers there, or what is asked for is refused.
+        ServerError: no server answers there, or it refuses the request.
     """
     address = Address.parse(url)
     # The two protocols' modules are alike but share no type.

@@ -1,4 +1,4 @@
-"""The server that is measured: a running one, or one that is started for it."""
+"""The server to measure: a running one, or one started for the benchmark."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def server_of(url: str | None) -> Iterator[tuple[str, "MemorySampler | None"]]:
-    """Yield the address of a running server, or of one started for the benchmark and its memory.
+    """Yield the address of a running server, or of a new one with its memory.
 
     Raises:
-        ServerError: it cannot be started.
+        ServerError: the server cannot be started.
     """
     if url is not None:
         yield url, None
         return
-    # Only a server of one's own needs the packages that it is made of.
+    # Imported here: only a new server needs its packages.
     from conch.bench.own_server import own_server
 
     with own_server() as found:

@@ -10,17 +10,20 @@ from typing import Any
 from conch import __version__
 from conch.wire.errors import ConchError
 
-# A module of this package each, with add_parser(subparsers) and run(args) -> int. They must
-# import cheaply: all of them are loaded for `conch --help`.
 SUBCOMMANDS = ("serve", "transcribe", "stream", "graph", "demo", "bench")
+"""Modules of this package, each with `add_parser(subparsers)` and `run(args) -> int`.
+
+They must import cheaply: `conch --help` loads all of them.
+"""
 
 WHEEL = "nvidia-pytriton"
+"""The package that brings the Triton server."""
 TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
-"""The server in each version of the wheel, which does not say so itself."""
+"""Version of the server in each version of the wheel, which does not tell it."""
 
 
 def version_text() -> str:
-    """Return the versions of Conch and of the Triton server that is installed with it."""
+    """Return the versions of Conch and of the installed Triton server."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -32,7 +35,7 @@ def version_text() -> str:
 
 
 class _Version(argparse.Action):
-    """Print the versions, which nobody else has to wait for, and exit."""
+    """Print the versions and exit; other commands do not wait for looking them up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(version_text())
@@ -40,7 +43,7 @@ class _Version(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with every subcommand."""
+    """Return the parser with every subcommand."""
     parser = argparse.ArgumentParser(
         prog="conch",
         description="Speech recognition on NVIDIA Triton through one BLS model.",
@@ -56,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns 0 for success, 1 for failure, 2 for wrong usage."""
+    """Run one command; return 0 for success, 1 for failure, 2 for wrong usage."""
     args = build_parser().parse_args(argv)
     try:
         status = int(args.run(args))
@@ -77,6 +80,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader has gone, as in `conch … | head`; the interpreter's own flush must not fail.
+        # The reader has gone, as in `conch … | head`. The interpreter's last flush must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

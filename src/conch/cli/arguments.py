@@ -7,18 +7,27 @@ from pathlib import Path
 from typing import TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What the commands of a program are added to."""
+"""The group of a parser that commands are added to."""
 
 
 def positive(text: str) -> int:
-    """Return a whole number from 1 on, or tell argparse what is wrong with it."""
+    """Return a whole number from 1.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is not one.
+    """
     if not text.strip().isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on; got {text!r}")
+        raise argparse.ArgumentTypeError(f"a whole number from 1; got {text!r}")
     return int(text)
 
 
 def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return a type of numbers that `is_taken` is true of, which `takes` tells in words."""
+    """Return an argument type for a range of numbers.
+
+    Args:
+        takes: the range in words, for errors.
+        is_taken: whether a number is in it.
+    """
 
     def read(text: str) -> float:
         try:
@@ -33,8 +42,12 @@ def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], flo
 
 
 def output(text: str) -> Path:
-    """Read the name of a file that can be written."""
-    # Before a long measurement, not after it.
+    """Return the name of a file that can be written.
+
+    Raises:
+        argparse.ArgumentTypeError: it is a folder, or its folder does not exist.
+    """
+    # Check this before a long measurement, not after it.
     path = Path(text)
     if not path.parent.is_dir() or path.is_dir():
         raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")

@@ -1,4 +1,4 @@
-"""`conch bench`: how fast, how right and how large a server is."""
+"""`conch bench`: measure a server's speed, accuracy and memory."""
 
 import argparse
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_in_order(benchmarks: Subparsers) -> None:
-    """Make every command end its servers and remove its folders after a SIGTERM too."""
+    """Make every command end its servers and remove its folders on SIGTERM too."""
     for benchmark in benchmarks.choices.values():
         benchmark.set_defaults(run=partial(_in_order, benchmark.get_default("run")))
 

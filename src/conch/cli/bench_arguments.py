@@ -11,11 +11,11 @@ from conch.cli.arguments import number, output, positive
 Number = TypeVar("Number", int, float)
 
 MAX_RATE = 1000.0
-"""Requests a second that one client sends."""
+"""Highest rate of requests that one client sends, per second."""
 
 
 def add_speech(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add what is sent: a manifest, and which split and source of it."""
+    """Add the manifest, and the split and source to send; return their group."""
     what = parser.add_argument_group("what is sent")
     what.add_argument("--manifest", type=Path, required=True, metavar="FILE.tsv")
     what.add_argument("--split", help="only utterances of this split")
@@ -24,13 +24,13 @@ def add_speech(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
 
 
 def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add what is sent: a manifest and what of it, and how much."""
+    """Add the manifest, its parts and the number of utterances; return their group."""
     what = add_speech(parser)
     what.add_argument(
         "--limit",
         type=positive,
         metavar="N",
-        help="at most N utterances, spread evenly over the manifest, the same ones each time",
+        help="at most N utterances, spread evenly over the manifest; the same ones each time",
     )
     return what
 
@@ -42,31 +42,31 @@ def add_option(what: "argparse._ArgumentGroup") -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a request option, as often as needed",
+        help="a request option; may be given several times",
     )
 
 
 def add_url(how: "argparse._ArgumentGroup") -> None:
-    """Add which server."""
+    """Add the server's address."""
     how.add_argument(
         "--url",
-        help="host:port, http:// or grpc:// of a running server; without it one is started, "
-        "and its memory measured",
+        help="host:port, http:// or grpc:// of a running server; without it, the benchmark starts "
+        "one and measures its memory",
     )
 
 
 def add_find_largest(how: "argparse._ArgumentGroup") -> None:
-    """Add whether to look for the most live streams."""
+    """Add the search for the largest number of live streams."""
     how.add_argument(
         "--find-largest",
         action="store_true",
-        help="after --streams go on to the largest number that keeps up: whose p99 of the chunk "
-        "latency is below the chunk's length",
+        help="then find the largest number of streams that the server keeps up with: p99 of the "
+        "chunk latency is below the chunk's length",
     )
 
 
 def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add where the report goes."""
+    """Add the files of the report; return their group."""
     out = parser.add_argument_group("output, besides the table on stdout")
     out.add_argument("--json", type=output, metavar="FILE", help="every figure")
     out.add_argument("--markdown", type=output, metavar="FILE", help="the table")
@@ -74,24 +74,23 @@ def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
 
 
 def add_send(what: "argparse._ArgumentGroup") -> None:
-    """Add in which form recordings are sent."""
+    """Add the form in which recordings are sent."""
     what.add_argument(
         "--send",
         choices=("waveform", "file"),
         default="waveform",
-        help="samples decoded beforehand, or the files for the server to decode "
-        "(default: waveform)",
+        help="samples decoded beforehand, or files that the server decodes (default: waveform)",
     )
 
 
 def add_offered(how: "argparse._ArgumentGroup") -> None:
-    """Add the loads, and what comes before each."""
+    """Add the loads, and the uncounted requests before each."""
     how.add_argument(
         "--concurrency",
         type=counts,
         action="append",
         metavar="N[,N…]",
-        help="clients at once; several numbers give one run each (default: 1)",
+        help="concurrent clients; several numbers make one run each (default: 1)",
     )
     add_rate(how)
     how.add_argument(
@@ -99,7 +98,7 @@ def add_offered(how: "argparse._ArgumentGroup") -> None:
         type=count,
         default=8,
         metavar="N",
-        help="requests before each run that are not counted (default: 8)",
+        help="uncounted requests before each run (default: 8)",
     )
 
 
@@ -110,13 +109,13 @@ def add_rate(how: "argparse._ArgumentGroup") -> None:
         type=rates,
         action="append",
         metavar="R[,R…]",
-        help="requests a second, paced as they would come by themselves (a Poisson process), with "
-        "latencies from when each was due; several numbers give one run each",
+        help="requests per second at random times (a Poisson process); latency counts from when "
+        "each request was due; several numbers make one run each",
     )
 
 
 def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
-    """Print the table of a report, and write what `add_output` asks for."""
+    """Print the table of a report and write the files of `add_output`."""
     print(table, end="")
     if args.json:
         write_json(args.json, report)
@@ -133,29 +132,33 @@ def write_json(path: Path, report: Any) -> None:
 
 
 def closed_loops(args: argparse.Namespace) -> list[int]:
-    """Return the clients of the closed loops of `add_offered`: one where no load is named."""
+    """Return the closed loops of `add_offered` by clients: one client if no load is named."""
     return in_order(args.concurrency or ([] if args.rate else [[1]]))
 
 
 def in_order(groups: Sequence[Sequence[Number]]) -> list[Number]:
-    """Return the numbers of all groups, each once."""
+    """Return the numbers of all groups without repetitions, in order."""
     return list(dict.fromkeys(item for group in groups for item in group))
 
 
 def counts(text: str) -> list[int]:
-    """Read numbers parted by commas."""
+    """Return numbers from 1, separated by commas."""
     return [positive(part) for part in text.split(",")]
 
 
 def rates(text: str) -> list[float]:
-    """Read rates parted by commas."""
+    """Return rates separated by commas."""
     takes = f"a number above 0 and up to {MAX_RATE:g} requests a second"
     rate = number(takes, lambda value: 0 < value <= MAX_RATE)
     return [rate(part) for part in text.split(",")]
 
 
 def count(text: str) -> int:
-    """Read a whole number from 0."""
+    """Return a whole number from 0.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is not one.
+    """
     if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"a whole number from 0 on; got {text!r}")
+        raise argparse.ArgumentTypeError(f"a whole number from 0; got {text!r}")
     return int(text)

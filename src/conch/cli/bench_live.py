@@ -23,7 +23,7 @@ examples:
   conch bench live --manifest calls.tsv --streams 16 --find-largest
   conch bench live --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
 
-exit codes: 0 measured, 1 not measured or every stream of a run failed, 2 wrong usage
+exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong usage
 """
 
 
@@ -63,8 +63,8 @@ def add_live(benchmarks: Subparsers) -> None:
     parser = benchmarks.add_parser(
         "live",
         help="live streams, paced in real time",
-        description="Send live streams, each in real time, and see how late the answers are and "
-        "how many streams the server keeps up with.",
+        description="Send live streams in real time. Report how late the answers are and how many "
+        "streams the server keeps up with.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -75,27 +75,35 @@ def add_live(benchmarks: Subparsers) -> None:
         type=counts,
         action="append",
         metavar="N[,N…]",
-        help="at once; several numbers give one run each (default: 8)",
+        help="concurrent streams; several numbers make one run each (default: 8)",
     )
     how.add_argument(
-        "--chunk-ms", type=positive, default=640, metavar="N", help="of a chunk (default: 640)"
+        "--chunk-ms",
+        type=positive,
+        default=640,
+        metavar="N",
+        help="milliseconds of a chunk (default: 640)",
     )
     how.add_argument(
-        "--seconds", type=positive, default=60, metavar="N", help="of a stream (default: 60)"
+        "--seconds",
+        type=positive,
+        default=60,
+        metavar="N",
+        help="seconds of audio of a stream (default: 60)",
     )
     how.add_argument(
         "--pause",
         type=positive,
         default=1.5,
         metavar="N",
-        help="seconds of silence between a stream's utterances (default: 1.5)",
+        help="seconds of silence between the utterances of a stream (default: 1.5)",
     )
     how.add_argument(
         "--warmup",
-        type=number("seconds from 0 on", lambda seconds: 0 <= seconds < math.inf),
+        type=number("seconds from 0", lambda seconds: 0 <= seconds < math.inf),
         default=5,
         metavar="N",
-        help="seconds of as many streams before each run, not counted (default: 5)",
+        help="uncounted seconds of the same streams before each run (default: 5)",
     )
     add_find_largest(how)
     add_url(how)

@@ -18,8 +18,9 @@ from conch.cli.bench_arguments import (
 from conch.wire.errors import OptionError
 
 EPILOG = """
-The manifest is a text file, columns apart by tabs, with a header line: path and text, optionally
-split and source. Paths are relative to it. Without a text there is no WER for that utterance.
+The manifest is a text file with a header line and columns separated by tabs: path and text,
+optionally split and source. Paths are relative to the manifest. An utterance without a text does
+not count for the WER.
 
 examples:
   conch bench offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
@@ -27,7 +28,7 @@ examples:
   conch bench offline --manifest calls.tsv --url grpc://gpu-box:8001 --option rescore=true \\
       --option nbest=5 --limit 100
 
-exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
+exit codes: 0 measured; 1 not measured, or every request of a run failed; 2 wrong usage
 """
 
 
@@ -36,9 +37,9 @@ def add_offline(benchmarks: Subparsers) -> None:
     parser = benchmarks.add_parser(
         "offline",
         help="whole recordings, in a closed loop or paced",
-        description="Send whole recordings in a closed loop, so many clients, each sending its "
-        "next recording when the last one is answered; or paced, so many a second, whether or not "
-        "earlier ones are answered.",
+        description="Send whole recordings. In a closed loop a number of clients send, each its "
+        "next recording when the last one is answered. A paced load sends a number per second, "
+        "whether or not earlier ones are answered.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,7 +55,7 @@ def add_offline(benchmarks: Subparsers) -> None:
 
 def run_offline(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
-    # Only who measures waits for numpy and the clients.
+    # Imported here, so that `conch --help` does not wait for numpy and the clients.
     from conch.bench import offline
     from conch.bench.options import parse_options
     from conch.bench.report import markdown

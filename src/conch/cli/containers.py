@@ -1,7 +1,7 @@
-"""Audio in containers, as files or out of a pipe: recognised by its first bytes, decoded in pieces.
+"""Recognise audio containers by their first bytes, and decode them in pieces.
 
-libsndfile reads what lies in a file; out of a pipe, and for what libsndfile does not know (m4a,
-webm), there is PyAV, where it is installed.
+libsndfile reads files. PyAV, if it is installed, reads pipes and the containers that libsndfile
+does not know (m4a, webm).
 """
 
 import codecs
@@ -23,13 +23,13 @@ from conch.wire.errors import AudioError
 Samples = NDArray[np.float32]
 
 NUM_FIRST_BYTES = 4096
-"""Enough for two frames of an mp3, the longest of which has 1441 bytes."""
+"""Bytes to look at: two frames of an mp3, of which the longest has 1441 bytes."""
 NUM_SURE_BYTES = 64
-"""Enough to tell a container, or text, from raw samples."""
+"""Bytes that tell a container, or text, from raw samples."""
 PROBE_BYTES = 4096
-"""That FFmpeg reads of a pipe at a time, and to find out what is in it."""
+"""Bytes that FFmpeg reads from a pipe at a time, and to detect the codecs."""
 BLOCK_S = 10
-"""Of what libsndfile decodes at a time: behind each read some milliseconds of an mp3 are lost."""
+"""Seconds that libsndfile decodes at a time: each read loses some milliseconds of an mp3."""
 
 _MAGIC = (
     (b"OggS", "ogg"),
@@ -39,10 +39,10 @@ _MAGIC = (
     (b"caff", "caf"),
     (b"\x1aE\xdf\xa3", "matroska"),  # webm, mkv
 )
-"""How a container begins, and what FFmpeg calls it."""
+"""First bytes of a container, and FFmpeg's name of it."""
 
 _PYAV_KINDS = ("mp3", "mov", "matroska", "aac", "avi")
-"""What PyAV reads better: of these libsndfile knows mp3 alone, and complains of it on stderr."""
+"""Containers left to PyAV: libsndfile knows only mp3 of these, and complains on stderr."""
 
 _NOT_AUDIO = (
     (b"%PDF", "a PDF"),
@@ -56,16 +56,16 @@ _NOT_AUDIO = (
 )
 
 _FORMS = {b"WAVE": "wav", b"AVI ": "avi", b"AIFF": "aiff", b"AIFC": "aiff"}
-"""What the containers RIFF, RF64 and FORM hold."""
+"""FFmpeg's names of what the containers RIFF, RF64 and FORM hold."""
 
 _BITRATES = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _BITRATES_LOW = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
-"""Of an mp3's frames, in kbit/s: at 32 kHz and above, and below."""
+"""Bit rates of an mp3's frames below 32 kHz, in kbit/s; those above are for 32 kHz and more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedAudio:
-    """Audio that is decoded while it is read."""
+    """Audio that is decoded as it is read."""
 
     sample_rate: int
     """Hz."""
@@ -74,7 +74,7 @@ class DecodedAudio:
 
 
 def first_bytes(pipe: io.BufferedReader) -> bytes:
-    """Return what tells a container from raw samples, as soon as it is there."""
+    """Return the bytes that tell a container from raw samples, as soon as they are there."""
     first = pipe.read(NUM_SURE_BYTES)
     if _is_sync(first):
         first += pipe.read(NUM_FIRST_BYTES - len(first))
@@ -82,10 +82,10 @@ def first_bytes(pipe: io.BufferedReader) -> bytes:
 
 
 def container_of(first: bytes) -> str | None:
-    """Return FFmpeg's name of the container that begins so, None for what may be raw samples.
+    """Return FFmpeg's name of the container with these first bytes, None for raw samples.
 
     Raises:
-        AudioError: it is text, or something else that is no audio.
+        AudioError: the bytes are text or another format without audio.
     """
     for magic, container in _MAGIC:
         if first.startswith(magic):
@@ -103,14 +103,14 @@ def container_of(first: bytes) -> str | None:
 
 
 def decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
-    """Return the audio of a file that can be sought in.
+    """Return the audio of a seekable file.
 
     Args:
-        file: is closed when the audio has been read.
+        file: closed when the audio has been read.
         name: for errors.
 
     Raises:
-        AudioError: it is no audio, or of a kind that is not installed.
+        AudioError: it is not audio, or its decoder is not installed.
     """
     try:
         return _decoded_file(file, name)
@@ -142,16 +142,16 @@ def _decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
 
 
 def decoded_pipe(first: bytes, pipe: io.BufferedReader, container: str, name: str) -> DecodedAudio:
-    """Return the audio of a container that comes out of a pipe.
+    """Return the audio of a container in a pipe.
 
     Args:
-        first: what has been read of it.
-        pipe: where the rest comes from.
+        first: bytes already read.
+        pipe: the rest.
         container: FFmpeg's name of it.
         name: for errors.
 
     Raises:
-        AudioError: it cannot be read in one go, or PyAV is not installed.
+        AudioError: it cannot be read without seeking, or PyAV is not installed.
     """
     if not is_pyav_there():
         raise AudioError(
@@ -162,7 +162,7 @@ def decoded_pipe(first: bytes, pipe: io.BufferedReader, container: str, name: st
 
 
 def length_of(audio: Path | bytes) -> float | None:
-    """Return the seconds of audio in a file, None where they cannot be told."""
+    """Return the seconds of audio in a file, None if the file does not tell."""
     try:
         found = soundfile.info(io.BytesIO(audio) if isinstance(audio, bytes) else str(audio))
         return float(found.duration)
@@ -184,15 +184,15 @@ def _source(audio: Path | bytes) -> BinaryIO:
 
 
 def _opened(source: Any, container: str | None = None) -> Any:
-    """Return what FFmpeg finds in a file or a pipe, which may name no other.
+    """Open a file or a pipe with FFmpeg, and forbid it to open other files.
 
     Args:
         source: has `read`, and `seek` unless it is a pipe.
-        container: FFmpeg's name of it, None to find out.
+        container: FFmpeg's name of it; None to detect it.
     """
     import av
 
-    # A pipe is to be decoded as it comes, and not read ahead for seconds.
+    # Decode a pipe as it comes, without reading ahead for seconds.
     probing = {"probesize": str(PROBE_BYTES)} if container else {}
     return av.open(
         source,
@@ -204,12 +204,12 @@ def _opened(source: Any, container: str | None = None) -> Any:
 
 
 def is_pyav_there() -> bool:
-    """Report whether PyAV is installed; it is not imported for that."""
+    """Report whether PyAV is installed, without importing it."""
     return importlib.util.find_spec("av") is not None
 
 
 class _Pipe:
-    """What FFmpeg reads: the first bytes once more, then what comes, as it comes."""
+    """A file for FFmpeg to read: the first bytes again, then the pipe as data comes."""
 
     def __init__(self, first: bytes, pipe: io.BufferedReader) -> None:
         self._first, self._pipe = first, pipe
@@ -247,7 +247,7 @@ def _decoded_by_pyav(source: Any, container: str | None, name: str) -> DecodedAu
     if codec is None or not ffmpeg.is_decoded(codec.codec.name):
         opened.close()
         raise AudioError(f"{name} is of a codec that is not decoded here")
-    # FFmpeg would look for the index of an m4a in vain, and say that the audio is damaged.
+    # FFmpeg would not find the index of an m4a, and report damaged audio.
     hint = " (a pipe takes an m4a with its index in front: name the file)"
     hint = hint if container == "mov" else ""
     return DecodedAudio(int(opened.streams.audio[0].rate), _frames(source, opened, name, hint))
@@ -283,9 +283,9 @@ def _said(error: Exception) -> str:
 
 
 def _is_text(first: bytes) -> bool:
-    """Report whether these bytes are all text, which 16-bit samples hardly are."""
+    """Report whether these bytes are all text, which is unlikely for 16-bit samples."""
     try:
-        # Of the last character a part may be missing.
+        # The last character may be cut off.
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(first)
     except UnicodeDecodeError:
         return False
@@ -293,7 +293,7 @@ def _is_text(first: bytes) -> bool:
 
 
 def _is_sync(header: bytes) -> bool:
-    """Report whether an MPEG frame may begin so; the samples from -8193 to -1 may too."""
+    """Report whether these bytes may begin an MPEG frame; samples from -8193 to -1 also may."""
     return len(header) >= 6 and header[0] == 0xFF and header[1] & 0xE0 == 0xE0
 
 

@@ -1,4 +1,4 @@
-"""`conch demo`: real speech through a real server, with rescoring off and on."""
+"""`conch demo`: transcribe real speech with a real server, rescoring off and on."""
 
 import argparse
 import os
@@ -16,6 +16,7 @@ from conch.wire.result import Hypothesis, Transcript
 SPEECH = Path(__file__).parents[1] / "samples" / "tiger.ogg"
 NBEST = 3
 MIN_TEXT_WIDTH = 30
+"""Columns for the texts on the narrowest terminal."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     from conch.client import Client
 
-    # Only who starts a server needs the packages that it is made of.
+    # Only a command that starts a server needs its packages.
     from conch.launcher import ServerConfig, TritonServer
 
     duration = soundfile.info(SPEECH).duration
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     with TritonServer(ServerConfig(models=models)) as server:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
-            # The first request finds everything cold; its times are not the ones to show.
+            # The first request runs on cold caches: do not show its times.
             client.transcribe(SPEECH, rescore=True)
             transcripts = {}
             for title, rescore in (("rescoring off", False), ("rescoring on", True)):
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def score_table(transcript: Transcript) -> Iterator[str]:
-    """Yield the n-best list, its scores in columns, texts wrapped to the terminal."""
+    """Yield the n-best list as lines: scores in columns, texts wrapped to the terminal."""
     heading = f"{'score':>9}{'am':>9}{'lm':>9}{'words':>7}  "
     yield f"{heading}text"
     width = max(shutil.get_terminal_size().columns - len(heading), MIN_TEXT_WIDTH)
@@ -84,7 +85,7 @@ def _language(hypothesis: Hypothesis) -> str:
 
 
 def time_table(transcripts: Mapping[str, Transcript]) -> Iterator[str]:
-    """Yield a line for each stage that any of the transcripts went through, the total last."""
+    """Yield a line of times for each stage of the transcripts, the total last."""
     stages = [transcript.stages for transcript in transcripts.values()]
     yield f"{'time per stage (ms)':20}" + "".join(f"{title:>15}" for title in transcripts)
     names = dict.fromkeys(name for each in stages for name in each if name != "total")

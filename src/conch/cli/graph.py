@@ -11,19 +11,19 @@ from time import perf_counter
 from conch.cli.arguments import Subparsers, number, output, positive
 
 EPILOG = """
-The lexicon is a text file with a line for each spelling: the word as it is to be shown, then its
-letters as the CTC model writes them, also where its units are subwords; a word alone is spelled
+The lexicon is a text file with a line for each spelling: the word as it is shown, then its letters
+as the CTC model writes them. The letters are needed for subword models too. A word alone is spelled
 as it is written:
 
   kilometre
   Dr.   doctor
   NVIDIA  nvidia
 
-Words count only where the language model knows them too; those that it does not know go into a
-file for --more-words, of the same form. Nothing else will ever be recognised. Write a word as the
-language model does (en-us: in lower case): in other letters it is another word, and a rare one.
---prune, --max-order and --max-words make the graph smaller and cost accuracy; what each kept is
-printed in the end.
+The graph takes only the words that the language model knows too. Put other words into a file of
+the same form for --more-words. No word outside the graph is ever recognised. Write a word as the
+language model does (en-us: in lower case): in other letters it is another, unknown word.
+--prune, --max-order and --max-words make the graph smaller and less accurate. The command prints
+how many words and n-grams are left.
 
 examples:
   conch graph --out en.fst                            the en-us trigram that comes with Conch
@@ -42,8 +42,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "graph",
         help="make a decoding graph for the CTC models",
-        description="Compose what a CTC model writes, a lexicon and an n-gram language model into\n"
-        "one graph, for decoding with all of them at once.",
+        description="Compose the units of a CTC model, a lexicon and an n-gram language model\n"
+        "into one graph, to decode with all of them at once.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--model",
         default="",
         metavar="FILE",
-        help="the .onnx file whose units it is for (default: the one that comes with Conch)",
+        help="the .onnx file whose units the graph reads (default: the model in Conch)",
     )
     parser.add_argument(
         "--arpa",
@@ -64,26 +64,26 @@ def add_parser(subparsers: Subparsers) -> None:
         "--lexicon",
         type=Path,
         metavar="FILE",
-        help="spellings (default: the language model's words, as they are written)",
+        help="spellings (default: the language model's words as they are written)",
     )
     parser.add_argument(
         "--more-words",
         type=Path,
         metavar="FILE",
-        help="spellings beside the lexicon's, also of words that the language model does not know",
+        help="more spellings, also of words that the language model does not know",
     )
     parser.add_argument(
         "--shipped-words",
         action="store_true",
-        help="the words of the graph that comes with Conch as well, 185,000 of English",
+        help="add the 185,000 English words of the graph in Conch",
     )
     parser.add_argument(
         "--oov-log-prob",
         type=number("a number up to 0", lambda value: -math.inf < value <= 0),
         default=-16.0,
         metavar="X",
-        help="natural log of the unigram probability of words from these two; a tenth of en-us "
-        "is below -18 (default: %(default)g)",
+        help="natural log of the unigram probability of words from these two options; a tenth of "
+        "the words in en-us is below -18 (default: %(default)g)",
     )
     limits = parser.add_argument_group("limits")
     limits.add_argument(
@@ -91,7 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=number("a number from 0 to below 1", lambda value: 0 <= value < 1),
         default=1e-7,
         metavar="X",
-        help="drop n-grams whose loss raises perplexity by less than this part; 0 keeps all "
+        help="drop n-grams whose loss raises perplexity by less than this fraction; 0 keeps all "
         "(default: %(default)g)",
     )
     limits.add_argument(
@@ -99,14 +99,14 @@ def add_parser(subparsers: Subparsers) -> None:
         type=positive,
         default=0,
         metavar="N",
-        help="longest n-grams (default: the model's)",
+        help="words of the longest n-grams (default: the model's)",
     )
     limits.add_argument(
         "--max-words",
         type=positive,
         default=0,
         metavar="N",
-        help="only so many words, the most frequent, besides --more-words and --shipped-words "
+        help="keep the N most frequent words, and those of --more-words and --shipped-words "
         "(default: all)",
     )
     parser.add_argument(
@@ -114,7 +114,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=float,
         default=0.0,
         metavar="X",
-        help="nats for every word, against deletions (default: %(default)g)",
+        help="nats added for every word, against deletions (default: %(default)g)",
     )
     parser.set_defaults(run=run)
 
@@ -123,10 +123,10 @@ def run(args: argparse.Namespace) -> int:
     """Make the graph and return the exit code.
 
     Raises:
-        ConfigError: the model, the lexicon or the language model is missing or broken, or the
-            latter two share no word.
+        ConfigError: the model, the lexicon or the language model is missing or broken, or lexicon
+            and language model share no word.
     """
-    # Only who makes a graph waits for numpy, onnxruntime and kaldifst.
+    # Imported here, so that `conch --help` does not wait for numpy, onnxruntime and kaldifst.
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.decoding.graph.shipped import unpacked_graph
     from conch.graphs.build import GraphConfig, build_graph

@@ -1,4 +1,4 @@
-"""Audio as it is spoken: a file at the speed of speech, a pipe as it comes, a microphone."""
+"""Live audio: a file at the speed of speech, a pipe as data comes, a microphone."""
 
 import io
 import queue
@@ -21,24 +21,24 @@ Chunks = Iterator[NDArray[np.float32] | NDArray[np.int16]]
 
 @dataclass(frozen=True, slots=True)
 class LiveAudio:
-    """Chunks as they come."""
+    """Chunks of audio, each as soon as it is there."""
 
     sample_rate: int
     """Hz."""
     chunks: Chunks
-    """Mono [samples]."""
+    """Mono, float32 or int16 `[samples]`."""
 
 
 def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
-    """Return a file's chunks, each when it would have been spoken.
+    """Return the chunks of a file, each at the time it would have been spoken.
 
     Args:
-        path: what libsndfile or PyAV reads.
-        chunk_ms: of a chunk.
-        speed: 1 is real time, 0 as fast as they are taken.
+        path: a file that libsndfile or PyAV reads.
+        chunk_ms: length of a chunk.
+        speed: 1 is real time; 0 does not wait.
 
     Raises:
-        AudioError: it is not there or not audio.
+        AudioError: the file is missing or not audio.
     """
     try:
         file = path.open("rb")
@@ -50,16 +50,16 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
 
 
 def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> LiveAudio:
-    """Return chunks of standard input, as they come.
+    """Return the chunks of standard input, each as soon as it is there.
 
     Args:
-        sample_rate: of raw 16-bit little-endian samples; a container has its own.
-        channels: of raw samples.
-        chunk_ms: of a chunk.
-        is_raw: whether not to look for a container.
+        sample_rate: Hz, of raw 16-bit little-endian samples; a container tells its own.
+        channels: channels of raw samples.
+        chunk_ms: length of a chunk.
+        is_raw: whether to take any input for raw samples.
 
     Raises:
-        AudioError: it is no audio, or a container that cannot be read.
+        AudioError: the input is not audio, or a container that cannot be read.
     """
     pipe = cast(io.BufferedReader, sys.stdin.buffer)
     first = b"" if is_raw else first_bytes(pipe)
@@ -92,7 +92,7 @@ def _paced(chunks: Iterable[Samples], sample_rate: int, speed: float) -> Iterato
 
 
 def _cut(pieces: Iterable[Samples], size: int) -> Iterator[Samples]:
-    """Yield pieces of any length as chunks of one length and a rest."""
+    """Yield pieces of any length as chunks of `size` samples and a rest."""
     held = np.zeros(0, np.float32)
     for piece in pieces:
         held = np.concatenate((held, piece))
@@ -104,7 +104,7 @@ def _cut(pieces: Iterable[Samples], size: int) -> Iterator[Samples]:
 
 
 def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chunks:
-    """Yield chunks of raw samples, of so many bytes at most."""
+    """Yield chunks of raw samples, of at most `size` bytes."""
     frame = 2 * channels
     held = first
     while True:
@@ -113,17 +113,18 @@ def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chu
             samples = np.frombuffer(held[:whole], dtype="<i2").reshape(-1, channels)
             held = held[whole:]
             yield samples[:, 0] if channels == 1 else samples.mean(axis=1).astype(np.int16)
-        # read1 returns what is there: a pipe that is slow must not fill a whole chunk first.
+        # read1 returns the bytes that are there: a slow pipe must not fill a whole chunk first.
         if not (data := pipe.read1(size)):
             return
         held += data
 
 
 def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
-    """Return what the default microphone hears, until interrupted.
+    """Return the audio of the default microphone, until interrupted.
 
     Raises:
-        AudioError: what it takes is not installed; while it is listened to, there is none.
+        AudioError: a package or library is not installed. While chunks are read: there is no
+            microphone.
     """
     try:
         import sounddevice
@@ -133,20 +134,20 @@ def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
         raise AudioError(
             f"--mic needs the library PortAudio: apt install libportaudio2 ({error})"
         ) from None
-    return LiveAudio(sample_rate, _heard(sounddevice, sample_rate, chunk_ms))
+    return LiveAudio(sample_rate, _recorded(sounddevice, sample_rate, chunk_ms))
 
 
-def _heard(sounddevice: Any, sample_rate: int, chunk_ms: int) -> Chunks:
-    heard: queue.SimpleQueue[NDArray[np.float32]] = queue.SimpleQueue()
+def _recorded(sounddevice: Any, sample_rate: int, chunk_ms: int) -> Chunks:
+    recorded: queue.SimpleQueue[NDArray[np.float32]] = queue.SimpleQueue()
     try:
         with sounddevice.InputStream(
             samplerate=sample_rate,
             channels=1,
             blocksize=sample_rate * chunk_ms // 1000,
             dtype="float32",
-            callback=lambda samples, *_: heard.put(samples[:, 0].copy()),
+            callback=lambda samples, *_: recorded.put(samples[:, 0].copy()),
         ):
             while True:
-                yield heard.get()
+                yield recorded.get()
     except sounddevice.PortAudioError as error:
         raise AudioError(f"no microphone: {error}") from None

@@ -1,4 +1,4 @@
-"""Command-line flags for the options of a request, made from `RecognitionOptions` itself."""
+"""Command-line flags for the options of a request, derived from `RecognitionOptions`."""
 
 import argparse
 from collections.abc import Collection
@@ -9,13 +9,13 @@ from conch.wire.options import RecognitionOptions, default_of, describe, kind_of
 
 
 def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
-    """Add a flag for every option; a flag that is not given leaves no trace in the namespace.
+    """Add a flag for every option; one that is not given is missing in the namespace.
 
     Args:
-        without: options that mean nothing to the command.
+        without: options that do not apply to the command.
     """
     group = parser.add_argument_group(
-        "recognition options", "What is not given is left to the server's default."
+        "recognition options", "An option that is not given has the server's default."
     )
     for item in fields(RecognitionOptions):
         if item.name in without:

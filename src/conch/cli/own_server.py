@@ -1,4 +1,4 @@
-"""A server for one command: the user's by URL, or one of its own that ends with the command."""
+"""A server for one command: the user's by URL, or one that starts and ends with the command."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -8,11 +8,11 @@ from time import perf_counter
 
 @contextmanager
 def server_url(url: str | None, models: Iterable[str]) -> Iterator[str]:
-    """Yield `url`, or without one start a server, yield its gRPC URL, and end it.
+    """Yield `url`; without one start a server, yield its gRPC URL, and end it.
 
     Args:
-        url: of the user's server.
-        models: that a server of its own loads.
+        url: address of the user's server.
+        models: models that a new server loads.
 
     Raises:
         ServerError: no server can be started.
@@ -30,6 +30,5 @@ def server_url(url: str | None, models: Iterable[str]) -> Iterator[str]:
         try:
             yield f"grpc://{server.grpc_url}"
         finally:
-            # What was asked is answered, or given up with Ctrl-C: to unload the models takes
-            # Triton 4 s.
+            # No request is left, and Triton takes 4 s to unload the models.
             server.kill()

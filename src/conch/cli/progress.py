@@ -1,7 +1,7 @@
-"""Progress on stderr, for people only: nothing is shown where stderr is not a terminal.
+"""Progress on stderr, if that is a terminal.
 
-A file that is long enough to wait for is asked for as a stream, whose segments tell how much audio
-is done; the answer for any other file comes as a whole.
+A long file is requested as a stream of segments, which show how much audio is done. The answer for
+a short file comes as a whole.
 """
 
 import asyncio
@@ -15,34 +15,36 @@ from typing import TextIO
 from conch.cli.containers import length_of
 
 TICK_S = 0.5
+"""Seconds between two updates of the line."""
 
 LONG_S = 30.0
-"""Audio longer than this is worth a stream: shorter audio is done in a few seconds."""
+"""Audio longer than this is requested as a stream; shorter audio takes a few seconds."""
 
 STDIN = "-"
 DEFAULT_COLUMNS = 80
 MIN_NAME_CHARS = 12
 FIGURES_CHARS = 60
-"""Room for what stands behind a file's name."""
+"""Columns for the figures after a file's name."""
 CLEAR = "\r\x1b[K"
+"""Control codes that empty the last line of a terminal."""
 
 
 class Progress:
-    """What the screen shows while files are done."""
+    """The line on the terminal while files are transcribed."""
 
     def __init__(
         self, names: Sequence[str], stdin: bytes, *, can_stream: bool, is_text_shown: bool
     ) -> None:
-        """Find the lengths of the files, where they are shown.
+        """Find the lengths of the files if they are shown.
 
         Args:
-            names: of the files; `-` is `stdin`.
-            stdin: what was read from there.
-            can_stream: whether the server can be asked for streams.
+            names: names of the files; `-` is `stdin`.
+            stdin: content of standard input.
+            can_stream: whether the protocol carries streams.
             is_text_shown: whether the text goes to a terminal, each segment as soon as it is final.
         """
         self._line = _Line(sys.stderr)
-        # Not looked at where nobody looks: the length of an mp3 is found by reading it.
+        # Only if somebody looks: finding the length of an mp3 means reading all of it.
         is_watched = self._line.is_shown or is_text_shown
         self._lengths: Mapping[str, float | None] = {
             name: _length(name, stdin) if is_watched else 0.0 for name in names
@@ -61,17 +63,17 @@ class Progress:
         self._line.clear()
 
     async def tick(self) -> None:
-        """Keep the clock moving, until cancelled."""
+        """Update the line until cancelled."""
         while True:
             self.show()
             await asyncio.sleep(TICK_S)
 
     def show(self) -> None:
-        """Bring the line up to date."""
+        """Update the line."""
         self._line.show(self.text(time.monotonic() - self._started, self._line.columns))
 
     def text(self, elapsed_s: float, columns: int) -> str:
-        """Return what the line says after so many seconds, to fit into so many columns."""
+        """Return the text of the line after `elapsed_s` seconds, for `columns` columns."""
         if len(self._names) > 1:
             title = f"{self._num_done} of {len(self._names)} files"
         else:
@@ -88,13 +90,13 @@ class Progress:
         return "  ".join([title, *figures])
 
     def file(self, name: str) -> "FileProgress":
-        """Return the share that one file has in the progress."""
+        """Return the progress of one file."""
         length = self._lengths[name]
         is_long = length is None or length > LONG_S
         return FileProgress(self, length, self._can_stream and is_long)
 
     def add_audio(self, seconds: float) -> None:
-        """Count audio that is done."""
+        """Add seconds of audio that are done."""
         self._done += seconds
         self.show()
 
@@ -104,7 +106,7 @@ class Progress:
         self.show()
 
     def write(self, text: str, stream: TextIO) -> None:
-        """Write without garbling the line that may be on the screen."""
+        """Write a text above the line."""
         self._line.clear()
         stream.write(text)
         stream.flush()
@@ -112,30 +114,30 @@ class Progress:
 
 
 class FileProgress:
-    """How far one file is."""
+    """The progress of one file."""
 
     def __init__(self, progress: Progress, length: float | None, is_streamed: bool) -> None:
         self._progress = progress
         self._length = length
         self._reached = 0.0
         self.is_streamed = is_streamed
-        """Whether it is to be asked for as a stream."""
+        """Whether to request the file as a stream."""
 
     def reached(self, seconds: float) -> None:
-        """Say up to where on its own clock the audio is done."""
-        # A segment may end a little after the length that the file's header tells.
+        """Note that the audio is done up to this second of the file."""
+        # A segment may end a little after the length in the file's header.
         seconds = seconds if self._length is None else min(seconds, self._length)
         self._progress.add_audio(seconds - self._reached)
         self._reached = seconds
 
     def done(self) -> None:
-        """Say that nothing more will come, be it that all is done or that it failed."""
+        """Note that the file is done, or has failed."""
         self.reached(self._reached if self._length is None else self._length)
         self._progress.add_file()
 
 
 class _Line:
-    """The last line of a terminal, written over and over; elsewhere nothing."""
+    """The last line of a terminal, overwritten again and again; nothing without a terminal."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
@@ -144,7 +146,7 @@ class _Line:
 
     @property
     def columns(self) -> int:
-        """Of the terminal; some say 0, as those of `script` and `docker exec -t`."""
+        """Columns of the terminal; some report 0, as under `script` or `docker exec -t`."""
         try:
             return os.get_terminal_size(self._terminal.fileno()).columns or DEFAULT_COLUMNS
         except OSError:
@@ -168,9 +170,9 @@ def figures_of(done_s: float, total_s: float, elapsed_s: float) -> list[str]:
     """Return how much audio is done, how fast, and how long the rest takes at that speed.
 
     Args:
-        done_s: of audio.
-        total_s: of audio, 0 where it is not known.
-        elapsed_s: since the beginning.
+        done_s: seconds of audio that are done.
+        total_s: seconds of audio in all; 0 if they are not known.
+        elapsed_s: seconds since the start.
     """
     figures = (
         [f"{done_s / total_s:.0%}", f"{_clock(done_s)} of {_clock(total_s)}"]
@@ -193,8 +195,8 @@ def _clock(seconds: float) -> str:
 
 
 def _length(name: str, stdin: bytes) -> float | None:
-    """Return the seconds of audio in a file, None where they are not known."""
+    """Return the seconds of audio in a file, None if they are not known."""
     if name == STDIN:
         return length_of(stdin)
-    # A pipe must not be read here.
+    # Do not read a pipe here.
     return length_of(Path(name)) if Path(name).is_file() else None

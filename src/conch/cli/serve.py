@@ -22,34 +22,34 @@ examples:
   conch serve
       the shipped models on 127.0.0.1, HTTP on 8000, gRPC on 8001, metrics on 8002
   conch serve --http-port 0 --grpc-port 0 --metrics-port 0
-      any free ports; the ones taken are printed when the server is ready
+      any free ports, which are printed when the server is ready
   conch serve --models attention,streaming,rescorer
       the models of these paths and the rescorer: ready sooner, and in less memory
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
   conch serve --model-config gpu
-      on a GPU, by the configs/gpu.pbtxt of every model that has one: see docs/notes/scaling.md
+      on a GPU, with the configs/gpu.pbtxt of every model that has one: see docs/notes/scaling.md
   conch serve --host 0.0.0.0 -- --log-verbose 1 --http-thread-count 16
-      reachable from other machines; what follows -- goes to tritonserver as it is
+      reachable from other machines; arguments after -- go to tritonserver as they are
 
---models takes names of models and these, for the components of a path:
+--models takes names of models, and these for the components of a path:
   attention   vad, attention_encoder, attention_decoder: recordings without options
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of attention and streaming
-rescore needs rescorer. speech and speech_stream are always loaded. A request that needs a model
-left out is answered with an error that names it.
+The option rescore needs rescorer. speech and speech_stream are always loaded. A request that needs
+a missing model gets an error that names it.
 
 Ctrl-C or SIGTERM stops the server after the requests in flight; a second one kills it at once.
 """
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Registers the command."""
+    """Add the command to those of `conch`."""
     parser = subparsers.add_parser(
         "serve",
         help="run Triton with the speech models",
-        description="Runs Triton with Conch's models until it is told to stop.",
+        description="Run Triton with Conch's models until Ctrl-C or SIGTERM.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -74,13 +74,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "--model-config",
         default="",
         metavar="NAME",
-        help="take configs/NAME.pbtxt in place of config.pbtxt, of every model that has one",
+        help="take configs/NAME.pbtxt in place of config.pbtxt for every model that has one",
     )
     parser.add_argument(
         "--models",
         default="",
         metavar="NAME[,NAME…]",
-        help="load these alone, and speech and speech_stream (default: all; names: see below)",
+        help="load only these, speech and speech_stream (default: all; names: see below)",
     )
     parser.add_argument(
         "--tritonserver",
@@ -110,7 +110,11 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGINT or SIGTERM; raises ServerError if the server does not start or dies."""
+    """Serve until SIGINT or SIGTERM and return the exit code.
+
+    Raises:
+        ServerError: the server does not start, or dies.
+    """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         args.parser.error(f"unexpected argument: {args.tritonserver_args[0]}")
     with _shown_log(args.log_level):
@@ -148,10 +152,10 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
 
 
 def models_named(names: str) -> tuple[str, ...]:
-    """Return the models that `--models` asks for, the entry points among them.
+    """Return the models that `--models` asks for, and the entry points.
 
     Raises:
-        ServerError: a name that is nearly that of a path.
+        ServerError: a name differs from that of a path by a typo.
     """
     from conch.wire.needs import ENTRY_POINTS, PATHS, components_of_path
 

@@ -1,11 +1,11 @@
-"""Signals that end a program in order."""
+"""Signals that end a program cleanly."""
 
 import signal
 from types import FrameType
 
 
 def interrupt_on_sigterm() -> None:
-    """Make SIGTERM what Ctrl-C is: otherwise servers, children and folders are left behind."""
+    """Handle SIGTERM like Ctrl-C, so that no server, child process or folder is left behind."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""`conch stream`: live audio to text, while it is spoken."""
+"""`conch stream`: transcribe live audio while it is spoken."""
 
 import argparse
 import shutil
@@ -25,18 +25,18 @@ EXAMPLES = """
 examples:
   conch stream talk.wav                              as if it were spoken now
   conch stream talk.wav --speed 0 --json             as fast as the server goes, every answer
-  conch stream --mic --mode two_pass                 a microphone, utterances corrected when over
-  ffmpeg -i URL -f ogg - | conch stream -            what FFmpeg reads
+  conch stream --mic --mode two_pass                 a microphone, corrected after each utterance
+  ffmpeg -i URL -f ogg - | conch stream -            anything that FFmpeg reads
   arecord -q -f S16_LE -r 16000 -c 1 | conch stream - --url grpc://gpu-box:8001
 
-A container (wav, mp3, flac, ogg, m4a, webm, ...) is recognised by its first bytes and heard at its
-own sample rate; out of a pipe PyAV decodes it (pip install av).
+The command recognises a container (wav, mp3, flac, ogg, m4a, webm, ...) by its first bytes and
+takes its sample rate. PyAV decodes containers from a pipe (pip install av).
 
-On a terminal the last line shows what is being said; utterances that are final stand above it.
-Elsewhere only these are written. Ctrl-C ends the stream and writes what was still to come; a second
-one ends at once.
+On a terminal the last line shows the current utterance, below the final ones. Elsewhere only final
+utterances are written. Ctrl-C ends the stream and writes the remaining text; a second Ctrl-C ends
+at once.
 
-exit codes: 0 done (Ctrl-C on stdin or a microphone too), 1 failed, 2 wrong usage, 130 Ctrl-C
+exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
 
 
@@ -58,24 +58,29 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--mic", action="store_true", help="listen to the default microphone")
     parser.add_argument(
-        "--url", help="host:port, http:// or grpc:// of a running server; without it one is started"
+        "--url",
+        help="host:port, http:// or grpc:// of a running server; without it, one is started",
     )
     parser.add_argument(
-        "--chunk-ms", type=positive, default=200, metavar="N", help="of a chunk (default: 200)"
+        "--chunk-ms",
+        type=positive,
+        default=200,
+        metavar="N",
+        help="milliseconds of a chunk (default: 200)",
     )
     parser.add_argument(
         "--speed",
         type=number("a number from 0 to 1000", lambda value: 0 <= value <= 1000),
         default=1.0,
         metavar="X",
-        help="of a file; 0 does not wait (default: 1)",
+        help="speed of a file; 1 is real time, 0 does not wait (default: 1)",
     )
     parser.add_argument(
         "--rate",
         type=positive,
         default=16_000,
         metavar="HZ",
-        help="of raw samples or --mic (default: 16000)",
+        help="sample rate of raw samples or --mic (default: 16000)",
     )
     parser.add_argument(
         "--channels",
@@ -83,12 +88,14 @@ def add_parser(subparsers: Subparsers) -> None:
         type=positive,
         default=1,
         metavar="N",
-        help="of raw samples (default: 1)",
+        help="channels of raw samples (default: 1)",
     )
     parser.add_argument(
-        "--raw", action="store_true", help="take stdin for raw samples, however it begins"
+        "--raw", action="store_true", help="take stdin for raw samples, whatever its first bytes"
     )
-    parser.add_argument("--json", action="store_true", help="write every answer, an object a line")
+    parser.add_argument(
+        "--json", action="store_true", help="write every answer, one JSON object per line"
+    )
     add_option_flags(parser, without=("channels",))
     parser.set_defaults(run=run, usage_error=parser.error)
 
@@ -98,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         AudioError: the file or microphone cannot be read.
-        ServerError: no server of its own can be started.
+        ServerError: no server can be started.
     """
     options = _options(args)
     from conch.cli import live_audio
@@ -128,9 +135,9 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Yield whether Ctrl-C has been pressed; a second one is a KeyboardInterrupt as usual.
+    """Yield a function that reports whether Ctrl-C was pressed; a second one raises as usual.
 
-    Raised in the middle of a request, the first would cancel it, and the server end the stream.
+    A KeyboardInterrupt in the middle of a request would cancel it, and end the stream.
     """
     pressed = threading.Event()
 
@@ -147,7 +154,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 
 class _Json:
-    """Every answer as a line."""
+    """Writer of every answer as a line of JSON."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -157,13 +164,13 @@ class _Json:
 
 
 class _Lines:
-    """A line for each utterance that is final and, on a terminal, one for what is being said."""
+    """Writer of a line for each final utterance and, on a terminal, for the current one."""
 
     def __init__(self, out: TextIO, has_second_pass: bool) -> None:
         self._out, self._has_second_pass = out, has_second_pass
         self._is_terminal = out.isatty()
         self._shown = ""
-        """Of what is being said."""
+        """The line of the current utterance."""
         self._known: dict[int, Segment] = {}
         self._written: list[str] = []
 
@@ -182,7 +189,7 @@ class _Lines:
         self._shown = shown
 
     def _being_said(self, transcript: Transcript) -> str:
-        """Return the end of what is not final, as much as fits on a line."""
+        """Return the end of the text that is not final, as much as fits on a line."""
         if transcript.is_final:
             return ""
         said = len(" ".join(filter(None, self._written)))
@@ -190,7 +197,7 @@ class _Lines:
         return transcript.text[said:].strip()[-width:]
 
     def _final_lines(self) -> Iterator[str]:
-        """Yield the utterances that are final, in order, each once."""
+        """Yield the new final utterances, in order."""
         while (segment := self._known.get(len(self._written))) is not None:
             if self._has_second_pass and segment.passes == 1 and not segment.error:
                 return
@@ -200,7 +207,7 @@ class _Lines:
 
 
 def _options(args: argparse.Namespace) -> Mapping[str, Any]:
-    """Check what argparse cannot; a mistake ends the program with a message and exit code 2."""
+    """Return the checked options; a mistake ends the program with a message and exit code 2."""
     usage_error: Callable[[str], None] = args.usage_error
     options = given_options(args)
     if (args.file is None) != args.mic:

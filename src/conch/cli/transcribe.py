@@ -1,4 +1,4 @@
-"""`conch transcribe`: audio files to text, JSON or subtitles."""
+"""`conch transcribe`: turn audio files into text, JSON or subtitles."""
 
 import argparse
 import asyncio
@@ -21,16 +21,15 @@ from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
-# So named that argparse's own type is not spelled out in every signature.
 PATIENCE_S = 24 * 3600.0
-"""The user has Ctrl-C."""
+"""Seconds to wait for an answer; the user has Ctrl-C."""
 
 FORMATS: dict[str, str] = {"text": "txt", "json": "json", "srt": "srt", "vtt": "vtt"}
 """Suffix of the output files of each format."""
 
 EXAMPLES = """
 examples:
-  conch transcribe talk.mp3                         a server of its own, text on stdout
+  conch transcribe talk.mp3                         starts a server, text on stdout
   conch transcribe talk.mp3 -o talk.srt --format srt
   conch transcribe *.flac --output-dir out --format vtt --jobs 8
   conch transcribe --url grpc://gpu-box:8001 --rescore --nbest 5 --format json talk.wav
@@ -38,14 +37,14 @@ examples:
   conch transcribe call.wav --channels split        a line for each turn, with its channel
   curl -s https://example.org/talk.m4a | conch transcribe -
 
-Any sound will do that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr, wma, the
-sound of a video, ... What is wrong with a file that is transcribed all the same (cut off, clipped,
-without speech) is told on stderr. An output file that exists is overwritten, once its transcript is
-there.
+The command takes any audio that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr,
+wma, the sound of a video, ... Warnings about a file (cut off, clipped, without speech) go to
+stderr. An existing output file is overwritten once its transcript is there.
 
 On a terminal a line shows how much of the audio is done. Text that goes there too is written
-segment by segment, of files longer than 30 s and not over http://. JSON is indented there,
-elsewhere it is one object a line. A server of its own loads only what the options need.
+segment by segment, for files longer than 30 s and not over http://. JSON is indented there;
+elsewhere it is one object per line. Without --url the command starts a server with only the
+models that the options need.
 
 exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usage, 130 Ctrl-C
 """
@@ -53,21 +52,21 @@ exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usa
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one call of the command has to do."""
+    """The task of one call of the command."""
 
     format: str
     num_inputs: int
     options: dict[str, Any]
     jobs: int
     output: Path | None = None
-    """One file for the only input."""
+    """The output file of the only input."""
     output_dir: Path | None = None
-    """A folder with a file for each input."""
+    """The folder with an output file for each input."""
     failed: list[str] = field(default_factory=list)
 
     @property
     def is_text_shown(self) -> bool:
-        """Whether text goes to a terminal: a line for each segment, as soon as it is final."""
+        """Whether text goes to a terminal, a line for each segment as soon as it is final."""
         is_elsewhere = self.output is not None or self.output_dir is not None
         return self.format == "text" and not is_elsewhere and sys.stdout.isatty()
 
@@ -89,7 +88,7 @@ class Job:
         return text
 
     def heading(self, name: str) -> str:
-        """Return what stands above a text that shares stdout with others."""
+        """Return the line above a text that shares stdout with others."""
         return f"==> {name} <==\n" if self.num_inputs > 1 else ""
 
 
@@ -112,7 +111,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--format",
         choices=tuple(FORMATS),
         default="text",
-        help="of the output; subtitles (srt, vtt) turn --word-timestamps on (default: text)",
+        help="format of the output; srt and vtt turn --word-timestamps on (default: text)",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
@@ -120,7 +119,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--output-dir",
         type=Path,
         metavar="DIR",
-        help="write a file for each input, talk.mp3 to DIR/talk.txt; DIR is made where missing",
+        help="write a file for each input, talk.mp3 to DIR/talk.txt; a missing DIR is created",
     )
     parser.add_argument(
         "--jobs", type=positive, default=4, metavar="N", help="files in flight (default: 4)"
@@ -133,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     """Transcribe and return the exit code.
 
     Raises:
-        ServerError: no server of its own can be started.
+        ServerError: no server can be started.
     """
     job = _job(args)
     names = [name for name in args.files if not _is_refused(job, name)]
@@ -145,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
             "speech_stream" if progress.file(name).is_streamed else "speech" for name in names
         }
         components = components_of(RecognitionOptions.parse(job.options))
-        # The event loop first: a Ctrl-C as soon as the server is ready must not find it half made.
+        # The event loop first: Ctrl-C right after the server's start must not find it half made.
         with (
             _event_loop() as loop,
             server_url(args.url, [*entry_points, *components]) as url,
@@ -166,7 +165,7 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    """Check what argparse cannot; a mistake ends the program with a message and exit code 2."""
+    """Return the checked task; a mistake ends the program with a message and exit code 2."""
     usage_error: Callable[[str], None] = args.usage_error
     options = given_options(args)
     if args.format in ("srt", "vtt"):
@@ -188,11 +187,11 @@ def _job(args: argparse.Namespace) -> Job:
 
 
 def _mistake(job: Job, names: Sequence[str]) -> str | None:
-    """Return what is wrong with where the output goes."""
+    """Return the mistake in the choice of outputs, None if there is none."""
     if names.count(STDIN) > 1:
-        return "- (stdin) can be read once only"
+        return "- (stdin) can be read only once"
     if len(names) > 1 and job.output is not None:
-        return "-o takes the output of one file; for several there is --output-dir"
+        return "-o takes the output of one file; use --output-dir for several"
     if len(names) > 1 and job.output_dir is None and job.format in ("srt", "vtt"):
         return f"{job.format} of several files needs --output-dir"
     if job.output is not None and not job.output.absolute().parent.is_dir():
@@ -206,12 +205,12 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
         if path.absolute() in inputs:
             return f"{path} would overwrite an input"
         if owners.setdefault(path, name) != name:
-            return f"{owners[path]} and {name} would both be written to {path}; do them apart"
+            return f"{owners[path]} and {name} would both be written to {path}; use two calls"
     return None
 
 
 def _is_refused(job: Job, name: str) -> bool:
-    """Report a file that cannot be there, before a server is started for it."""
+    """Report a file that cannot be read, before a server is started for it."""
     path = Path(name)
     if name == STDIN or path.is_file() or path.is_fifo():
         return False
@@ -226,13 +225,13 @@ def _is_refused(job: Job, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """A file on its way."""
+    """A file that is being transcribed."""
 
     name: str
     audio: bytes | str
     progress: FileProgress
     output: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
-    """What it brings for stdout; None is its end."""
+    """Its texts for stdout; None is the end."""
 
 
 async def _transcribe_all(
@@ -246,13 +245,13 @@ async def _transcribe_all(
             asyncio.create_task(_transcribe(job, item, client, slots, progress)) for item in inputs
         ]
         try:
-            # One file after the other, whichever is done first.
+            # Write one file after the other, whichever is done first.
             for item in inputs:
                 while (text := await item.output.get()) is not None:
                     progress.write(text, sys.stdout)
             await asyncio.gather(*tasks)
         finally:
-            # After Ctrl-C and when stdout is closed, too: none may outlive the client.
+            # Also after Ctrl-C, and when stdout is closed: no task may outlive the client.
             for task in (ticking, *tasks):
                 task.cancel()
             await asyncio.gather(ticking, *tasks, return_exceptions=True)
@@ -261,7 +260,7 @@ async def _transcribe_all(
 async def _transcribe(
     job: Job, item: _Input, client: AsyncClient, slots: asyncio.Semaphore, progress: Progress
 ) -> None:
-    """Do one file; put what is for stdout, and then None."""
+    """Transcribe one file; queue its texts for stdout, then None."""
 
     def fail(reason: str) -> None:
         job.failed.append(item.name)
@@ -277,7 +276,7 @@ async def _transcribe(
         for warning in transcript.warnings:
             progress.write(f"conch: {item.name}: warning: {warning}\n", sys.stderr)
         if path is not None:
-            # Names of files, which JSON holds, need not be UTF-8.
+            # JSON holds names of files, which need not be UTF-8.
             text = job.render(item.name, transcript)
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
         elif not (job.is_text_shown and item.progress.is_streamed):
@@ -292,7 +291,7 @@ async def _transcribe(
 
 
 async def _streamed(job: Job, item: _Input, client: AsyncClient) -> Transcript:
-    """Ask for one file as a stream; put its text, where people see it, segment by segment."""
+    """Transcribe one file as a stream; queue its text by segment if it goes to a terminal."""
     parts: list[Transcript] = []
     heading = job.heading(item.name)
     async with aclosing(client.stream(item.audio, **job.options)) as stream:

@@ -1,1 +1,1 @@
-"""From log probabilities of CTC units to texts: the two components and their searches."""
+"""Decode log probabilities of CTC units into texts: the two components and their searches."""

@@ -1,8 +1,8 @@
-"""Firm words out of a search that does not tell which ones it is sure of.
+"""Stable words of a search that does not tell which of its words are stable.
 
 Local agreement (Liu et al., 2020, https://arxiv.org/abs/2005.11185; Macháček et al., 2023,
-https://arxiv.org/abs/2307.14743): words with which two best texts in a row begin are kept from then
-on, whatever the search says later.
+https://arxiv.org/abs/2307.14743) keeps the words with which two best texts in a row begin,
+whatever the search finds later.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,16 @@ from conch.wire.result import Word
 
 
 class LocalAgreement:
-    """The words of one utterance that are kept."""
+    """The words of one utterance that two texts in a row agree on."""
 
     def __init__(self) -> None:
-        """Keep none."""
+        """Begin an utterance without words."""
         self.kept: tuple[Word, ...] = ()
+        """The stable words."""
         self._last: tuple[Word, ...] = ()
 
-    def heard(self, words: Sequence[Word]) -> tuple[Word, ...]:
-        """Take the words of the next best text and return them as they are to be shown.
+    def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
+        """Take the words of the next best text; return the words to show.
 
         The last word of a text may still grow and is not kept yet.
         """
@@ -35,10 +36,10 @@ class LocalAgreement:
         return shown
 
     def spliced(self, words: Sequence[Word]) -> tuple[Word, ...]:
-        """Return the words that are kept and, of these, the ones that begin after them."""
+        """Return the kept words, followed by those of `words` that come after them."""
         if not self.kept:
             return tuple(words)
-        # A word counts by its middle: the same word is not found at quite the same frames again.
+        # Compare the middle of words: the frames of the same word differ from text to text.
         end = self.kept[-1].end
         rest = (word for word in words if (word.start + word.end) / 2 > end)
         return (*self.kept, *rest)

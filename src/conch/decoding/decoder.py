@@ -1,4 +1,4 @@
-"""CTC log probabilities to n-best texts, as the `ctc_decoder` component."""
+"""The `ctc_decoder` component: CTC log probabilities to n-best texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,45 +36,50 @@ class CtcDecoderConfig:
     """Parameters of the `ctc_decoder` component."""
 
     model: str = ""
-    """The .onnx file whose units it writes; empty is the one that comes with Conch."""
+    """The .onnx file whose units it decodes; empty is the one in Conch."""
     language: str = "en"
-    """That the model writes; another in a request is an error."""
+    """Language of the model; a request with another one is an error."""
     language_model: str = ""
-    """For lm_fusion: an ARPA file; empty is the en-us trigram that comes with Conch, none is
-    none."""
+    """N-grams for lm_fusion: an ARPA file.
+
+    Empty is the en-us trigram that ships with Conch; "none" loads none.
+    """
     oov_log_prob: float = -30.0
-    """Natural log probability of a word that the language model does not know. For a search it is
-    far below the rescorer's: a beam of letters would rather make up a word than spell one."""
+    """Natural log probability of a word that the language model does not know.
+
+    It is far below the rescorer's: otherwise a beam of letters would invent words.
+    """
     graph: str = ""
-    """For decoder wfst: a file of `conch graph`; empty is the one that comes with Conch, none is
-    none."""
+    """Graph for decoder wfst: file of `conch graph`; empty is the one in Conch, "none" is none."""
     graph_acoustic_scale: float = WfstConfig().acoustic_scale
-    """Weight of the model's log probabilities in the graph; those of the n-grams count once."""
+    """Weight of the model's log probabilities in the graph; that of the n-grams is 1."""
     graph_blank_penalty: float = WfstConfig().blank_penalty
-    """Nats taken off a blank's log probability in the graph: more of them, and fewer words are
-    missed and more made up."""
+    """Nats subtracted from a blank's log probability in the graph.
+
+    A larger penalty makes fewer deletions and more insertions.
+    """
     graph_beam: float = WfstConfig().beam
-    """Cost above a frame's best path up to which the graph is searched."""
+    """Largest cost above a frame's best path that the search of the graph follows."""
     graph_max_active: int = WfstConfig().max_active
-    """States of the graph followed from a frame."""
+    """Largest number of states of the graph that the search follows from a frame."""
     search_threads: int = 0
-    """Threads that share a batch of the beam search; 0 is the instance's share of the cores."""
+    """Threads for a batch of the beam search; 0 is the instance's share of the cores."""
     instances: int = 1
-    """That share the cores; left out of config.pbtxt, as many as its instance group has."""
+    """Instances that share the cores; by default as many as the instance group has."""
     device: str = "cpu"
-    """cpu or cuda, of the beam; left out of config.pbtxt, the instance's kind decides."""
+    """Device of the beam, cpu or cuda; by default the instance's kind decides."""
     device_index: int = 0
-    """Which GPU, with device cuda."""
+    """Index of the GPU, with device cuda."""
 
 
 class CtcDecoder:
-    """Log probabilities of segments to n-best texts with words; rows share the beam's steps."""
+    """Decoder of segments into n-best texts with words; rows share the beam's steps."""
 
     def __init__(self, config: CtcDecoderConfig) -> None:
         """Load the units, the language model and the graph.
 
         Raises:
-            ConfigError: one of them is missing or broken, or CUDA where it is asked for.
+            ConfigError: one of them is missing or broken, or CUDA is asked for and missing.
         """
         torch.set_num_threads(1)  # an operation of the search is too small for more
         threads = config.search_threads or share_of_cores(config.instances)
@@ -127,10 +132,10 @@ class CtcDecoder:
         return [answers[index] for index in range(len(rows))]
 
     def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
-        """Return the search of an utterance before its first frame.
+        """Return a new search for an utterance.
 
         Raises:
-            OptionError: an option is out of range, or cannot be had here.
+            OptionError: an option is out of range, or this decoder cannot do it.
         """
         nbest_count(parameters)
         language = parameters.get("language", "auto")
@@ -149,7 +154,7 @@ class CtcDecoder:
         """Return a row's frames, float32 `[T, vocab]`.
 
         Raises:
-            InvalidRequestError: they are of another vocabulary, or not numbers.
+            InvalidRequestError: they have another vocabulary, or are not numbers.
         """
         length = int(row.inputs["log_probs_lens"].item())
         log_probs = row.inputs["log_probs"][:length]
@@ -169,7 +174,7 @@ class CtcDecoder:
 
 
 def _warm_up(search: CtcSearch, *, with_words: bool) -> None:
-    """Have the search compiled before the first request waits for it."""
+    """Compile the search, so that the first request does not wait for it."""
     frames = torch.full((8, len(search.vocab.texts)), -3.0)
     for language_model in (False, True) if with_words else (False,):
         for _ in range(3):

@@ -8,13 +8,13 @@ from conch.decoding.vocab import BLANK, CtcVocab
 
 
 def best_path(log_probs: NDArray[np.float32], vocab: CtcVocab) -> CtcHypothesis:
-    """Return what the most probable path writes; its scores are the path's own.
+    """Return the text of the most probable path, with the scores of that path alone.
 
-    A beam of one finds the same text but for ties and paths that add up.
+    A beam of one finds the same text, except for ties and for paths that add up.
 
     Args:
         log_probs: float32 `[T, vocab]`, natural log.
-        vocab: of the acoustic model.
+        vocab: vocabulary of the acoustic model.
     """
     path = log_probs.argmax(1)
     best = log_probs[np.arange(len(path)), path]

@@ -1,4 +1,4 @@
-"""What the CTC search finds: hypotheses, and the words of one with their times."""
+"""Hypotheses of the CTC search, and their words with times."""
 
 import math
 from dataclasses import dataclass
@@ -11,25 +11,29 @@ class CtcHypothesis:
     """One candidate text; every score is a natural logarithm, higher is better."""
 
     text: str
-    """Words parted by one space each."""
+    """Words separated by single spaces."""
     am_score: float
-    """Log of the summed probabilities of the paths of this text that the beam kept."""
+    """Log of the summed probabilities of this text's paths in the beam."""
     lm_score: float
-    """Log probability of the words by the n-gram, unweighted; the end of the sentence counts
-    once the hypothesis is final. 0 without the n-gram."""
+    """Unweighted log probability of the words by the n-gram; 0 without the n-gram.
+
+    A final hypothesis includes the end of the sentence.
+    """
     bias_score: float
-    """What hotwords add, that of one still being matched included unless final."""
+    """Score of the hotwords; before the final one it includes partial matches."""
     score: float
-    """What hypotheses are ranked by: `am_score + lm_weight · lm_score + word_bonus · words +
-    bias_score`, less what a beginning of no known word costs until its word is complete."""
+    """Score to rank by: `am_score + lm_weight · lm_score + word_bonus · words + bias_score`.
+
+    An incomplete word that begins no known word costs extra until it is complete.
+    """
     units: tuple[int, ...]
-    """Ids of the vocabulary, blanks left out, spaces as the text has them."""
+    """Ids of the units without blanks; spaces as in the text."""
     texts: tuple[str, ...]
     """The text of each unit."""
     frames: tuple[int, ...]
-    """For each unit, the frame of the stream where most of its probability came in."""
+    """Frame of each unit, counted in the stream, that adds most of its probability."""
     log_probs: tuple[float, ...]
-    """For each unit, its log posterior at its best frame from there to the next unit."""
+    """Log posterior of each unit at its best frame before the next unit."""
 
 
 def words_of(hypothesis: CtcHypothesis, frame_s: float) -> tuple[Word, ...]:
@@ -39,7 +43,7 @@ def words_of(hypothesis: CtcHypothesis, frame_s: float) -> tuple[Word, ...]:
     is the geometric mean of the posteriors of its units, each at its best frame.
 
     Args:
-        hypothesis: of any vocabulary whose units hold a space only at their beginning.
+        hypothesis: its units may have a space only at their beginning.
         frame_s: seconds of a frame.
     """
     words: list[Word] = []

@@ -1,4 +1,4 @@
-"""What one stream asks of the CTC beam search."""
+"""The options of the CTC beam search."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from conch.wire.errors import OptionError
 
 MAX_HOTWORDS = 1000
 MAX_HOTWORD_LENGTH = 100
-"""Characters of one phrase."""
+"""Most characters of one phrase."""
 MAX_HOTWORD_WEIGHT = 100.0
 NO_LIMIT = -100.0
 """Of `unit_min_log_prob`: at or under it no unit is left out."""
@@ -15,35 +15,38 @@ NO_LIMIT = -100.0
 
 @dataclass(frozen=True, slots=True)
 class Hotword:
-    """A phrase that the search is to prefer."""
+    """A phrase that the search prefers."""
 
     phrase: str
     """One or more words, written as the vocabulary writes them."""
     weight: float = 5.0
-    """Nats that the whole phrase adds to a hypothesis each time it occurs in it."""
+    """Nats that each occurrence of the whole phrase adds to a hypothesis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcSearchOptions:
-    """What one stream asks for, checked as it is made."""
+    """The options of one search."""
 
     beam_size: int = 10
     """Prefixes kept after each frame."""
     language_model: bool = False
-    """Shallow fusion with the search's n-gram."""
+    """Whether to use shallow fusion with the search's n-gram."""
     lm_weight: float = 0.5
-    """Nats of the acoustic score per nat of the n-gram; nothing without `language_model`."""
+    """Weight of the n-gram's score; unused without `language_model`."""
     word_bonus: float = 1.0
-    """Nats added for each word; nothing without `language_model`."""
+    """Nats added for each word; unused without `language_model`."""
     prune_history: bool = True
-    """With the n-gram, drop prefixes that differ from a better one only before the words that
-    the n-gram still sees: that makes room in the beam, but n-best lists hold fewer texts. For more
-    than the best text, choose False."""
+    """Whether to drop prefixes that differ from a better one only in words the n-gram forgot.
+
+    That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
+    """
     hotwords: tuple[Hotword, ...] = ()
-    """At most 1000."""
+    """Phrases to prefer, at most 1000."""
     unit_min_log_prob: float = -5.0
-    """Log posterior under which a unit is left out of a frame, the best never, as pyctcdecode's
-    `token_min_logp`: what is left out costs nothing. -100 or less leaves out none."""
+    """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
+
+    The search skips the other units, except the best one. -100 or less skips none.
+    """
     skip_blank_above: float = 1.0
     """Probability of the blank above which every other unit is left out of a frame; 1 is off.
     Frames that have but the blank cost next to nothing where they follow each other. The surer

@@ -1,4 +1,4 @@
-"""From the parameters of a call to the options of its CTC search."""
+"""Read the parameters of a call into the options of its CTC search."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,13 @@ from conch.wire.errors import OptionError
 
 
 def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
-    """Return what a call of `ctc_decoder` or `ctc_streaming_decoder` asks for.
+    """Return the search options of a call of `ctc_decoder` or `ctc_streaming_decoder`.
 
     Args:
-        parameters: numbers with a fraction as strings, which is all that a BLS call can carry.
+        parameters: of the call; a BLS call carries numbers with a fraction as strings.
 
     Raises:
-        OptionError: a value is out of range or not of its type.
+        OptionError: a value is out of range or has another type.
     """
     default = CtcSearchOptions()
     return CtcSearchOptions(
@@ -31,10 +31,10 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
 
 
 def decoder_of(parameters: Mapping[str, Any]) -> str:
-    """Return which search a call asks for, ctc or wfst.
+    """Return the search of a call, ctc or wfst.
 
     Raises:
-        OptionError: another.
+        OptionError: the parameter is neither.
     """
     decoder = parameters.get("decoder", "ctc")
     if decoder not in ("ctc", "wfst"):
@@ -43,17 +43,17 @@ def decoder_of(parameters: Mapping[str, Any]) -> str:
 
 
 def is_greedy(parameters: Mapping[str, Any]) -> bool:
-    """Return whether the best path is all that a call asks for."""
+    """Report whether the call needs the best path alone."""
     asks_more = parameters.get("lm_fusion") or str(parameters.get("hotwords", "")).strip()
     is_beam = decoder_of(parameters) == "ctc"
     return is_beam and parameters.get("beam_size") == 1 and not asks_more
 
 
 def nbest_count(parameters: Mapping[str, Any]) -> int:
-    """Return how many hypotheses a call asks for.
+    """Return the number of hypotheses that a call asks for.
 
     Raises:
-        OptionError: not a whole number from 1.
+        OptionError: it is not an integer from 1.
     """
     count = _integer(parameters, "nbest", 1)
     if count < 1:
@@ -62,14 +62,14 @@ def nbest_count(parameters: Mapping[str, Any]) -> int:
 
 
 def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
-    """Return phrases parted by commas or line ends, each with its own weight behind a colon or not.
+    """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
 
     Args:
-        text: in any case: `Conch:8, Triton Inference Server`; an empty one has no phrases.
-        weight: of a phrase without its own.
+        text: for example `Conch:8, Triton Inference Server`; case does not matter.
+        weight: weight of a phrase without its own.
 
     Raises:
-        OptionError: a phrase is empty, or what stands behind its colon is no number.
+        OptionError: a phrase is empty, or its weight is not a number.
 
     >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
     [('conch', 8.0), ('triton server', 5.0)]
@@ -84,14 +84,14 @@ def _hotword(item: str, weight: float) -> Hotword:
     words = " ".join(phrase.lower().split())
     if not words:
         raise OptionError(
-            f"option 'hotwords' takes phrases parted by commas, none of them empty; "
+            f"option 'hotwords' takes phrases separated by commas, none of them empty; "
             f"sent: {item!r:.40}"
         )
     try:
         return Hotword(words, float(own) if colon else weight)
     except ValueError:
         raise OptionError(
-            f"option 'hotwords' takes a number behind a colon; sent: {item.strip()!r:.60}"
+            f"option 'hotwords' takes a number after a colon; sent: {item.strip()!r:.60}"
         ) from None
 
 

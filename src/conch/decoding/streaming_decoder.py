@@ -1,4 +1,4 @@
-"""CTC search over streams, chunk by chunk, as the `ctc_streaming_decoder` component."""
+"""The `ctc_streaming_decoder` component: CTC search over streams, chunk by chunk."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class CtcStreamingDecoderConfig(CtcDecoderConfig):
 @dataclass(slots=True)
 class _Stream:
     parameters: Mapping[str, Any] | None = None
-    """Of its first chunk."""
+    """Parameters of the first chunk."""
     search: UtteranceSearch | None = None
-    """Of the utterance that is being said."""
+    """Search of the current utterance."""
 
 
 class CtcStreamingDecoder:
-    """The texts of streams so far; what one utterance says has no influence on the next."""
+    """Decoder of streams; every utterance has a new search."""
 
     def __init__(self, config: CtcStreamingDecoderConfig) -> None:
         """Load the units and the language model.
@@ -42,7 +42,7 @@ class CtcStreamingDecoder:
         self._streams = Streams(_Stream, config.stream_ttl_s)
 
     def __len__(self) -> int:
-        """Return how many streams are open."""
+        """Return the number of open streams."""
         return len(self._streams)
 
     def close(self) -> None:
@@ -52,14 +52,14 @@ class CtcStreamingDecoder:
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
         """Answer rows with `log_probs` and `log_probs_lens`, each the next frames of its stream."""
         answers: dict[int, Outputs | TranscriptionError] = {}
-        heard: dict[int, tuple[_Stream, UtteranceSearch, FloatArray]] = {}
+        taken: dict[int, tuple[_Stream, UtteranceSearch, FloatArray]] = {}
         for index, row in enumerate(rows):
             try:
-                heard[index] = self._heard(row)
+                taken[index] = self._taken(row)
             except TranscriptionError as error:
                 answers[index] = error
-        advance([item[1] for item in heard.values()], [item[2] for item in heard.values()])
-        for index, (stream, search, _) in heard.items():
+        advance([item[1] for item in taken.values()], [item[2] for item in taken.values()])
+        for index, (stream, search, _) in taken.items():
             is_over = rows[index].ends or rows[index].parameters.get("is_over") is True
             assert stream.parameters is not None
             found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
@@ -68,8 +68,8 @@ class CtcStreamingDecoder:
             answers[index] = {**outputs(found), "stable": bytes_array([stable])}
         return [answers[index] for index in range(len(rows))]
 
-    def _heard(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
-        """Return a row's stream, the search that goes on in it, and its frames."""
+    def _taken(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
+        """Return a row's stream, the current search in it, and the row's frames."""
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         log_probs = self._decoder.checked_log_probs(row)
         if stream.parameters is None:

@@ -1,4 +1,4 @@
-"""One utterance's search, by a beam of prefixes or in a decoding graph."""
+"""The search of one utterance, by a beam of prefixes or in a decoding graph."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -30,26 +30,26 @@ class UtteranceSearch(Protocol):
     """The search of one utterance."""
 
     def advance(self, log_probs: FloatArray) -> None:
-        """Take the next frames, float32 `[T, vocab]`; `advance` below takes those of many."""
+        """Take the next frames, float32 `[T, vocab]`."""
         ...
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
-        """Return the best hypotheses, best first; nothing is to come after the final ones."""
+        """Return the best hypotheses, best first; no frame may come after the final ones."""
         ...
 
     def stable_text(self) -> str:
-        """Return the whole words at the beginning of the text that no later frame can change."""
+        """Return the words at the beginning of the text that no later frame can change."""
         ...
 
 
 class BeamUtterance:
-    """By `CtcSearch`."""
+    """The search of one utterance by `CtcSearch`."""
 
     def __init__(self, search: CtcSearch, options: CtcSearchOptions, frame_s: float) -> None:
         """Begin an utterance.
 
         Raises:
-            OptionError: the options ask for what this search cannot do.
+            OptionError: this search cannot do what the options ask for.
         """
         self.shared, self._frame_s = search, frame_s
         self.state = search.start(options)
@@ -69,7 +69,7 @@ class BeamUtterance:
 
 
 class GraphUtterance:
-    """By `WfstStream`."""
+    """The search of one utterance by `WfstStream`."""
 
     def __init__(self, graph: DecodingGraph, config: WfstConfig, frame_s: float) -> None:
         """Begin an utterance."""
@@ -82,14 +82,14 @@ class GraphUtterance:
         self._stream.advance(log_probs)
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
-        """See `UtteranceSearch`; before the end only one is known.
+        """See `UtteranceSearch`; before the end there is only one hypothesis.
 
-        kaldi-decoder does not tell what all of its paths have in common, so words that two texts
-        in a row agree on are kept.
+        kaldi-decoder does not tell which words all of its paths share. So words that two texts in
+        a row agree on are kept.
         """
         if not is_final:
             best = self._found(self._stream.best())
-            return [self._of_words(best, self._agreement.heard(best.words))]
+            return [self._of_words(best, self._agreement.update(best.words))]
         found: dict[str, Found] = {}
         for item in map(self._found, self._stream.finish(count)):
             spliced = self._of_words(item, self._agreement.spliced(item.words))
@@ -118,7 +118,7 @@ class GraphUtterance:
 
 
 def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]) -> None:
-    """Feed each search its next frames, float32 `[T_i, vocab]`; beams share their steps."""
+    """Advance each search by its next frames, float32 `[T_i, vocab]`; beams share steps."""
     beams: dict[CtcSearch, list[tuple[BeamUtterance, FloatArray]]] = {}
     for search, frames in zip(searches, log_probs, strict=True):
         if isinstance(search, BeamUtterance):
@@ -126,7 +126,7 @@ def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]
         else:
             search.advance(frames)
     for shared, pairs in beams.items():
-        # A copy: the server's memory, where a row's array lies, cannot be written to.
+        # A copy, because torch wants memory that it may write to, unlike a request's.
         tensors = [torch.from_numpy(frames.copy()) for _, frames in pairs]
         states = shared.advance([search.state for search, _ in pairs], tensors)
         for (search, _), state in zip(pairs, states, strict=True):

@@ -1,4 +1,4 @@
-"""How the units of a CTC vocabulary make words."""
+"""The units of a CTC vocabulary, and the words that they make."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from conch.wire.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class CtcVocab:
-    """The texts of a model's units; the blank is the first, its text is empty."""
+    """The texts of a model's units; the first is the blank, an empty text."""
 
     texts: tuple[str, ...]
 
@@ -18,7 +18,7 @@ class CtcVocab:
 
         Raises:
             ConfigError: the first is not the blank, another is empty, two are the same, or one
-                holds a space elsewhere than at its beginning.
+                has a space after its beginning.
         """
         if not self.texts or self.texts[BLANK]:
             raise ConfigError(f"vocab must begin with the blank, '', has: {self.texts[:1]!r}")
@@ -35,9 +35,9 @@ class CtcVocab:
 
     @property
     def opening(self) -> tuple[bool, ...]:
-        """For each unit, whether it closes the word before it."""
+        """Whether each unit begins a word, and so ends the one before."""
         return tuple(text.startswith(" ") for text in self.texts)
 
     def text_of(self, units: Sequence[int]) -> str:
-        """Return the text of some units, its words parted by one space each."""
+        """Return the text of some units, its words separated by single spaces."""
         return " ".join("".join([self.texts[unit] for unit in units]).split())

@@ -1,1 +1,1 @@
-"""Making a decoding graph of a lexicon and an n-gram model: a tool, which serving never imports."""
+"""Make a decoding graph from a lexicon and an n-gram model: a tool that serving never imports."""

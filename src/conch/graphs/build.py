@@ -1,11 +1,12 @@
-"""Decoding graphs: token, lexicon and grammar in one weighted transducer.
+"""Build decoding graphs: token, lexicon and grammar in one weighted transducer.
 
-After Mohri, Pereira and Riley, "Weighted finite-state transducers in speech recognition" (2002),
-with the token transducer of Miao, Gowayyed and Metze, "EESEN" (2015): blanks and repetitions are
-in the graph, so that a frame of CTC is an arc. T ∘ min(det(L ∘ G)), by kaldifst.
+The method is that of Mohri, Pereira and Riley, "Weighted finite-state transducers in speech
+recognition" (2002), with the token transducer of Miao, Gowayyed and Metze, "EESEN" (2015). Blanks
+and repetitions are in the graph, so that a frame of CTC is an arc. kaldifst computes
+T ∘ min(det(L ∘ G)).
 
-Labels on the input are units plus one, then `end`, which closes the sentence after the last frame:
-so that no path looks better than others while a stream goes on for being at a sentence's end.
+Input labels are units plus one, then `end`, which closes the sentence after the last frame. Without
+this label, paths at the end of a sentence would look better while a stream goes on.
 """
 
 import json
@@ -32,20 +33,21 @@ from conch.models.ctc.units import Units
 from conch.wire.errors import ConfigError
 
 EPSILON = 0
+"""Label of arcs that read or write nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphConfig:
-    """What goes into a graph; each limit makes it smaller and costs some accuracy."""
+    """Settings of a graph; each limit makes it smaller and less accurate."""
 
     prune: float = 1e-7
-    """N-grams whose loss raises perplexity by less, relatively, are left out; 0 keeps all."""
+    """Least relative rise of perplexity by the loss of an n-gram that stays; 0 keeps all."""
     max_order: int = 0
-    """Longest n-grams; 0 is the model's own."""
+    """Words of the longest n-grams; 0 is the model's."""
     max_words: int = 0
-    """Only so many words, the most frequent, besides `more_words`; 0 is all."""
+    """Number of most frequent words to keep besides `more_words`; 0 keeps all."""
     word_bonus: float = 0.0
-    """Nats of the language model that every word is given."""
+    """Nats added for every word."""
     oov_log_prob: float = -16.0
     """Natural log of the unigram probability of `more_words` that the n-gram model lacks."""
 
@@ -68,20 +70,20 @@ class GraphConfig:
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """What a graph was made of."""
+    """Sizes of a graph and of its sources."""
 
     words: int
-    """With a spelling, in the n-gram model or added to it."""
+    """Words in the graph: with a spelling, in the n-gram model or added to it."""
     added: int
     """Words of `more_words` that the n-gram model lacks."""
     without_spelling: int
-    """Words of the n-gram model that lexicon and `more_words` lack."""
+    """Words of the n-gram model that neither lexicon nor `more_words` spell."""
     unknown: int
-    """Words of the lexicon that n-gram model and `more_words` lack."""
+    """Words of the lexicon that are neither in the n-gram model nor in `more_words`."""
     ngrams: tuple[int, ...]
-    """Of each order, before pruning."""
+    """Number of n-grams of each order before pruning."""
     kept_ngrams: tuple[int, ...]
-    """Of each order, those of the model that are in the graph."""
+    """Number of the model's n-grams of each order in the graph."""
     states: int
     arcs: int
 
@@ -98,21 +100,21 @@ def build_graph(
 ) -> GraphReport:
     """Write a decoding graph.
 
-    Words that only one of lexicon and n-grams knows are left out, but for `more_words`. There is
-    no unknown word: every sound becomes words of the graph.
+    A word must be in both lexicon and n-grams, except those of `more_words`. There is no unknown
+    word: every sound becomes words of the graph.
 
     Args:
-        path: of the graph, overwritten.
-        units: of the CTC model.
+        path: file of the graph, which is overwritten.
+        units: units of the CTC model.
         table: the n-grams.
         lexicon: spellings; without them words are spelled as they are written.
-        config: the graph's limits.
-        progress: told what is being done.
-        more_words: spellings beside the lexicon's. Those that the n-grams lack become unigrams
-            of `oov_log_prob`: what was said before counts by its backoff weights alone.
+        config: settings of the graph.
+        progress: called with a text for each step.
+        more_words: more spellings. Words that the n-grams lack become unigrams of `oov_log_prob`;
+            the words before them count by backoff weights alone.
 
     Raises:
-        ConfigError: the vocabulary is of another kind, or no word is left.
+        ConfigError: the vocabulary is unfit, no word is left, or the file cannot be written.
     """
     config = config or GraphConfig()
     letters_of(units.vocab)
@@ -135,7 +137,7 @@ def build_graph(
     small = with_words(small, added, config.oov_log_prob)
     graph = _composed(units, small, lexicon, config.word_bonus, progress)
     described = json.dumps({"format": FORMAT, "word_bonus": config.word_bonus})
-    # The blank's own symbol: symbol tables refuse an empty one, and two of one text.
+    # The blank needs a symbol: symbol tables refuse empty and repeated ones.
     inputs = ["<eps>", "<blank>", *units.vocab[1:], "<end>"]
     progress(f"writing {len(graph.arcs)} arcs")
     partial = path.with_name(path.name + ".partial")
@@ -182,7 +184,7 @@ def _composed(
     kaldifst.arcsort(graph, "ilabel")
     progress(f"adding blanks and repetitions to {graph.num_states} states")
     graph = kaldifst.StdVectorFst(kaldifst.compose(_token_fst(size), graph))
-    # Epsilons come first in every state: the search with lattices relies on it.
+    # The search with lattices relies on epsilons being first in every state.
     kaldifst.arcsort(graph, "ilabel")
     return _from_kaldifst(graph)
 
@@ -190,10 +192,10 @@ def _composed(
 def _spellings(
     units: Units, table: NgramTable, lexicon: Lexicon
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Return word labels with input labels: units, and what tells them from other spellings.
+    """Return word labels with input labels: units and, where needed, a disambiguation label.
 
-    As in Kaldi, a label of its own closes a spelling that several words have, or that another
-    goes on from: without it they could not be determinised.
+    As in Kaldi, such a label closes a spelling that several words share or that begins another
+    spelling. Otherwise the graph could not be determinised.
     """
     labels = {word: index + 1 for index, word in enumerate(table.words)}
     spelled = unit_spellings(tuple(item for item in lexicon if item[0] in labels), units)
@@ -214,7 +216,7 @@ def _spellings(
 def _lexicon_fst(
     end: int, spellings: Sequence[tuple[int, tuple[int, ...]]], table: NgramTable
 ) -> FstArrays:
-    """Return the closure of the spellings, as a flat loop; the sentence's end leaves it."""
+    """Return the closure of the spellings as a flat loop, which the sentence's end leaves."""
     loop, final, next_state = 0, 1, 2
     rows = [
         (loop, end + 1, _backoff_word(table), loop),
@@ -237,7 +239,7 @@ def _lexicon_fst(
 
 
 def _with_backoff_label(fst: FstArrays, table: NgramTable) -> FstArrays:
-    """Let backing off read a label, which determinisation must not take for nothing."""
+    """Label the backoff arcs, because determinisation must not treat them as epsilons."""
     fst.arcs["olabel"][fst.arcs["olabel"] == table.words.index(SENTENCE_END) + 1] = EPSILON
     fst.arcs["ilabel"][fst.arcs["ilabel"] == EPSILON] = _backoff_word(table)
     return fst
@@ -248,9 +250,9 @@ def _backoff_word(table: NgramTable) -> int:
 
 
 def _token_fst(vocab_size: int) -> Any:
-    """Return CTC's topology: labels with blanks and repetitions in, labels without them out.
+    """Return CTC's topology: read labels with blanks and repetitions, write labels without.
 
-    State u is where unit u was read last, state 0 the blank.
+    State u means that unit u was read last; state 0 is the blank.
     """
     token = kaldifst.StdVectorFst()
     for _ in range(vocab_size):

@@ -1,4 +1,4 @@
-"""An n-gram model as a transducer: the G of a decoding graph."""
+"""Turn an n-gram model into a transducer: the G of a decoding graph."""
 
 import numpy as np
 
@@ -10,16 +10,16 @@ from conch.language.ngram_table import SENTENCE_END, SENTENCE_START, NgramTable
 def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
     """Return the acceptor of sentences, with epsilon arcs that back off to a shorter history.
 
-    A path that backs off where the longer n-gram exists is in it too, and counts when it is the
-    cheaper one; every decoder with static n-gram graphs accepts that.
+    It also has paths that back off although the longer n-gram exists. They count if they are
+    cheaper; every decoder with static n-gram graphs accepts that.
 
     Args:
         table: the n-grams. Sentences begin after `<s>`.
-        word_bonus: nats that every word but `</s>` is cheaper.
+        word_bonus: nats that make every word except `</s>` cheaper.
 
     Returns:
-        States are histories, state 0 the empty one. Labels are the words' indices plus one, 0 on
-        the arcs that back off. Arcs of `</s>` lead to the only state to end in, the last one.
+        States are histories; state 0 is the empty one. Labels are the words' indices plus one, and
+        0 on arcs that back off. Arcs of `</s>` lead to the only final state, the last one.
     """
     end, states = _states(table)
     start_word = table.words.index(SENTENCE_START)
@@ -43,7 +43,7 @@ def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
             parts.append((states[number][rows], np.zeros(len(rows), np.int64), shorter))
             costs.append(-order.backoffs[rows] - skipped)
     sources, labels, targets = (np.concatenate(item) for item in zip(*parts, strict=True))
-    # Backoff weights on the way to the start are the same for every sentence.
+    # Leave out backoff weights on the way to the start: every sentence has the same.
     begin, _ = _targets(table, states, np.array([[start_word]]))
     return fst_arrays(
         end + 1,
@@ -58,7 +58,7 @@ def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
 
 
 def _states(table: NgramTable) -> tuple[int, list[IntArray]]:
-    """Return the number of histories, and each n-gram's state as one, -1 if nothing follows it."""
+    """Return the number of histories and each n-gram's state, -1 if nothing follows it."""
     count = 1
     states = []
     for order, contexts in zip(table.orders[:-1], table.contexts()[1:], strict=True):
@@ -75,8 +75,8 @@ def _targets(
 ) -> tuple[IntArray, DoubleArray]:
     """Return the state after each n-gram, and the log backoff weights on the way to it.
 
-    It is the longest of its endings that is a history. A longer one that nothing follows is left
-    at once, and its backoff weight with it.
+    The state is the longest ending of the n-gram that is a history. Longer endings that nothing
+    follows are skipped, and their backoff weights add up.
     """
     targets = np.full(len(ngrams), -1)
     skipped = np.zeros(len(ngrams))

@@ -1,4 +1,4 @@
-"""How words are spelled in the units of a CTC model."""
+"""Spellings of words in the units of a CTC model."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,22 +7,22 @@ from conch.models.ctc.units import Units, opens_words
 from conch.wire.errors import ConfigError
 
 Lexicon = tuple[tuple[str, str], ...]
-"""Words, each with letters to write it with; a word may come several times."""
+"""Words, each with its letters; a word may have several spellings."""
 
 
 def own_spellings(words: Iterable[str], vocab: Sequence[str]) -> Lexicon:
-    """Return the words that can be written with a vocabulary, each spelled as it is written.
+    """Return the words that a vocabulary can write, each spelled as it is written.
 
-    The others are left out; so are `<s>`, `</s>` and `<unk>`.
+    Other words are left out, also `<s>`, `</s>` and `<unk>`.
     """
     letters = letters_of(vocab)
     return tuple((word, word) for word in words if word and letters.issuperset(word))
 
 
 def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
-    """Return the lexicon in a text file: a line for each spelling, the word in front.
+    """Return the lexicon of a text file, which has a line for each spelling.
 
-    The letters follow after white space; a word alone is spelled as it is written.
+    A line is a word, white space and letters. A word alone is spelled as it is written.
 
     Raises:
         ConfigError: the file is missing, not UTF-8 or empty, or a letter is not in the vocabulary.
@@ -59,18 +59,18 @@ def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
 def unit_spellings(lexicon: Lexicon, units: Units) -> list[tuple[str, tuple[int, ...]]]:
     """Return the words of a lexicon, each with the units that write it.
 
-    Where units are single characters, the space behind a word closes its spelling; elsewhere the
-    unit that opens a word holds the space.
+    If units are single characters, the space after a word closes its spelling. Otherwise the unit
+    that begins a word holds the space.
     """
     closing = () if opens_words(units.vocab) else (units.vocab.index(" "),)
     return [(word, (*units.encode(letters), *closing)) for word, letters in lexicon]
 
 
 def letters_of(vocab: Sequence[str]) -> frozenset[str]:
-    """Return the characters that words are written with.
+    """Return the characters that a vocabulary writes words with.
 
     Raises:
-        ConfigError: the vocabulary does not begin with the blank, has no space, or a unit twice.
+        ConfigError: the vocabulary does not begin with the blank, lacks a space or repeats a unit.
     """
     letters = frozenset("".join(vocab))
     if not vocab or vocab[0] or " " not in letters:

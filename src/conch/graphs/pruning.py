@@ -1,4 +1,4 @@
-"""Smaller n-gram models: a shorter history, fewer words, or without n-grams that hardly matter."""
+"""Make n-gram models smaller: shorter histories, fewer words, or fewer n-grams."""
 
 import math
 
@@ -15,11 +15,11 @@ from conch.language.ngram_table import (
 )
 
 _LEAST_MASS = 1e-9
-"""What a history leaves to unlisted words, at least: quantised models may sum up to over one."""
+"""Least probability of a history's unlisted words; sums of quantised models may exceed one."""
 
 
 def of_order(table: NgramTable, max_order: int) -> NgramTable:
-    """Return the n-grams of up to so many words; the longest lose their backoff weights."""
+    """Return the n-grams of up to `max_order` words, the longest without backoff weights."""
     orders = table.orders[:max_order]
     last = orders[-1]
     shortest = NgramOrder(last.words, last.log_probs, np.zeros(len(last)))
@@ -27,9 +27,9 @@ def of_order(table: NgramTable, max_order: int) -> NgramTable:
 
 
 def of_words(table: NgramTable, words: set[str]) -> NgramTable:
-    """Return the n-grams that are made of these words and of `<s>` and `</s>`.
+    """Return the n-grams of these words and of `<s>` and `</s>`.
 
-    The other words' probability is lost: it is not given to those that stay.
+    The probability of the other words is lost, not given to those that stay.
     """
     kept = words | {SENTENCE_START, SENTENCE_END}
     is_kept = np.array([word in kept for word in table.words])
@@ -43,7 +43,7 @@ def of_words(table: NgramTable, words: set[str]) -> NgramTable:
 
 
 def likeliest_words(table: NgramTable, count: int) -> set[str]:
-    """Return so many words, those with the highest unigram probability."""
+    """Return the `count` words with the highest unigram probability."""
     places = np.argsort(-table.orders[0].log_probs, kind="stable")
     ranked = (table.words[place] for place in places)
     real = [word for word in ranked if word not in (SENTENCE_START, SENTENCE_END)]
@@ -53,12 +53,13 @@ def likeliest_words(table: NgramTable, count: int) -> set[str]:
 def entropy_pruned(table: NgramTable, threshold: float) -> NgramTable:
     """Return a table without n-grams whose loss raises perplexity by less than a threshold.
 
-    After Stolcke, "Entropy-based Pruning of Backoff Language Models" (1998): the relative entropy
-    between the models with and without each n-gram alone, and new backoff weights in the end.
+    The method is that of Stolcke, "Entropy-based Pruning of Backoff Language Models" (1998). It
+    takes the relative entropy between the models with and without each n-gram. New backoff weights
+    come last.
 
     Args:
-        table: of any order.
-        threshold: relative rise of the perplexity; 0 keeps all. 1e-8 to 1e-7 are usual.
+        table: n-grams of any order.
+        threshold: relative rise of the perplexity; 0 keeps all, 1e-8 to 1e-7 are usual.
     """
     orders = list(table.orders)
     for number in range(len(orders) - 1, 0, -1):
@@ -71,7 +72,7 @@ def entropy_pruned(table: NgramTable, threshold: float) -> NgramTable:
         keep = is_needed | (np.expm1(losses) >= threshold)
         after = _log_backoffs(current, number, contexts, keep)
         below = orders[number - 1]
-        # Not set anew but shifted: a model that is not quite normalised stays as it was made.
+        # Shift the old weights: a model that is not quite normalised keeps its scale.
         orders[number - 1] = NgramOrder(
             below.words, below.log_probs, below.backoffs + after - backoffs
         )
@@ -80,13 +81,13 @@ def entropy_pruned(table: NgramTable, threshold: float) -> NgramTable:
 
 
 def _losses(table: NgramTable, number: int, contexts: IntArray) -> tuple[DoubleArray, DoubleArray]:
-    """Return the relative entropy that each n-gram's loss costs, and its order's log backoffs."""
+    """Return the relative entropy of each n-gram's loss, and the log backoffs of its order."""
     order = table.orders[number]
     size = len(table.orders[number - 1])
     shorter = table.log_probs_of(order.words[:, 1:])
     left, left_below = _left(order.log_probs, shorter, contexts, size)
     backoffs = np.log(left) - np.log(left_below)
-    # What the history leaves when this n-gram is given back to it.
+    # Log backoff of the history without this n-gram.
     alone = np.log(left[contexts] + np.exp(order.log_probs)) - np.log(
         left_below[contexts] + np.exp(shorter)
     )
@@ -108,14 +109,14 @@ def _log_backoffs(
 def _left(
     log_probs: DoubleArray, shorter: DoubleArray, contexts: IntArray, size: int
 ) -> tuple[DoubleArray, DoubleArray]:
-    """Return what each history's n-grams leave of 1, and what the shorter history leaves them."""
+    """Return the probability that the n-grams of each history leave, by it and the shorter one."""
     left = 1 - np.bincount(contexts, np.exp(log_probs), size)
     left_below = 1 - np.bincount(contexts, np.exp(shorter), size)
     return left.clip(_LEAST_MASS), left_below.clip(_LEAST_MASS)
 
 
 def _history_log_probs(table: NgramTable, number: int) -> DoubleArray:
-    """Return how probable each n-gram of an order is as a history, by the chain rule."""
+    """Return the log probability of each history of an order, by the chain rule."""
     histories = table.orders[number - 1].words
     unigrams = table.orders[0].log_probs.copy()
     if SENTENCE_START in table.words and SENTENCE_END in table.words:

@@ -1,1 +1,1 @@
-"""How probable a text is as language."""
+"""Language models: the probability of a text."""

@@ -1,4 +1,4 @@
-"""N-gram models as text: the ARPA format."""
+"""Read n-gram models: the ARPA format, or pocketsphinx's binary."""
 
 import gzip
 import math
@@ -27,10 +27,10 @@ def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None)
 
     Args:
         path: the file.
-        progress: told what is being read.
+        progress: called with a text for each step.
 
     Raises:
-        ConfigError: the file is missing or broken, or it knows no `<s>` or `</s>`.
+        ConfigError: the file is missing or broken, or lacks `<s>` or `</s>`.
     """
     if not path.is_file():
         raise ConfigError(f"the language model {path} does not exist")

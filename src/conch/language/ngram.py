@@ -1,4 +1,4 @@
-"""N-gram language models that score sentences: in arrays of our own, or by KenLM."""
+"""N-gram language models that score sentences: in arrays, or by KenLM."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ SHIPPED = Path(__file__).parent / "weights" / "en-us.npz"
 
 
 class LanguageModel(Protocol):
-    """Tells how probable a sequence of words is as a sentence."""
+    """A model of the probability of sentences."""
 
     def score(self, words: Sequence[str]) -> float:
         """Return the natural log probability of the words and of the sentence's end."""
@@ -33,7 +33,7 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModelConfig:
-    """Which language model to load."""
+    """The language model to load."""
 
     model: str = ""
     """ARPA or KenLM's binary file; empty is the en-us trigram that comes with Conch."""
@@ -110,7 +110,7 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
     """Load a language model.
 
     Raises:
-        ConfigError: the file is missing, broken or unreadable by that engine.
+        ConfigError: the file is missing or broken, or the engine is unknown or cannot read it.
     """
     path = model_path(config.model)
     if config.engine == "numpy":
@@ -121,10 +121,10 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
 
 
 def model_path(model: str) -> Path:
-    """Return the model's file.
+    """Return the path of the model's file.
 
     Raises:
-        ConfigError: it does not exist.
+        ConfigError: the file does not exist.
     """
     path = Path(model) if model else SHIPPED
     if not path.is_file():

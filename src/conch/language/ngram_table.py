@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from conch.component.arrays import DoubleArray, IntArray
 
 SENTENCE_START = "<s>"
+"""Word before every sentence."""
 SENTENCE_END = "</s>"
+"""Word after every sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,29 +21,29 @@ class NgramOrder:
     words: IntArray
     """int64 `[N, order]`: indices into the table's words, the oldest first."""
     log_probs: DoubleArray
-    """float64 `[N]`, natural log: of the last word after those before it."""
+    """float64 `[N]`: natural log probability of the last word after the others."""
     backoffs: DoubleArray
-    """float64 `[N]`, natural log: weight of the shorter history where this one has no n-gram."""
+    """float64 `[N]`: natural log weight of the shorter history, for words not listed here."""
 
     def __len__(self) -> int:
         return len(self.words)
 
     def where(self, keep: NDArray[np.bool_]) -> "NgramOrder":
-        """Return some of them: bool `[N]`."""
+        """Return the n-grams that `keep`, bool `[N]`, selects."""
         return NgramOrder(self.words[keep], self.log_probs[keep], self.backoffs[keep])
 
 
 @dataclass(frozen=True, slots=True)
 class NgramTable:
-    """A backoff n-gram model. The context of each n-gram is an n-gram of the order below."""
+    """A backoff n-gram model; the context of each n-gram is an n-gram of the order below."""
 
     words: tuple[str, ...]
-    """Every word, `<s>` and `</s>` among them; unigram i is of word i."""
+    """Every word, with `<s>` and `</s>`; unigram i is word i."""
     orders: tuple[NgramOrder, ...]
     """Unigrams first."""
 
     def contexts(self) -> list[IntArray]:
-        """Return for each order int64 `[N]`: the row of each n-gram's context, one order below.
+        """Return, for each order, the row of each n-gram's context one order below, int64 `[N]`.
 
         Unigrams have row 0, the empty history.
         """
@@ -51,10 +53,10 @@ class NgramTable:
         return found
 
     def rows(self, ngrams: IntArray) -> IntArray:
-        """Return the row of each n-gram in its order, -1 where it has none.
+        """Return the row of each n-gram in its order, -1 for an unlisted one.
 
         Args:
-            ngrams: int64 `[N, order]`, word indices.
+            ngrams: int64 `[N, order]`, indices of words.
         """
         rows = ngrams[:, 0]
         for column in range(1, ngrams.shape[1]):
@@ -63,7 +65,7 @@ class NgramTable:
         return rows
 
     def log_probs_of(self, ngrams: IntArray) -> DoubleArray:
-        """Return float64 `[N]`: natural log of the last word after the others, backing off."""
+        """Return the natural log probability of each last word, backing off; float64 `[N]`."""
         rows = self.rows(ngrams)
         found = np.zeros(len(ngrams))
         is_there = rows >= 0
@@ -98,10 +100,10 @@ def rows_of(keys: IntArray, wanted: IntArray) -> IntArray:
 
 
 def with_words(table: NgramTable, words: Sequence[str], log_prob: float) -> NgramTable:
-    """Return a table with more unigrams, each of one natural log probability.
+    """Return a table with more unigrams, each with the same natural log probability.
 
-    They are distinct words that it lacks. What the others had is not made less: the sum of all
-    is above one by what is added.
+    The table must lack the words. The probabilities of the other words stay, so that the sum of
+    all exceeds one by the new ones.
     """
     first = table.orders[0]
     count = len(table.words)
@@ -115,7 +117,7 @@ def with_words(table: NgramTable, words: Sequence[str], log_prob: float) -> Ngra
 
 
 def sorted_table(words: Sequence[str], orders: Sequence[NgramOrder]) -> NgramTable:
-    """Return a table of n-grams in any order; those without their context are left out."""
+    """Return a table of unsorted n-grams, without those whose context is missing."""
     table = NgramTable(tuple(words), ())
     for number, order in enumerate(orders):
         columns = [order.words[:, column] for column in reversed(range(number + 1))]

@@ -1,10 +1,10 @@
-"""A transcript as the words that a language model was trained on."""
+"""Normalise transcripts to the words of a language model."""
 
 import re
 import unicodedata
 
-# Apostrophes stay inside words (don't), after an s (workers') and in front of a few (they are
-# quotation marks elsewhere); digits keep the comma and the point between them.
+# Apostrophes stay inside words (don't), after an s (workers') and before a few words. Elsewhere
+# they are quotation marks. Digits keep commas and points between them.
 _TOKEN = re.compile(
     r"'(?:em|cause|bout|til|n|tis|twas)\b"
     r"|[^\W\d_]+(?:'[^\W\d_]+)*(?:(?<=s)')?"
@@ -37,7 +37,7 @@ _IRREGULAR_ORDINALS = {
 def language_model_words(text: str) -> list[str]:
     """Return a transcript's words in lower case, without punctuation, numbers spelled in English.
 
-    Hyphens part words, as in most corpora that language models are made from.
+    A hyphen separates words, as in most corpora for language models.
 
     >>> language_model_words("Mr. Smith's 2 well-known dogs weren't there on May 3rd, 1912.")[:6]
     ['mr', "smith's", 'two', 'well', 'known', 'dogs']

@@ -1,4 +1,4 @@
-"""The `rescorer` component: how probable texts are as language."""
+"""The `rescorer` component: score texts by a language model."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from conch.wire.errors import TranscriptionError
 
 
 class Rescorer:
-    """Scores each text of each row by a language model."""
+    """Scorer of each text of each row by a language model."""
 
     def __init__(self, config: LanguageModelConfig) -> None:
         """Load the language model.
 
         Raises:
-            ConfigError: it is missing or cannot be read.
+            ConfigError: the model is missing or cannot be read.
         """
         self._model = load_language_model(config)
 

@@ -1,4 +1,4 @@
-"""Finds, starts, watches and stops one `tritonserver`.
+"""Find, start, watch and stop one `tritonserver`.
 
 config = ServerConfig(model_repositories=("bls_models", "component_models"))
 with TritonServer(config) as server:

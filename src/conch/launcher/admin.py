@@ -1,8 +1,8 @@
-"""Who may administer a server: Triton's own administration is closed to whoever reaches its ports.
+"""Close Triton's administration to the clients that reach its ports.
 
-A client that may register shared memory can map the python backend's own segments. It reads other
-clients' audio there, and ends the server by writing (CVE-2025-23319, -23320, -23334). A model that
-is loaded runs code. Trace and log settings write files. Recognition needs none of these.
+A client that may register shared memory can map the python backend's own segments. It can read
+other clients' audio there, and crash the server by writing (CVE-2025-23319, -23320, -23334).
+Loading a model runs its code. Trace and log settings write files. Recognition needs none of these.
 """
 
 import secrets
@@ -13,14 +13,15 @@ from itertools import chain
 from conch.wire.errors import ServerError
 
 ADMIN_APIS = ("shared-memory", "model-repository", "trace", "logging")
-"""As Triton names them; the other APIs answer clients."""
+"""Triton's names of the closed APIs; all others answer clients."""
 
 OPTIONS = ("--http-restricted-api", "--grpc-restricted-protocol")
+"""Options of `tritonserver` that restrict APIs, for HTTP and for gRPC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """APIs of one protocol that are answered only with a header of this value."""
+    """APIs of one protocol that answer only requests with this header and value."""
 
     option: str
     apis: tuple[str, ...]
@@ -34,7 +35,7 @@ class Restriction:
 
 
 def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
-    """Return what the caller's own arguments for `tritonserver` restrict.
+    """Return the restrictions among the caller's own arguments for `tritonserver`.
 
     Raises:
         ServerError: an argument that Triton would refuse.
@@ -59,7 +60,7 @@ def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
 
 
 def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
-    """Return those that close every API of ADMIN_APIS that the caller's do not, by a new key."""
+    """Return restrictions, with a new key, of the ADMIN_APIS that the caller leaves open."""
     key = secrets.token_urlsafe(24)
     return [
         Restriction(option, left, "conch-admin-key", key)
@@ -69,7 +70,7 @@ def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
 
 
 def headers_for(api: str, restricted: Iterable[Restriction]) -> Mapping[str, str]:
-    """Return the HTTP headers with which an API answers."""
+    """Return the HTTP headers that an API asks for."""
     return {
         item.header: item.value
         for item in restricted

@@ -9,13 +9,16 @@ from conch.launcher.admin import Restriction
 from conch.launcher.config import ServerConfig
 from conch.launcher.installation import Installation
 
-# More than the calls of a model in flight (max_calls_in_flight of speech), as they send its answers
-# too; but every instance of every model has so many, and each that waits makes waking another one
-# dearer (docs/notes/performance.md).
 BLS_THREADS = 64
+"""Threads of the python backend in each instance of a model.
 
-# The server waits for requests in flight, and after that the launcher for the server.
+They carry the calls of a model in flight (`max_calls_in_flight` of `speech`) and send its answers,
+so they must outnumber the calls. Each waiting thread makes it dearer to wake another one
+(docs/notes/performance.md).
+"""
+
 EXIT_MARGIN_S = 2.0
+"""Seconds that the launcher waits for the server beyond the server's own wait for requests."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Endpoints:
 
     @property
     def reachable(self) -> str:
-        """An address to connect to: listening on every interface includes the loopback."""
+        """An address to connect to; the loopback for a server on every interface."""
         return "127.0.0.1" if self.address == "0.0.0.0" else self.address
 
 
@@ -43,7 +46,17 @@ def server_command(
     directory: Path,
     restricted: Iterable[Restriction],
 ) -> Sequence[str]:
-    """Arguments for one start; builds the wheel's backend directory inside `directory`."""
+    """Return the arguments of one start, with the backend directory built in `directory`.
+
+    Args:
+        config: the caller's choices.
+        installation: the server's binary and backends.
+        endpoints: the ports to listen on.
+        name: the server's id.
+        segment_prefix: how the names of its shared memory begin.
+        directory: temporary folder for the wheel's backend directory.
+        restricted: APIs to close.
+    """
     command = [str(installation.tritonserver), f"--id={name}"]
     backends = installation.backend_directory
     if installation.python_backend is not None:
@@ -66,7 +79,7 @@ def server_command(
         f"--exit-timeout-secs={max(1, math.floor(config.stop_timeout_s - EXIT_MARGIN_S))}",
         f"--backend-config=python,shm-region-prefix-name={segment_prefix}",
         f"--backend-config=python,thread-pool-size={BLS_THREADS}",
-        # A failed start is explained from these lines; what is forwarded is decided here.
+        # These lines explain a failed start; the launcher decides which ones it forwards.
         "--log-info=true",
         "--log-warning=true",
         "--log-error=true",

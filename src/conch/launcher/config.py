@@ -1,4 +1,4 @@
-"""What a caller decides about a server."""
+"""The settings of a server."""
 
 import logging
 from collections.abc import Iterable
@@ -12,7 +12,6 @@ from conch.wire.errors import ServerError
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-# Options that the launcher sets itself: a second value would contradict what it reports.
 OWN_OPTIONS = frozenset(
     {
         "--allow-grpc",
@@ -33,50 +32,58 @@ OWN_OPTIONS = frozenset(
         "--model-store",
     }
 )
+"""Options that the launcher sets itself; a second value would contradict what it reports."""
 
-# Its own where the models to load are named.
 MODEL_OPTIONS = frozenset({"--load-model", "--model-control-mode"})
+"""Options that the launcher sets where `ServerConfig.models` names models."""
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """How to run one `tritonserver`. Raises ServerError for a value that cannot work."""
+    """How to run one `tritonserver`."""
 
     model_repositories: Iterable[str | Path] = field(default_factory=shipped_repositories)
     """Folders of models; a model's name must be unique across all of them."""
 
     model_config: str = ""
-    """Of each model that has one, the `configs/NAME.pbtxt` to load in place of config.pbtxt."""
+    """NAME of the `configs/NAME.pbtxt` that replaces config.pbtxt in each model that has one."""
 
     models: Iterable[str] = ()
-    """Names of the models to load, none of the others; empty for all."""
+    """Names of the only models to load; empty for all."""
 
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
 
     http_port: int = 0
-    """0 takes any free port, here and below."""
+    """Port of the HTTP service; 0 takes any free port."""
 
     grpc_port: int = 0
+    """Port of the gRPC service; 0 takes any free port."""
 
     metrics_port: int = 0
+    """Port of the Prometheus metrics; 0 takes any free port."""
 
     tritonserver: str | Path | None = None
     """Path of the server's binary; None searches PATH, then the nvidia-pytriton wheel."""
 
     startup_timeout_s: float = 120.0
-    """Time for all models to load."""
+    """Seconds for all models to load."""
 
     stop_timeout_s: float = 30.0
-    """Time for requests in flight and for models to finish after a stop; then all is killed."""
+    """Seconds for requests and models to finish after a stop; then everything is killed."""
 
     log_level: LogLevel = "info"
-    """Least severe line of the server's log that is forwarded."""
+    """Least severe level of the server's log that is forwarded."""
 
     extra_args: Iterable[str] = ()
     """Passed to `tritonserver` as they are, after the launcher's own arguments."""
 
     def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ServerError: a value cannot work.
+        """
         repositories = tuple(Path(path) for path in self.model_repositories)
         object.__setattr__(self, "model_repositories", repositories)
         object.__setattr__(self, "extra_args", tuple(self.extra_args))
@@ -105,7 +112,7 @@ class ServerConfig:
             taken[port] = option
 
     def ports(self) -> dict[str, int]:
-        """Port by command-line option, 0 for any free one."""
+        """Return the port of each command-line option, 0 for any free one."""
         return {
             "--http-port": self.http_port,
             "--grpc-port": self.grpc_port,

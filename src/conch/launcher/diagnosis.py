@@ -1,4 +1,4 @@
-"""Why a server did not start, in one sentence, out of what it logged."""
+"""Explain in one sentence, from its log, why a server did not start."""
 
 import logging
 import re
@@ -18,17 +18,20 @@ _STUB_START = re.compile(r"Failed to preinitialize Python stub: (?P<reason>.*)",
 _PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (?P<reason>.*)")
 _USAGE = re.compile(r".*(unrecognized option|Invalid option value|requires an argument|^error: ).*")
 _STATUS = re.compile(r"(Internal|Invalid argument|Unavailable|Unknown|Not found)( - |: )")
-# Triton's own summary, of no use where the cause is known.
 _SUMMARY = "failed to load all models"
+"""Triton's own summary, useless where the cause is known."""
 
 
 def lost_port_race(lines: Sequence[LogLine]) -> bool:
-    """Whether another program took a port between its choice and the server's start."""
+    """Report whether another program took a port between its choice and the server's start."""
     return any("already in use" in line.message for line in lines)
 
 
 def stub_failure(lines: Sequence[LogLine]) -> str | None:
-    """A failure after which this Triton neither answers nor exits: the stub gave up early."""
+    """Return why a stub gave up early, None if none did.
+
+    After this failure Triton neither answers nor exits.
+    """
     for line in lines:
         match = _STUB_START.search(line.message)
         if match:
@@ -37,7 +40,7 @@ def stub_failure(lines: Sequence[LogLine]) -> str | None:
 
 
 def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
-    """Reason by name of each model that did not load."""
+    """Return the reason, by name, of each model that did not load."""
     failures: dict[str, str] = {}
     for line in lines:
         for pattern in _MODEL_FAILURES:
@@ -48,7 +51,7 @@ def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
 
 
 def models_loading(lines: Sequence[LogLine]) -> list[str]:
-    """Names of the models that began to load and have not finished."""
+    """Return the names of the models that have begun to load but not finished."""
     pending: dict[str, None] = {}
     for line in lines:
         if match := _LOADING.fullmatch(line.message):
@@ -59,7 +62,7 @@ def models_loading(lines: Sequence[LogLine]) -> list[str]:
 
 
 def shorten(reason: str) -> str:
-    """The exception and the innermost place of the traceback that a Python model leaves."""
+    """Return the exception and the innermost place of a Python model's traceback."""
     reason = _STATUS.sub("", reason, count=1) if _STATUS.match(reason) else reason
     head, _, places = reason.partition("\n\nAt:\n")
     head_lines = [line.strip() for line in head.splitlines() if line.strip()]
@@ -71,7 +74,7 @@ def shorten(reason: str) -> str:
 
 
 def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:
-    """One sentence on why the server ended; the log's last lines only where nothing is known."""
+    """Return one sentence on why the server ended, or the log's last lines if nothing tells."""
     failures = models_failed(lines)
     if failures:
         return "; ".join(f"model '{name}' failed to load: {why}" for name, why in failures.items())
@@ -89,7 +92,7 @@ def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:
 
 
 def describe_exit(returncode: int | None) -> str:
-    """An exit status in words."""
+    """Return an exit status in words."""
     if returncode is None:
         return "still running"
     if returncode >= 0:
@@ -101,7 +104,7 @@ def describe_exit(returncode: int | None) -> str:
 
 
 def _detailed(reason: str, lines: Sequence[LogLine]) -> str:
-    """Adds what Triton logs apart from the failure: the syntax error of a config.pbtxt."""
+    """Return a reason with the detail that Triton logs on another line."""
     if "text proto" in reason:
         for line in lines:
             if match := _PROTOBUF.match(line.message):

@@ -10,27 +10,29 @@ from pathlib import Path
 
 from conch.wire.errors import ServerError
 
-# What a slim Debian leaves out of the libraries that the server and its stub link to.
 DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
+"""Debian package by library, for libraries that a slim Debian lacks."""
 
 SHARED_MEMORY = Path("/dev/shm")
+"""Where the server and its models exchange tensors."""
 
 
 def libpython_name(python: tuple[int, int] = sys.version_info[:2]) -> str:
-    """File name of the shared library that a Python backend stub links to."""
+    """Return the file name of the shared library that a Python backend stub links to."""
     return f"libpython{python[0]}.{python[1]}.so.1.0"
 
 
 def python_library_directories() -> list[Path]:
-    """Where this interpreter's own shared library may lie, most likely place first."""
+    """Return the folders that may hold this interpreter's libpython, likeliest first."""
     places = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
     return [Path(place) for place in dict.fromkeys(places) if place]
 
 
 def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
-    """Asks the system's loader which file it takes for each library, None for a missing one.
+    """Return the file that the system's loader takes for each library, None for a missing one.
 
-    Raises ServerError when `binary` cannot be loaded on this machine at all.
+    Raises:
+        ServerError: this machine cannot load `binary` at all.
     """
     try:
         done = subprocess.run(
@@ -47,7 +49,7 @@ def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, P
 
 
 def parse_trace(text: str) -> dict[str, Path | None]:
-    """Reads `name => path (address)` and `name => not found` lines."""
+    """Return the libraries in `name => path (address)` and `name => not found` lines."""
     libraries: dict[str, Path | None] = {}
     for name, target in re.findall(r"^\s*(\S+) => (not found|\S+)", text, re.MULTILINE):
         libraries[name] = None if target == "not found" else Path(target)
@@ -61,19 +63,26 @@ def server_environment(
     libpython: str | None = None,
     directories: list[Path] | None = None,
 ) -> dict[str, str]:
-    """The environment for the server, whose Python models run in this interpreter's packages.
+    """Return an environment in which the server's Python models use this interpreter's packages.
 
-    `stub` is the wheel's stub, None for a server that brings its own. The stub takes its
-    packages from the first python3 on PATH and must load the very libpython of that python3:
-    the system may have another build of the same minor version. Raises ServerError naming each
-    library that is missing and the Debian package that has it.
+    The stub takes its packages from the first python3 on PATH. It must load the libpython of that
+    very python3: the system may have another build of the same minor version.
+
+    Args:
+        stub: the wheel's stub; None for a server that brings its own.
+        base: environment to start from; None for this process's.
+        libpython: file name of the library; None for this interpreter's.
+        directories: where to look for it; None for `python_library_directories`.
+
+    Raises:
+        ServerError: a library is missing; the message names its Debian package.
     """
     environment = dict(os.environ if base is None else base)
     bin_directory = str(Path(sys.executable).parent)
     environment["PATH"] = _prepended(bin_directory, environment.get("PATH"))
     # numpy's OpenBLAS lets its threads spin for some 25 ms after each product of the features.
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Megabytes of caches are made anew for each chunk: huge pages save their page faults.
+    # Each chunk allocates megabytes of caches: huge pages save their page faults.
     environment.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
     if stub is None:
         return environment
@@ -92,7 +101,7 @@ def server_environment(
 
 
 def missing_message(missing: list[str], searched: list[Path]) -> str:
-    """One sentence on what is missing, where it was searched and how to install it."""
+    """Return one sentence on the missing libraries: where they were sought, how to install them."""
     packages = []
     for name in missing:
         match = re.fullmatch(r"(libpython\d+\.\d+)\.so\.1\.0", name)
@@ -108,7 +117,7 @@ def missing_message(missing: list[str], searched: list[Path]) -> str:
 
 
 def shared_memory_shortage(free_bytes: int | None = None) -> str | None:
-    """A warning when tensors may not fit where the server and its models exchange them."""
+    """Return a warning if `SHARED_MEMORY` may be too small for tensors, else None."""
     if free_bytes is None:
         try:
             status = os.statvfs(SHARED_MEMORY)

@@ -1,16 +1,17 @@
-"""Starts a server so that it cannot outlive the program that wanted it.
+"""Start a server so that it cannot outlive the program that wanted it.
 
-Run as a program (`python guard.py FD PREFIX DIRECTORY GRACE_S COMMAND…`), it leaves a watcher
-behind and becomes COMMAND. FD is one end of a socket pair held by the parent. When the parent's
-end closes with nothing said, killed or crashed, the watcher stops the server's process group
-and removes its shared memory and DIRECTORY. A byte on the socket says that the parent has done
-all that.
+Run as `python guard.py FD PREFIX DIRECTORY GRACE_S COMMAND…`, this program leaves a watcher behind
+and becomes COMMAND. FD is one end of a socket pair; the parent holds the other end. If the parent's
+end closes without a byte, the parent was killed or has crashed. The watcher then stops the server's
+process group and removes its shared memory and DIRECTORY. A byte on the socket says that the parent
+has done all that.
 
-A socket, because the kernel's own "signal me when my parent dies" is bound to the *thread* that
-forked and would stop the server with a worker thread. A process forked from the parent (not
-spawned) keeps its end open and so keeps the server too.
+The kernel's own "signal me when my parent dies" would not do: it is bound to the *thread* that
+forked, and would stop the server with a worker thread. A process forked (not spawned) from the
+parent keeps the parent's end open, and so the server alive.
 
-Only the standard library: the program runs without site-packages, for a start in milliseconds.
+The program uses the standard library alone and runs without site-packages, so it starts in
+milliseconds.
 """
 
 import contextlib
@@ -23,21 +24,26 @@ import time
 from pathlib import Path
 
 POLL_S = 0.02
+"""Seconds between two looks at a process group."""
 KILL_TIMEOUT_S = 5.0
+"""Seconds for killed processes to go."""
 SHARED_MEMORY = Path("/dev/shm")
+"""Where the server's shared-memory segments are."""
 STACK_BYTES = 256 * 2**20
-"""Of each thread of the server. Triton parses JSON on the stack, twice its size: with the usual
-8 MB, a body of 4 MB ends the server."""
+"""Stack of each thread of the server.
+
+Triton parses JSON on the stack, in twice its size: with the usual 8 MB, a body of 4 MB crashes it.
+"""
 
 
 def group_members(group: int) -> list[int]:
-    """Process ids in process group `group`, without those that are dead and not yet reaped."""
+    """Return the ids of the living processes in process group `group`, without zombies."""
     members = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            # The name in parentheses may hold anything, so fields are counted after it.
+            # The name in parentheses may hold anything, so count the fields after it.
             fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == group and fields[0] not in "ZX":
                 members.append(int(entry.name))
@@ -45,7 +51,7 @@ def group_members(group: int) -> list[int]:
 
 
 def wait_for_group(group: int, timeout_s: float) -> bool:
-    """Whether every process of the group has gone within the time."""
+    """Wait for the group's end; report whether it came within `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while group_members(group):
         if time.monotonic() >= deadline:
@@ -55,14 +61,14 @@ def wait_for_group(group: int, timeout_s: float) -> bool:
 
 
 def kill_group(group: int) -> bool:
-    """Kills what is left of the group; False if something survives even that."""
+    """Kill the group; report whether every process of it has gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
     return wait_for_group(group, KILL_TIMEOUT_S)
 
 
 def end_group(group: int, grace_s: float) -> None:
-    """Asks the group's leader to stop, then kills what is left after `grace_s` seconds."""
+    """Ask the group's leader to stop, and kill the group after `grace_s` seconds."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(group, signal.SIGTERM)
     if not wait_for_group(group, grace_s):
@@ -70,7 +76,7 @@ def end_group(group: int, grace_s: float) -> None:
 
 
 def remove_leftovers(prefix: str, directory: Path) -> list[str]:
-    """Removes shared-memory segments named with `prefix`, and `directory`; returns the names."""
+    """Remove `directory` and the shared memory named with `prefix`; return the segments' names."""
     names = []
     if prefix and SHARED_MEMORY.is_dir():
         for segment in SHARED_MEMORY.iterdir():
@@ -82,7 +88,7 @@ def remove_leftovers(prefix: str, directory: Path) -> list[str]:
 
 
 def watch(lifeline: int, group: int, prefix: str, directory: Path, grace_s: float) -> None:
-    """Waits for the parent's word or end."""
+    """Wait for the parent's byte or end; after its end, stop the server and clean up."""
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -95,7 +101,7 @@ def watch(lifeline: int, group: int, prefix: str, directory: Path, grace_s: floa
 
 
 def raise_stack_limit() -> None:
-    """Gives this process, and what it becomes, a stack of STACK_BYTES where that is allowed."""
+    """Give this process, and the server it becomes, a stack of STACK_BYTES if allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     wanted = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -103,12 +109,12 @@ def raise_stack_limit() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Never returns: becomes the command, or exits with 127 when it cannot be run."""
+    """Become the command, or exit with 127 if it cannot be run."""
     descriptor, prefix, directory, grace_s, *command = arguments
     lifeline = int(descriptor)
     server = os.getpid()
     if os.fork() == 0:
-        # Forked twice: the watcher must not stay a child that the server would have to reap.
+        # Fork twice: otherwise the watcher would be a child that the server has to reap.
         if os.fork() == 0:
             with contextlib.suppress(OSError):
                 watch(lifeline, server, prefix, Path(directory), float(grace_s))

@@ -1,4 +1,4 @@
-"""Which `tritonserver` to run, and the Python backend that belongs to it."""
+"""Find the `tritonserver` to run, and the Python backend that belongs to it."""
 
 import importlib.util
 import os
@@ -11,6 +11,7 @@ from conch.packaged import SERVER_PYTHONS, install
 from conch.wire.errors import ServerError
 
 STUB = "triton_python_backend_stub"
+"""Name of the program that runs one instance of a Python model."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class PythonBackend:
     stub: Path
 
     def link_into(self, directory: Path) -> Path:
-        """Builds a backend directory of symlinks in `directory`; returns it.
+        """Build a backend directory of symlinks in `directory` and return it.
 
-        Links, not copies: libraries that the wheel ships are found relative to the real files.
+        Copies would not do: the loader finds the wheel's libraries relative to the real files.
         """
         python = directory / "backends" / "python"
         python.mkdir(parents=True)
@@ -40,16 +41,16 @@ class Installation:
     tritonserver: Path
 
     python_backend: PythonBackend | None = None
-    """Set for the wheel, whose backend directory must be put together first."""
+    """The wheel's backend, of which the launcher builds a directory; None for other servers."""
 
     backend_directory: Path | None = None
-    """Set for a server unpacked anywhere but in Triton's own /opt/tritonserver."""
+    """Backends of a server that is not in Triton's own /opt/tritonserver; None in that place."""
 
 
 def wheel_root() -> Path | None:
-    """The server's folder inside the nvidia-pytriton wheel, None when that is not installed.
+    """Return the server's folder in the nvidia-pytriton wheel, None if it is not installed.
 
-    The package is only located: importing it costs a second and starts threads.
+    The package is not imported: that would take a second and start threads.
     """
     spec = importlib.util.find_spec("pytriton")
     if spec is None or not spec.submodule_search_locations:
@@ -64,10 +65,10 @@ def find_installation(
     wheel: Path | None = None,
     python: tuple[int, int] = sys.version_info[:2],
 ) -> Installation:
-    """Searches the given path, then `search_path` (PATH), then the wheel.
+    """Return the first server found: at the given path, on `search_path` (PATH), in the wheel.
 
-    Raises ServerError saying what was searched, or that `python` is not one that the models or
-    the wheel's stubs run on.
+    Raises:
+        ServerError: there is no server, or `python` is none that the models or the wheel's stubs run on.
     """
     if python < SERVER_PYTHONS[0]:
         raise ServerError(
@@ -92,7 +93,11 @@ def find_installation(
 
 
 def describe(binary: Path, python: tuple[int, int]) -> Installation:
-    """Recognises by its neighbours how the server at `binary` is laid out."""
+    """Return how the server at `binary` is laid out, as the folders beside it tell.
+
+    Raises:
+        ServerError: it is a wheel without a stub for `python`, or incomplete.
+    """
     binary = binary.resolve()
     root = binary.parent.parent
     if (root / "python_backend_stubs").is_dir():
@@ -104,7 +109,11 @@ def describe(binary: Path, python: tuple[int, int]) -> Installation:
 
 
 def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
-    """Picks the stub of `python` out of the wheel's; raises ServerError when it has none."""
+    """Return the wheel's Python backend with the stub for `python`.
+
+    Raises:
+        ServerError: there is no such stub, or a file is missing.
+    """
     stubs = root / "python_backend_stubs"
     stub = stubs / f"{python[0]}.{python[1]}" / STUB
     if not stub.is_file():
@@ -122,10 +131,13 @@ def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
 
 
 def check_numpy(version: str) -> None:
-    """Refuses a numpy that the wheel's stubs misread.
+    """Check that the wheel's stubs can read numpy's arrays.
 
-    They are built for numpy 1. With numpy 2 the arrays of a model's inputs have wrong strides: it
-    computes with wrong values, and nobody is told. Raises ServerError.
+    The stubs are built for numpy 1. With numpy 2 a model's inputs have wrong strides, and it
+    computes with wrong values without an error.
+
+    Raises:
+        ServerError: numpy is version 2 or later.
     """
     if int(version.split(".")[0]) >= 2:
         raise ServerError(

@@ -1,4 +1,4 @@
-"""Triton's log, line by line."""
+"""Read Triton's log line by line."""
 
 import collections
 import json
@@ -13,8 +13,8 @@ LOGGER = logging.getLogger("conch.launcher")
 # A library leaves it to the application whether log lines are shown.
 logging.getLogger("conch").addHandler(logging.NullHandler())
 
-# More than the usage text that a wrong option makes Triton print after its message.
 TAIL_LINES = 1000
+"""Lines kept. The usage text that Triton prints after a wrong option is shorter."""
 
 _HEADER = re.compile(
     r"([VIWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+\s+(?P<source>[^\s:\]]+:\d+)\] ?(?P<message>.*)"
@@ -27,13 +27,13 @@ _LEVELS = {
     "F": logging.CRITICAL,
 }
 
-# Warnings and errors that every healthy start on a machine without a GPU gives.
 _NO_GPU = (
     "Unable to allocate pinned system memory",
     "CudaDriverHelper has not been initialized",
     "DCGM unable to start",
     "Error: Failed to initialize NVML",
 )
+"""Warnings and errors of every healthy start on a machine without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class LogLine:
 
 
 class LogParser:
-    """Turns raw lines into LogLines; tables take the level of the line that announces them."""
+    """Parser of raw lines. A table takes the level of the line that announces it."""
 
     def __init__(self) -> None:
         self._table_level = logging.INFO
 
     def parse(self, line: str) -> LogLine | None:
-        """None for lines that say nothing."""
+        """Return the message of a line, None for an empty one."""
         match = _HEADER.fullmatch(line)
         if match is None:
             return self._parse_rest(line)
@@ -75,7 +75,7 @@ class LogParser:
 
 
 def unquote(message: str) -> str:
-    """Undoes Triton's quoting, a JSON string in recent versions and nothing in older ones."""
+    """Return a message without Triton's quotes; recent versions write JSON strings."""
     stripped = message.strip()
     if len(stripped) >= 2 and stripped[0] == stripped[-1] == '"':
         try:
@@ -90,9 +90,9 @@ def _calmed(message: str, level: int) -> int:
 
 
 class LogReader:
-    """Reads a server's output on a thread of its own, until the last writer is gone.
+    """Reader of a server's output on a separate thread, until the last writer has gone.
 
-    Reading must never stop while the server lives: a full pipe would block it.
+    Reading must not stop while the server runs: a full pipe would block it.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class LogReader:
         self._thread.start()
 
     def lines(self) -> list[LogLine]:
-        """The latest lines, oldest first, whatever their level."""
+        """Return the latest lines of every level, oldest first."""
         with self._lock:
             return list(self._lines)
 
     def join(self, timeout_s: float) -> None:
-        """Waits for the end of the output; closes it."""
+        """Wait for the end of the output and close it."""
         self._thread.join(timeout_s)
         if not self._thread.is_alive():
             self._stream.close()
@@ -140,6 +140,6 @@ class LogReader:
 
 
 def tail(lines: Iterable[LogLine], count: int) -> str:
-    """The last `count` lines as text, without the tables."""
+    """Return the last `count` lines as text, without tables."""
     kept = [line.message for line in lines if not line.message.startswith(("+-", "| "))]
     return "\n".join(kept[-count:])

@@ -8,7 +8,11 @@ from conch.wire.errors import ServerError
 
 
 def resolve_host(host: str) -> str:
-    """The IPv4 address of `host`; Triton's HTTP endpoint takes no names. Raises ServerError."""
+    """Return the IPv4 address of `host`; Triton's HTTP service takes no names.
+
+    Raises:
+        ServerError: the name cannot be resolved.
+    """
     try:
         found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
     except OSError as error:
@@ -17,7 +21,11 @@ def resolve_host(host: str) -> str:
 
 
 def require_free(host: str, port: int, option: str) -> None:
-    """Raises ServerError, naming `option`, when nothing could listen on `host`:`port` now."""
+    """Check that a server can listen on `host`:`port` now.
+
+    Raises:
+        ServerError: it cannot; the message names `option`.
+    """
     with contextlib.closing(_listening_socket()) as probe:
         try:
             probe.bind((host, port))
@@ -27,7 +35,11 @@ def require_free(host: str, port: int, option: str) -> None:
 
 
 def pick_free(host: str, count: int) -> list[int]:
-    """`count` different ports that nothing listened on a moment ago."""
+    """Return `count` different ports that are free at this moment.
+
+    Raises:
+        ServerError: `host` is no address of this machine.
+    """
     with contextlib.ExitStack() as stack:
         probes = []
         for _ in range(count):
@@ -42,7 +54,7 @@ def pick_free(host: str, count: int) -> list[int]:
 
 def _listening_socket() -> socket.socket:
     probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # As Triton does: connections of an earlier server that are still closing do not count.
+    # As Triton does: ignore the closing connections of an earlier server.
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return probe
 

@@ -1,4 +1,4 @@
-"""Asks a running server how it is, with nothing but the standard library."""
+"""Ask a running server for its state, by the standard library alone."""
 
 import http.client
 import json
@@ -11,14 +11,18 @@ from conch.launcher.admin import Restriction, headers_for
 from conch.launcher.command import Endpoints
 
 TIMEOUT_S = 2.0
+"""Seconds for one answer."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+"""Headers of a request that needs no key."""
 
 
 def is_ready(endpoints: Endpoints, name: str, restricted: Collection[Restriction]) -> bool:
-    """Whether the server called `name` answers on all three ports with every model loaded.
+    """Report whether the server answers on all three ports with every model loaded.
 
-    The name tells our server from another that took the port first. `restricted` is what the
-    server answers only with a key, its health perhaps.
+    Args:
+        endpoints: the ports to ask.
+        name: the server's id, which tells it from another that took the port first.
+        restricted: APIs that ask for a key, perhaps that of health.
     """
     host, http_port = endpoints.reachable, endpoints.http_port
     status, body = fetch(host, http_port, "GET", "/v2", headers=headers_for("metadata", restricted))
@@ -33,7 +37,7 @@ def is_ready(endpoints: Endpoints, name: str, restricted: Collection[Restriction
 
 
 def ready_models(endpoints: Endpoints, restricted: Collection[Restriction]) -> tuple[str, ...]:
-    """Names of the models that serve requests, sorted; `restricted` has the index's key."""
+    """Return the sorted names of the models that serve; `restricted` has the index's key."""
     status, body = fetch(
         endpoints.reachable,
         endpoints.http_port,
@@ -55,7 +59,7 @@ def fetch(
     body: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> tuple[int, bytes]:
-    """Status and body of one HTTP request; (0, b"") when nothing answers."""
+    """Return status and body of one HTTP request; (0, b"") if nothing answers."""
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
         connection.request(method, path, body=body or None, headers=dict(headers))

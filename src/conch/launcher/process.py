@@ -1,4 +1,4 @@
-"""One `tritonserver` process: started under its guard, ended with nothing left."""
+"""One `tritonserver` process: start it under a guard, and end it without leftovers."""
 
 import contextlib
 import secrets
@@ -14,11 +14,13 @@ from conch.launcher.logs import LOGGER, LogLine, LogReader
 from conch.wire.errors import ServerError
 
 OUTPUT_TIMEOUT_S = 5.0
+"""Seconds for the rest of the output after the server's end."""
 GUARD_TIMEOUT_S = 5.0
+"""Seconds for the guard to end."""
 
 
 class Workspace:
-    """What belongs to one server on this machine and must be gone after it."""
+    """The folder and shared memory of one server, which must not outlive it."""
 
     def __init__(self) -> None:
         self.name = f"conch-{secrets.token_hex(6)}"
@@ -26,21 +28,21 @@ class Workspace:
 
     @property
     def segment_prefix(self) -> str:
-        """How the names of its shared-memory segments begin."""
+        """The beginning of the names of its shared-memory segments."""
         return f"{self.name}-"
 
     def remove(self) -> None:
-        """Removes the directory and any segment left; harmless when there is none."""
+        """Remove the folder and any segment left; do nothing if there is none."""
         names = guard.remove_leftovers(self.segment_prefix, self.directory)
         if names:
             LOGGER.debug("removed shared memory left by the server: %s", ", ".join(names))
 
 
 class ServerProcess:
-    """Runs `command` in a session and process group of its own, watched by a guard.
+    """A running `command` in a separate session and process group, watched by a guard.
 
-    A session of its own keeps a terminal's Ctrl-C from reaching Triton before this program,
-    which stops it in order.
+    In a separate session a terminal's Ctrl-C does not reach Triton. This program gets it and stops
+    Triton in order.
     """
 
     def __init__(
@@ -71,17 +73,19 @@ class ServerProcess:
                     start_new_session=True,
                 )
         except BaseException:
-            # The guard, if it came so far, takes this for the end of the parent.
+            # A guard that has started takes this for the end of the parent.
             self._lifeline.close()
             raise
         assert self.popen.stdout is not None
         self.log = LogReader(self.popen.stdout, least_level, on_log)
 
     def end(self, timeout_s: float) -> None:
-        """Stops the server, gently for `timeout_s` seconds (0: at once), then by killing.
+        """Stop the server, and kill it after `timeout_s` seconds (0: at once).
 
-        Interrupted (Ctrl-C once more), it kills at once and passes the interruption on. Raises
-        ServerError if a process survives.
+        A second Ctrl-C kills it at once and is raised again.
+
+        Raises:
+            ServerError: a process survives.
         """
         try:
             if timeout_s > 0 and self.popen.poll() is None:
@@ -93,7 +97,7 @@ class ServerProcess:
             self._finish()
 
     def kill(self) -> None:
-        """Kills every process of the server; may be called from a signal handler."""
+        """Kill every process of the server; a signal handler may call this."""
         guard.kill_group(self.popen.pid)
 
     def _finish(self) -> None:
@@ -107,7 +111,7 @@ class ServerProcess:
             raise ServerError(f"processes of tritonserver cannot be killed: {left}")
 
     def _release_guard(self) -> None:
-        """Tells the guard that all is done, and waits for its end."""
+        """Tell the guard that the server is gone, and wait for the guard's end."""
         with contextlib.suppress(OSError), self._lifeline:
             self._lifeline.settimeout(GUARD_TIMEOUT_S)
             self._lifeline.sendall(b"d")

@@ -1,4 +1,4 @@
-"""Where the shipped models lie, and whether a folder can be a model repository."""
+"""Find the shipped models, and check model repositories."""
 
 import difflib
 from collections.abc import Iterable
@@ -8,12 +8,14 @@ import conch
 from conch.wire.errors import ServerError
 
 NAMES = ("bls_models", "component_models")
+"""Folders of the shipped model repositories."""
 
 
 def shipped_repositories() -> tuple[Path, ...]:
-    """The two repositories: inside an installed wheel, or at the root of a checkout.
+    """Return the two repositories, of the installed wheel or of the checkout.
 
-    Raises ServerError if neither place has both.
+    Raises:
+        ServerError: neither place has both.
     """
     places = _places()
     for place in places:
@@ -32,7 +34,11 @@ def _places() -> tuple[Path, Path]:
 
 
 def check_repository(path: Path) -> None:
-    """Raises ServerError for what Triton would refuse late, or not refuse but hang on."""
+    """Check a repository for mistakes that Triton refuses late or hangs on.
+
+    Raises:
+        ServerError: it is no folder, has no models, or holds a folder that is no model.
+    """
     if not path.is_dir():
         raise ServerError(f"model repository {path} is not a folder")
     models = sorted(entry for entry in path.iterdir() if entry.is_dir())
@@ -46,14 +52,18 @@ def check_repository(path: Path) -> None:
 
 
 def model_names(repositories: Iterable[Path]) -> tuple[str, ...]:
-    """Names of the models in the repositories, sorted."""
+    """Return the sorted names of the models in the repositories."""
     return tuple(
         sorted(entry.name for path in repositories for entry in path.iterdir() if entry.is_dir())
     )
 
 
 def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
-    """Raises ServerError for a name that no repository has."""
+    """Check that the repositories have models of these names.
+
+    Raises:
+        ServerError: they lack one.
+    """
     there = model_names(repositories)
     for name in names:
         if name not in there:
@@ -63,9 +73,10 @@ def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
 
 
 def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ...]:
-    """Names of the models that have a `configs/NAME.pbtxt`, sorted; the others keep theirs.
+    """Return the sorted names of the models that have a `configs/NAME.pbtxt`.
 
-    Raises ServerError if there is none: Triton would say nothing and serve the usual configs.
+    Raises:
+        ServerError: no model has one. Triton would serve the usual configs without a warning.
     """
     found: dict[str, list[str]] = {}
     for repository in repositories:

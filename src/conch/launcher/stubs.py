@@ -1,4 +1,4 @@
-"""The processes in which Python models run: one "stub" per model instance, children of Triton."""
+"""The "stub" processes of Python models: one per model instance, children of Triton."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ STUB = "triton_python_backend_stub"
 
 
 def model_processes(server: int) -> dict[int, str]:
-    """Model name by process id, of the server with process id `server`."""
+    """Return the model name of each stub, by process id, of the server with id `server`."""
     found = {}
     for process in _children(server):
         try:
@@ -16,16 +16,16 @@ def model_processes(server: int) -> dict[int, str]:
         except psutil.Error:
             continue  # it has ended
         if command and Path(command[0]).name == STUB:
-            # Called with the path of the model's code: MODEL/VERSION/model.py.
+            # Its argument is the path of the model's code: MODEL/VERSION/model.py.
             found[process.pid] = Path(command[1]).parts[-3]
     return found
 
 
 def dead_models(processes: dict[int, str]) -> list[str]:
-    """Names of the models of which a process died by itself.
+    """Return the sorted names of the models of which a process died by itself.
 
-    Triton waits for a process that it ends itself, as when a model is unloaded. It does not look
-    after one that crashed or was killed, which so stays a zombie.
+    Triton reaps a process that it ends itself, for example when it unloads a model. One that
+    crashed or was killed stays a zombie.
     """
     return sorted({model for process, model in processes.items() if _is_zombie(process)})
 

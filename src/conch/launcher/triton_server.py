@@ -1,4 +1,4 @@
-"""The life of one server: choose ports, start, wait until ready, stop."""
+"""Start one server, wait until it is ready, and stop it."""
 
 import subprocess
 import time
@@ -25,25 +25,36 @@ from conch.launcher.repositories import check_models, check_repository, models_w
 from conch.wire.errors import ServerError
 
 START_ATTEMPTS = 5
+"""Starts, each on other ports, before a lost port is an error."""
 POLL_S = 0.05
+"""Seconds between two looks at a server that is not ready yet."""
 LIVENESS_POLL_S = 1.0
+"""Seconds between two looks at the models' processes."""
 
 
 class _PortLostError(ServerError):
-    """A free port was taken by another program before the server could listen on it."""
+    """Another program took a free port before the server could listen on it."""
 
 
 class TritonServer:
     """A `tritonserver` that is ready inside a `with` block and gone without trace after it.
 
-    `on_log` gets every line of the server's log from `config.log_level` up, on a thread of its
-    own; the same lines go to the logger "conch.launcher". ServerError says why a server does not
-    start. Dies with this program, however that ends (see guard.py).
+    It ends with this program, however that ends (see guard.py).
     """
 
     def __init__(
         self, config: ServerConfig, on_log: Callable[[LogLine], None] | None = None
     ) -> None:
+        """Prepare a server; nothing runs before `start`.
+
+        Args:
+            config: its settings.
+            on_log: called on a separate thread with every line of the server's log from
+                `config.log_level` up. The logger "conch.launcher" gets the same lines.
+
+        Raises:
+            ServerError: `config.extra_args` restrict an API in a way that Triton refuses.
+        """
         self.config = config
         self._on_log = on_log
         self._process: ServerProcess | None = None
@@ -53,7 +64,7 @@ class TritonServer:
         self._own_restrictions = own_restrictions(callers)
         self._restricted = (*callers, *self._own_restrictions)
         self._model_processes: dict[int, str] = {}
-        """As they were when the server became ready."""
+        """Model by process id, as the server became ready."""
 
     def __enter__(self) -> "TritonServer":
         self.start()
@@ -68,7 +79,11 @@ class TritonServer:
         self.stop()
 
     def start(self) -> None:
-        """Returns when the server and all its models are ready. Raises ServerError."""
+        """Start the server and wait until all its models are ready.
+
+        Raises:
+            ServerError: the server cannot start; the message says why.
+        """
         if self._process is not None:
             raise ServerError("this server was started before: make a new TritonServer")
         config = self.config
@@ -99,53 +114,67 @@ class TritonServer:
                 LOGGER.info("%s; trying other ports", error)
 
     def stop(self) -> None:
-        """Lets requests in flight finish, stops the server and removes all it left behind.
+        """Let requests in flight finish, stop the server and remove all it left behind.
 
-        Harmless when nothing runs. Interrupted by Ctrl-C, it kills the server at once.
+        Do nothing if no server runs. Ctrl-C kills the server at once.
+
+        Raises:
+            ServerError: a process survives.
         """
         self._end(self.config.stop_timeout_s)
 
     def kill(self) -> None:
-        """Ends every process of the server at once; `stop` is still to be called after it.
+        """Kill every process of the server; call `stop` afterwards all the same.
 
-        May be called from a signal handler, also while `stop` waits.
+        A signal handler may call this, also while `stop` waits.
         """
         if self._process is not None:
             self._process.kill()
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Exit status of the server once it has ended, None if the time is up first."""
+        """Return the exit status of the server once it has ended, None after `timeout_s`.
+
+        Raises:
+            ServerError: the server was not started.
+        """
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
 
     def wait_for_failure(self) -> str:
-        """Blocks until the server, or the process of a model, dies by itself; returns what to say.
+        """Wait until the server, or a model's process, dies by itself; return the error message.
 
-        Triton goes on without a model whose process died, and answers every request that needs it
-        with an error, but calls itself ready: only a new start mends that.
+        Triton goes on without a model whose process died, and still calls itself ready. Requests
+        that need the model fail until the server is restarted.
+
+        Raises:
+            ServerError: the server was not started.
         """
         while self.wait(LIVENESS_POLL_S) is None:
             if dead := stubs.dead_models(self._model_processes):
                 names = ", ".join(dead)
-                return f"the process of model {names} died, and Triton does not start it anew"
+                return f"the process of model {names} died, and Triton does not restart it"
         how = diagnosis.describe_exit(self.process.poll())
         return (
             f"tritonserver ended by itself ({how}); the last lines of its log:\n{self.log_tail()}"
         )
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the server's log, at every level, for error messages."""
+        """Return the last lines of the server's log, of every level, for error messages."""
         return tail(self._running().log.lines(), lines)
 
     def models(self) -> tuple[str, ...]:
-        """Names of the models that serve requests, sorted."""
+        """Return the sorted names of the models that serve requests."""
         return probe.ready_models(self._listening(), self._restricted)
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
-        """The server's process; ServerError before the start."""
+        """The server's process.
+
+        Raises:
+            ServerError: the server was not started.
+        """
         return self._running().popen
 
     @property
@@ -155,7 +184,7 @@ class TritonServer:
 
     @property
     def name(self) -> str:
-        """Unique on this machine: the server's id, and the prefix of its shared memory."""
+        """The server's id, unique on this machine; names of its shared memory begin with it."""
         if self._workspace is None:
             raise ServerError("the server is not running")
         return self._workspace.name

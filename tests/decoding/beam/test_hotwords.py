@@ -1,4 +1,4 @@
-"""Contextual biasing: what each text gains, against its definition, and what is refused."""
+"""Contextual biasing: the score of each text against its definition, and wrong phrases."""
 
 import itertools
 

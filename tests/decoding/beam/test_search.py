@@ -17,7 +17,7 @@ from conch.wire.errors import ConfigError, OptionError
 from lab.training.ctc.units import greedy_text
 
 ALL = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000)
-"""A beam that holds every prefix of a few frames."""
+"""Options of a beam that holds every prefix of a few frames."""
 
 
 @pytest.fixture(scope="module")

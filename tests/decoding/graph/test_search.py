@@ -1,4 +1,4 @@
-"""The search finds what trying every sentence finds."""
+"""The graph search against a search of every sentence."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -169,7 +169,7 @@ def test_chunks_give_what_the_whole_gives(graph, sizes):
 
 
 def sure_of(text, vocab=VOCAB) -> np.ndarray:
-    """Frames that are sure of these units; _ is the blank."""
+    """Return frames that are sure of these units; _ is the blank."""
     log_probs = np.full((len(text), len(vocab)), np.log(1e-4), np.float32)
     for frame, unit in enumerate(text):
         log_probs[frame, 0 if unit == "_" else vocab.index(unit)] = np.log(0.9)

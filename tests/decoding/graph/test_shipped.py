@@ -32,7 +32,7 @@ def test_a_cache_that_cannot_be_written_to_is_no_trouble(tmp_path, monkeypatch):
 
 @pytest.fixture
 def only_temporary(tmp_path, monkeypatch):
-    """A packed graph, and the folder in the one for temporary files that it is unpacked into."""
+    """Return a packed graph, and the temporary folder that it is unpacked into."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What grows, and what is made of it; the servers' part is in integration."""
+"""The growing loads and their figures; tests with a server are in integration."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_recordings_are_joined_with_pauses() -> None:
     assert (audio[10 + SAMPLE_RATE // 2 :][:20] == 2).all()
 
 
-def test_clips_follow_each_other_and_begin_anew_at_the_end() -> None:
+def test_clips_follow_each_other_and_begin_again_at_the_end() -> None:
     audio = np.arange(5 * SAMPLE_RATE // 2, dtype=np.float32)  # 2.5 s
     cut = clips(audio, 1, 4)
     endless = np.tile(audio, 2)

@@ -21,10 +21,10 @@ def test_a_manifest_is_written_beside_the_speech(
 ) -> None:
     assert main(["manifest", str(corpus)]) == 0
     assert [item.text for item in read_manifest(corpus / "manifest.tsv")] == ["YES", "NO"]
-    told = capsys.readouterr()
-    assert "manifest.tsv: LibriSpeech, utterances: 2 of " in told.out
-    assert "left out 1 that have a text but no audio file, such as " in told.err
-    assert "7-8-2.flac" in told.err
+    printed = capsys.readouterr()
+    assert "manifest.tsv: LibriSpeech, utterances: 2 of " in printed.out
+    assert "left out 1 that have a text but no audio file, such as " in printed.err
+    assert "7-8-2.flac" in printed.err
 
 
 def test_a_manifest_that_exists_is_replaced_only_by_name(

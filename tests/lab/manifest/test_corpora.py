@@ -137,7 +137,7 @@ def test_kaldi_commands_are_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_an_unknown_folder_is_told_what_was_looked_for(tmp_path: Path) -> None:
+def test_an_unknown_folder_is_refused_with_the_known_layouts(tmp_path: Path) -> None:
     with pytest.raises(
         BenchError, match=r"trans\.txt .*\(LibriSpeech\).* clips .*wav\.scp and text"
     ):

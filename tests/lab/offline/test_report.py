@@ -81,7 +81,7 @@ def test_deleted_runs_beyond_a_screenful_are_counted() -> None:
     assert "3 more of conch are in the JSON report." in lines
 
 
-def test_joined_recordings_are_told_from_utterances() -> None:
+def test_joined_recordings_are_distinguished_from_utterances() -> None:
     found = text_of(compared(offline_run(1)), joining=Joining(seconds=600.0, between="music"))
     assert (
         "10 recordings joined to 600 s, pauses of 0.2 to 0.9 s with music (seed 1), 60 s" in found

@@ -1,4 +1,4 @@
-"""What is made of the rounds: ratios, goals, tables, pictures; the systems are in integration."""
+"""From rounds to ratios, goals, tables and pictures; tests of the systems are in integration."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -101,7 +101,7 @@ def test_a_run_has_the_rounds_median_and_the_latencies_of_all() -> None:
     assert closed.rtfx == 2.0
     assert closed.accuracy.wer == 0.2
     assert closed.latency_ms.max == 800
-    # 3.5 s of CPU for 12 s of audio; the client's 0.1 s a round are told apart.
+    # 3.5 s of CPU for 12 s of audio; the client's 0.1 s a round count apart.
     expected = {"speech": 0.05833, "vad": 0.23333, "client": 0.025, "total": 0.29167}
     assert closed.cpu_s_per_audio_s == expected
     assert closed.orchestration_share == 0.2
@@ -109,7 +109,7 @@ def test_a_run_has_the_rounds_median_and_the_latencies_of_all() -> None:
     assert first.peak_memory_mb == 310
 
 
-def test_a_request_that_failed_is_told_and_counts_in_nothing_else() -> None:
+def test_a_request_that_failed_is_reported_and_counts_in_nothing_else() -> None:
     (system,) = [item for item in systems([1]) if item.name == CONCH]
     outcomes: tuple[Outcome[str], ...] = (
         Outcome(0, 0.1, "the cat sat"),

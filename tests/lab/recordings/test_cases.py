@@ -121,11 +121,11 @@ def test_every_table_is_rectangular() -> None:
         assert len({row.count("|") for row in rows}) == 1
 
 
-def test_what_is_left_out_and_what_failed_is_told() -> None:
+def test_what_is_left_out_and_what_failed_is_reported() -> None:
     failed = run_figures(None, accuracy(None, words=0), errors=["no", "no"])
     left_out = [LeftOut("60min", "too little")]
     found = "\n".join(lines(case(conch(failed)), left_out=left_out))
-    assert "**2 recordings were answered with an error and count nowhere.**" in found
+    assert "**2 recordings failed and do not count.**" in found
     assert "60min is left out: too little." in found
 
 

@@ -109,12 +109,12 @@ def test_hears_speech_where_the_vad_does(speech):
         (found,) = encoder([row(1, waveform, "start", "end")])
         assert found["speech_probs"].shape == (len(found["log_probs"]),)
         assert found["speech_probs"].min() >= -1e-6
-        heard = np.flatnonzero(found["speech_probs"] >= 0.5) * found["frame_samples"].item()
+        detected = np.flatnonzero(found["speech_probs"] >= 0.5) * found["frame_samples"].item()
         (expected,) = vad([row(1, waveform)])
         spoken = np.flatnonzero(expected["speech_probs"] >= 0.5) * VAD_FRAME_SAMPLES
         # A letter comes a little after its sound has begun, the last one before it has faded.
-        assert spoken[0] - 0.2 * 16_000 <= heard[0] <= spoken[0] + 0.5 * 16_000
-        assert spoken[-1] - 0.7 * 16_000 <= heard[-1] <= spoken[-1] + 0.2 * 16_000
+        assert spoken[0] - 0.2 * 16_000 <= detected[0] <= spoken[0] + 0.5 * 16_000
+        assert spoken[-1] - 0.7 * 16_000 <= detected[-1] <= spoken[-1] + 0.2 * 16_000
     encoder.close()
 
 
@@ -134,7 +134,7 @@ def test_one_bad_chunk_fails_alone_and_its_stream_goes_on(encoder, speech: list[
     assert len(encoder) == 1
 
 
-def test_a_second_start_begins_anew(encoder, speech):
+def test_a_second_start_begins_again(encoder, speech):
     waveform = speech[1].waveform()[:20_480]
     (expected,) = encoder([row(1, waveform, "start", "end")])
     encoder([row(1, waveform[:15_000], "start")])

@@ -203,7 +203,7 @@ def test_an_empty_text_scores_high_where_nobody_speaks(encoder, decoder):
     assert nothing > said
 
 
-def test_a_text_that_repeats_itself_is_decoded_anew(encoded):
+def test_a_text_that_repeats_itself_is_decoded_again(encoded):
     keeping = WhisperDecoder(
         WhisperDecoderConfig(compression_ratio_threshold=0.5, no_repeat_ngram_size=0)
     )
@@ -211,9 +211,9 @@ def test_a_text_that_repeats_itself_is_decoded_anew(encoded):
         WhisperDecoderConfig(compression_ratio_threshold=0.5, no_repeat_ngram_size=1)
     )
     (kept,) = keeping([Row(encoded)])
-    (anew,) = forbidding([Row(encoded)])
+    (again,) = forbidding([Row(encoded)])
     assert kept["hypotheses"][0].decode() == TIGER
-    tokens = forbidding.tokens.encode(anew["hypotheses"][0].decode(), "en")
+    tokens = forbidding.tokens.encode(again["hypotheses"][0].decode(), "en")
     assert len(set(tokens)) == len(tokens)
 
 

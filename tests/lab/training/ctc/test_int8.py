@@ -18,13 +18,13 @@ SIZE = 256
 
 @pytest.fixture
 def weight() -> np.ndarray:
-    columns = np.geomspace(1e-3, 10, SIZE)  # each of its own magnitude
+    columns = np.geomspace(1e-3, 10, SIZE)  # each of another magnitude
     return (np.random.default_rng(0).normal(size=(SIZE, SIZE)) * columns).astype(np.float32)
 
 
 @pytest.fixture
 def path(weight, tmp_path) -> Path:
-    """A graph of one product, `[B, T, SIZE]` with the weight, in int8."""
+    """Return a graph of one product, `[B, T, SIZE]` with the weight, in int8."""
     shape: list[str | int | None] = ["B", "T", SIZE]
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["rows", "weight"], ["product"])],
@@ -59,7 +59,7 @@ def test_is_the_product_of_the_rounded_rows_and_weights(path, weight):
     found = run(path, rows)
     largest = np.abs(expected).max((1, 2), keepdims=True)
     np.testing.assert_allclose(found / largest, expected / largest, rtol=0, atol=1e-5)
-    # And near to what it stands for, in each row and column.
+    # And near the exact product, in each row and column.
     exact = rows @ weight
     off = np.linalg.norm(found - exact, axis=1) / np.linalg.norm(exact, axis=1)
     assert 0.002 < off.mean() < 0.03

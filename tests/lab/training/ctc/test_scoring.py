@@ -1,4 +1,4 @@
-"""What evaluation hears: a checkpoint and its exported graph alike."""
+"""Evaluation of a checkpoint and of its exported graph."""
 
 import numpy as np
 import pytest

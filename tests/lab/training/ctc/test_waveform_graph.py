@@ -62,16 +62,16 @@ def test_equals_the_python_component_on_rows_of_any_length(session, component):
 def test_what_the_component_would_refuse_leaves_the_other_rows_alone(session, component):
     """The graph checks nothing: a caller is to know (configs/onnxruntime.pbtxt)."""
     noise = np.random.default_rng(0).normal(0, 0.1, 42 * 16_000).astype(np.float32)
-    heard = noise[:16_000]
+    accepted = noise[:16_000]
     refused = [noise, noise[:0]]
-    answer, *errors = component([Row({"waveform": item}) for item in (heard, *refused)])
+    answer, *errors = component([Row({"waveform": item}) for item in (accepted, *refused)])
     assert all(isinstance(error, AudioError) for error in errors)
     for row, length in zip(refused, (2100, 0), strict=True):
         log_probs, lens = session.run(
             ["log_probs", "log_probs_lens"],
             {
-                "waveform": np.concatenate([heard, row]),
-                "waveform_shapes": np.array([[len(heard)], [len(row)]], np.int32),
+                "waveform": np.concatenate([accepted, row]),
+                "waveform_shapes": np.array([[len(accepted)], [len(row)]], np.int32),
             },
         )
         assert lens.tolist() == [[50], [length]]

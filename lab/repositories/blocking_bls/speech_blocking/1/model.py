@@ -11,7 +11,7 @@ from conch.wire.options import RecognitionOptions
 
 
 class TritonPythonModel:
-    """Speech in, text out; every component call blocks, and so does every request."""
+    """Entry point that blocks: on every component call, and on every request."""
 
     def initialize(self, args: dict[str, str]) -> None:
         self.options = RecognitionOptions()
@@ -36,7 +36,7 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor("TRANSCRIPTS", transcripts)])
 
     def segments(self, waveform: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        # As `speech` asks, so that the components do and send the same: the state is not read.
+        # The same inputs as from `speech`, so that the components do the same work.
         speech_probs, _ = call(
             "vad", [pb_utils.Tensor("waveform", waveform[np.newaxis])], ["speech_probs", "state"]
         )

@@ -12,7 +12,7 @@ from conch.wire.errors import ComponentError
 
 
 class TritonPythonModel:
-    """Calls a component that does nothing the way `speech` does: by `TritonComponents`.
+    """Caller of a component that does nothing, by `TritonComponents` as in `speech`.
 
     With its event loop, executor and response sender, and without what a path adds to a call: its
     deadline, its place in a stream, and its count in `stages`.

@@ -5,7 +5,7 @@ import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
-    """Calls a component that does nothing, once after the other, and waits each time."""
+    """Caller of a component that does nothing; each call waits for the one before."""
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return [self.answer(request) for request in requests]
