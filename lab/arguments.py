@@ -22,7 +22,7 @@ def add_joining(what: "argparse._ArgumentGroup") -> None:
         type=seconds,
         metavar="SECONDS",
         help="join the utterances, in the order of the manifest, to recordings of at least "
-        "this many seconds; a last one is kept from half of that on. --limit then counts recordings",
+        "this many seconds; the last is kept from half of that on. --limit then counts recordings",
     )
     what.add_argument(
         "--pause",

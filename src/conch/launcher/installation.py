@@ -68,7 +68,7 @@ def find_installation(
     """Return the first server found: at the given path, on `search_path` (PATH), in the wheel.
 
     Raises:
-        ServerError: there is no server, or `python` is none that the models or the wheel's stubs run on.
+        ServerError: there is no server, or neither the models nor the stubs run on `python`.
     """
     if python < SERVER_PYTHONS[0]:
         raise ServerError(
