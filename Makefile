@@ -8,6 +8,8 @@ INPUTS := pyproject.toml constraints.txt scripts/install
 PYTEST := $(BIN)/python -m pytest -q
 # Which tests stay together: tests/conftest.py.
 WORKERS := --dist loadgroup -n logical --maxprocesses 8
+# What runs on Python 3.10 too.
+CLIENT := $(wildcard src/conch/wire src/conch/*.py) src/conch/client src/conch/cli src/conch/bench
 UNIT := -m "not server and not nightly"
 # A thread for each worker: more would wait for each other, at four times the price.
 unit coverage: export OMP_NUM_THREADS := 1
@@ -40,6 +42,7 @@ check: $(TOOLS) ## Lint, format and types
 	@$(BIN)/ruff format --check --quiet . || \
 		{ echo "conch: not formatted; run $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/mypy
+	@$(BIN)/mypy --python-version 3.10 --follow-imports=silent $(CLIENT)
 
 unit: $(TOOLS) ## Tests that need no server
 	@echo "conch: unit tests"
