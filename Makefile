@@ -64,8 +64,8 @@ soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour)
 coverage: $(TOOLS) ## Which lines the unit tests run, into htmlcov
 	@$(PYTEST) $(WORKERS) $(UNIT) --cov=conch --cov-report=html --cov-report=term:skip-covered $(ARGS)
 
-wheel: $(TOOLS) ## Build the wheel, into dist
-	@$(BIN)/python -m pip wheel -q --no-deps -w dist .
+wheel: ## Build the wheel, into dist
+	@$(or $(PYTHON),python3) -m pip wheel -q --no-deps -w dist .
 
 clean: ## Remove .venv, caches and build outputs
 	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache .coverage htmlcov build dist
