@@ -8,6 +8,8 @@ INPUTS := pyproject.toml constraints.txt scripts/install
 PYTEST := $(BIN)/python -m pytest -q
 # Which tests stay together: tests/conftest.py.
 WORKERS := --dist loadgroup -n logical --maxprocesses 8
+# What runs on Python 3.10 too.
+CLIENT := $(wildcard src/conch/wire src/conch/*.py) src/conch/client src/conch/cli src/conch/bench
 UNIT := -m "not server and not nightly"
 # A thread for each worker: more would wait for each other, at four times the price.
 unit coverage: export OMP_NUM_THREADS := 1
@@ -40,6 +42,7 @@ check: $(TOOLS) docs ## Lint, format, types and docs
 	@$(BIN)/ruff format --check --quiet . || \
 		{ echo "conch: not formatted; run $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/mypy
+	@$(BIN)/mypy --python-version 3.10 --follow-imports=silent $(CLIENT)
 	@scripts/check_models $(BIN)/mypy
 
 docs: $(TOOLS) ## Build the documentation into site/, and check its links
@@ -67,8 +70,8 @@ soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour)
 coverage: $(TOOLS) ## Which lines the unit tests run, into htmlcov
 	@$(PYTEST) $(WORKERS) $(UNIT) --cov=conch --cov-report=html --cov-report=term:skip-covered $(ARGS)
 
-wheel: $(TOOLS) ## Build the wheel, into dist
-	@$(BIN)/python -m pip wheel -q --no-deps -w dist .
+wheel: ## Build the wheel, into dist
+	@$(or $(PYTHON),python3) -m pip wheel -q --no-deps -w dist .
 
 clean: ## Remove .venv, caches and build outputs
 	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache .coverage htmlcov build dist site
