@@ -57,14 +57,6 @@ class Client:
         """Transcribe one audio.
 
         Args:
-            audio: a path to an audio file or the bytes of one, in any format that the server
-                reads (wav, flac, ogg, mp3, …), or a mono waveform [N]: floats in [-1, 1], int16
-                or int32.
-            sample_rate: of a waveform, in Hz; a file says its own.
-            timeout_s: seconds until the client gives up, and the server with it.
-            model: the entry point on the server.
-            options: fields of `conch.wire.options.RecognitionOptions`; those not given are the
-                server's defaults.
             audio: the path of an audio file, the bytes of one, or a mono waveform [N] of floats in
                 [-1, 1], int16 or int32.
             sample_rate: Hz of a waveform; a file has its own.

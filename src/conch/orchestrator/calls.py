@@ -55,7 +55,7 @@ class Components(Protocol):
 
 
 class Calls:
-    """What one row's road calls components through.
+    """What one row's path calls components through.
 
     Each call is made only while the request has time left, and carries what is left as the
     longest time it may wait in the component's queue.
@@ -70,7 +70,7 @@ class Calls:
             components: to call.
             deadline_ms: from now on; 0 is no deadline.
             metrics: to count the calls in, …
-            mode: … as calls of this road.
+            mode: … as calls of this path.
         """
         self._components = components
         self._metrics, self._mode = metrics, mode
@@ -126,7 +126,7 @@ class Calls:
         return remaining
 
     @property
-    def road(self) -> tuple[str, ...]:
+    def path(self) -> tuple[str, ...]:
         """The components called so far, in order of first use."""
         return tuple(self._stages)
 
@@ -137,7 +137,7 @@ class Calls:
         return {**self._stages, "total": total}
 
     def count(self, family: Family, value: float = 1.0, /, **labels: str) -> None:
-        """Add to a metric of the road."""
+        """Add to a metric of the path."""
         self._metrics.add(family, value, **labels)
 
     def _elapsed_ms(self) -> float:
@@ -163,5 +163,5 @@ async def within_deadline(deadline_ms: int, calls: Calls) -> AsyncIterator[None]
     except TimeoutError as error:
         if isinstance(error, DeadlineError) or not scope.expired():
             raise
-        latest = next(reversed(calls.road), "the first call")
+        latest = next(reversed(calls.path), "the first call")
         raise deadline_error(deadline_ms, f"in {latest}") from None

@@ -1,4 +1,4 @@
-"""The streaming road: steps of audio → VAD beside encoder → search → the text so far.
+"""The streaming path: steps of audio → VAD beside encoder → search → the text so far.
 
 Until somebody speaks the VAD alone is called. Without the VAD the encoder's own letters tell where
 somebody speaks: a call less for each step in which somebody does.
@@ -45,7 +45,7 @@ Other = TypeVar("Other")
 
 
 class Stream:
-    """One open stream: what is known between its chunks, and the road of each chunk."""
+    """One open stream: what is known between its chunks, and the path of each chunk."""
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class Stream:
             nbest=nbest,
             segments=tuple(self._segments[index] for index in told),
             duration=round(self._heard / SAMPLE_RATE, 3),
-            road=calls.road,
+            path=calls.path,
             stages=calls.stages,
             is_final=ends,
             stable=" ".join(filter(None, stable)),

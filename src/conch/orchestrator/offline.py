@@ -1,4 +1,4 @@
-"""The offline road: audio → speech → segments, all in flight at once → text, in order of time."""
+"""The offline path: audio → speech → segments, all in flight at once → text, in order of time."""
 
 import asyncio
 from collections import deque
@@ -41,20 +41,20 @@ async def recognize_channels(
     """
     share = max(1, max_segments_in_flight // len(recording.channels))
     async with AsyncExitStack() as stack:
-        roads = {}
+        channels = {}
         for number, blocks in recording.channels.items():
-            road = recognize(blocks, options, calls, share)
-            roads[number] = await stack.enter_async_context(aclosing(road))
-        async with aclosing(_in_order_of_time(roads)) as segments:
+            channel = recognize(blocks, options, calls, share)
+            channels[number] = await stack.enter_async_context(aclosing(channel))
+        async with aclosing(_in_order_of_time(channels)) as segments:
             async for segment in segments:
                 yield segment
 
 
 async def _in_order_of_time(
-    roads: Mapping[int, AsyncGenerator[Segment, None]],
+    channels: Mapping[int, AsyncGenerator[Segment, None]],
 ) -> AsyncGenerator[Segment, None]:
-    """Merge roads, each of which is in order, and say of each segment which channel it is of."""
-    nexts = {number: asyncio.create_task(anext(road, None)) for number, road in roads.items()}
+    """Merge channels, each in order of time, and set the channel of each segment."""
+    nexts = {number: asyncio.create_task(anext(item, None)) for number, item in channels.items()}
     try:
         while True:
             known = zip(nexts, await asyncio.gather(*nexts.values()), strict=True)
@@ -63,7 +63,7 @@ async def _in_order_of_time(
                 return
             first = min(heads, key=lambda segment: (segment.start, segment.channel))
             yield first
-            nexts[first.channel] = asyncio.create_task(anext(roads[first.channel], None))
+            nexts[first.channel] = asyncio.create_task(anext(channels[first.channel], None))
     finally:
         for task in nexts.values():
             task.cancel()

@@ -1,4 +1,4 @@
-"""From a request to its transcripts: limits, options, and a road for every row."""
+"""From a request to its transcripts: limits, options, and a path for every row."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
@@ -37,7 +37,7 @@ class Recognizer:
         self.open_streams = OpenStreams(config, detached, self.metrics)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
-        """Return one transcript per row, all rows on their roads at once; of a stream's chunk one.
+        """Return one transcript per row, all rows on their paths at once; of a stream's chunk one.
 
         Raises:
             TranscriptionError: the request, or a component it needs, failed; see
@@ -67,7 +67,7 @@ class Recognizer:
         """Yield a transcript per segment of a request's only row, as soon as it is known.
 
         The last one has no segment: it closes the stream with the duration of the whole audio, the
-        road and the stages, which the last segment is too early for where silence follows it.
+        path and the stages, which the last segment is too early for where silence follows it.
 
         Raises:
             TranscriptionError: as `recognize`, at the point where the stream breaks off.
@@ -128,11 +128,11 @@ def _options(request: SpeechRequest) -> RecognitionOptions:
     return RecognitionOptions.parse(request.parameters)
 
 
-async def _all_of(roads: Sequence[Coroutine[None, None, Transcript]]) -> list[Transcript]:
-    """Run the roads together; the first error ends the others and is raised as it is."""
+async def _all_of(rows: Sequence[Coroutine[None, None, Transcript]]) -> list[Transcript]:
+    """Run the rows together; the first error cancels the others and is raised unchanged."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(road) for road in roads]
+            tasks = [group.create_task(row) for row in rows]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
@@ -167,7 +167,7 @@ def _transcript(
         found,
         options.nbest,
         duration=round(recording.duration, 3),
-        road=calls.road,
+        path=calls.path,
         stages=calls.stages,
         channels=tuple(filter(None, recording.channels)),
         warnings=warnings,

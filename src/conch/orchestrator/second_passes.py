@@ -1,4 +1,4 @@
-"""Second passes of a stream: its utterances by the offline road, while later chunks are heard."""
+"""Second passes of a stream: its utterances by the offline path, while later chunks are heard."""
 
 import asyncio
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class SecondPasses:
             task.cancel()
 
     async def _pass(self, segment: Segment, speech: SpeechSegment) -> Segment:
-        """Return the segment with the offline road's text; with its own, where that road fails."""
+        """Return the segment with the offline path's text; with its own, where that path fails."""
         try:
             again = await recognize_asked(speech, self._options, self._calls)
         except Exception as failure:

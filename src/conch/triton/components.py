@@ -37,7 +37,7 @@ class TritonComponents:
     def close(self) -> None:
         """Make no further call: to be called before the request's last response is sent.
 
-        A call whose road is over may still wait for its thread, and a sender that is asked
+        A call whose path is over may still wait for its thread, and a sender that is asked
         something behind its last response crashes the server.
         """
         with self._lock:

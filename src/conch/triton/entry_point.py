@@ -33,7 +33,7 @@ CLOSE_TIMEOUT_S = 5.0
 class EntryPoint:
     """Answers requests of a BLS model, every request on its own, on one event loop.
 
-    `execute` only hands a request over: it is answered through its response sender as its road
+    `execute` only hands a request over: it is answered through its response sender as its path
     goes on, so that one instance carries any number of requests at once.
     """
 
@@ -56,7 +56,9 @@ class EntryPoint:
         )
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._pool)
-        self._thread = threading.Thread(target=self._loop.run_forever, name="roads", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="event-loop", daemon=True
+        )
         self._thread.start()
 
     def start(self, request: Any) -> None:

@@ -76,7 +76,6 @@ class RecognitionOptions:
         False,
         "rescore the n-best with the language model, which replaces the one in the graph",
     )
-    # Chosen by lab/training/tune_rescoring.py, for ctc by tune_ctc.py; see docs/notes/decoding.md.
     # Chosen by lab/training/tune_rescoring.py, for ctc by lab/training/tune_ctc.py: see
     # docs/notes/decoding.md.
     lm_weight: float = option(

@@ -11,7 +11,7 @@ def transcript_of(
     nbest: int,
     *,
     duration: float,
-    road: tuple[str, ...],
+    path: tuple[str, ...],
     stages: Mapping[str, Stage],
     channels: Sequence[int] = (),
     warnings: tuple[str, ...] = (),
@@ -21,7 +21,7 @@ def transcript_of(
     Args:
         segments: in order of time.
         nbest: how many hypotheses it has at most.
-        duration, road, stages, warnings: fields of `Transcript`.
+        duration, path, stages, warnings: fields of `Transcript`.
         channels: the numbers of those that are recognised by themselves.
     """
     spoken = tuple(segment for segment in segments if segment.text or segment.unrecognised)
@@ -29,7 +29,7 @@ def transcript_of(
         nbest=joined([segment.nbest for segment in spoken], nbest),
         segments=spoken,
         duration=duration,
-        road=road,
+        path=path,
         stages=stages,
         channels=tuple(_channel(number, spoken) for number in channels),
         warnings=warnings,
@@ -57,7 +57,7 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
         nbest,
         # Each part counts from the start of the audio, so that nothing is to be added up.
         duration=last.duration,
-        road=last.road,
+        path=last.path,
         stages=last.stages,
         channels=[channel.number for channel in last.channels],
         warnings=last.warnings,

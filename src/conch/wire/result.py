@@ -122,7 +122,7 @@ class Transcript:
     """In order of time."""
     duration: float
     """Seconds of audio."""
-    road: tuple[str, ...]
+    path: tuple[str, ...]
     """The components that were called, in order of first use; of a stream, for this chunk."""
     stages: Mapping[str, Stage]
     """By component, plus `total` for the time from request to answer."""
@@ -164,7 +164,7 @@ class Transcript:
         parts = {
             "nbest": _nbest(data),
             "segments": tuple(_segment(item) for item in data["segments"]),
-            "road": tuple(data["road"]),
+            "path": tuple(data["path"]),
             "channels": tuple(_known(Channel, item) for item in data.get("channels", ())),
             "warnings": tuple(data.get("warnings", ())),
             "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
