@@ -37,8 +37,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from conch.bench.streaming import StreamingBenchmark, all_streams, scripts, warm_up
 
+from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
 from conch.bench.live_figures import Heard, Script, figures
 from conch.bench.manifest import Utterance, read_manifest, select
 from conch.bench.measures import latency_ms, rtfx, word_error_rate
@@ -323,7 +323,7 @@ def sent(load: Load) -> Sent:
     """Send the streams of a `Load`; run in a process of its own."""
     samples = load_samples(read_manifest(load.manifest), "waveform")
     turn = 37 * load.place % len(samples)
-    benchmark = StreamingBenchmark(
+    benchmark = LiveBenchmark(
         manifest=load.manifest,
         chunk_ms=CHUNK_MS,
         seconds=0.6 * load.stream_s,
@@ -354,7 +354,7 @@ def _cut(script: Script, seconds: float) -> Script:
     return replace(script, waveform=script.waveform[:samples], text="")
 
 
-async def _unpaced(url: str, said: Sequence[Script], benchmark: StreamingBenchmark) -> list[Heard]:
+async def _unpaced(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> list[Heard]:
     async with AsyncClient(url, connections=2 * len(said)) as client:
 
         async def one(script: Script) -> Heard:

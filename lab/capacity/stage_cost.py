@@ -35,8 +35,8 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
     "beam with n-gram": FUSION,
 }
 STREAMS: Mapping[str, Mapping[str, Any]] = {
-    "stream, graph": {"decoder": "wfst"},
-    "stream, beam with n-gram": FUSION,
+    "live, graph": {"decoder": "wfst"},
+    "live, beam with n-gram": FUSION,
 }
 AT_ONCE = 8
 CHUNK_S = 0.64
@@ -72,7 +72,7 @@ async def measure(url: str, recordings: Sequence[Recording]) -> dict[str, Figure
         for name, options in PATHS.items():
             columns[name] = await offline(client, recordings, options)
         for name, options in STREAMS.items():
-            columns[name] = await streaming(client, recordings, options)
+            columns[name] = await live(client, recordings, options)
     return columns
 
 
@@ -93,7 +93,7 @@ async def offline(
     return await used([partial(send, item) for item in recordings], seconds)
 
 
-async def streaming(
+async def live(
     client: AsyncClient, recordings: Sequence[Recording], options: Mapping[str, Any]
 ) -> Figures:
     """As `offline`, per chunk."""

@@ -28,7 +28,7 @@ class _Chunks:
         model: str,
         options: Mapping[str, tensors.OptionValue],
     ) -> None:
-        parsed = RecognitionOptions.parse(options, streams=True)
+        parsed = RecognitionOptions.parse(options, live=True)
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
         self._options = {name: getattr(parsed, name) for name in options}
         self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)

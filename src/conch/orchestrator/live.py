@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from conch.audio.stream import StreamAudio
+from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import ctc_roles, roles
@@ -44,13 +44,13 @@ One = TypeVar("One")
 Other = TypeVar("Other")
 
 
-class Stream:
+class LiveStream:
     """One open stream: what is known between its chunks, and the path of each chunk."""
 
     def __init__(
         self,
         options: RecognitionOptions,
-        audio: StreamAudio,
+        audio: LiveAudio,
         detached: Calls,
         metrics: Metrics,
         *,

@@ -30,11 +30,11 @@ class Family:
 
 
 REQUESTS = Family("conch_requests_total", "Recordings answered", ("mode", "outcome"))
-CHUNKS = Family("conch_chunks_total", "Chunks of streams answered", ("mode", "outcome"))
+CHUNKS = Family("conch_chunks_total", "Chunks of live audio answered", ("mode", "outcome"))
 ANSWER_SECONDS = Family(
     "conch_answer_seconds_total", "Time from a request or chunk to its answer", ("mode",)
 )
-AUDIO_SECONDS = Family("conch_audio_seconds_total", "Audio heard", ("mode",))
+AUDIO_SECONDS = Family("conch_audio_seconds_total", "Audio received", ("mode",))
 CALLS = Family("conch_calls_total", "Calls of components", ("mode", "component"))
 CALL_SECONDS = Family(
     "conch_call_seconds_total",
@@ -42,14 +42,16 @@ CALL_SECONDS = Family(
     ("mode", "component"),
 )
 HOLES = Family(
-    "conch_holes_total", "Stretches of speech that a text left out, or seemed to", ("outcome",)
+    "conch_holes_total",
+    "Stretches of speech that a text left out, or seemed to leave out",
+    ("outcome",),
 )
 UNRECOGNISED_SECONDS = Family("conch_unrecognised_seconds_total", "Speech left without a text")
-ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in streams", ("rule",))
-STREAMS_ENDED = Family("conch_streams_ended_total", "Streams that ended", ("how",))
-OPEN_STREAMS = Family("conch_open_streams", "Streams open now", kind="gauge")
+ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in live streams", ("rule",))
+STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))
+OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge")
 COMPONENT_STREAMS = Family(
-    "conch_component_streams", "Streams that a component keeps state of now", kind="gauge"
+    "conch_component_streams", "Live streams that a component keeps state of now", kind="gauge"
 )
 
 _OUTCOMES = {

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from conch.audio.stream import StreamAudio
+from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
-from conch.orchestrator.live import Stream
+from conch.orchestrator.live import LiveStream
 from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
 from conch.orchestrator.request import SpeechRequest
 from conch.wire.errors import (
@@ -34,7 +34,7 @@ SESSION = "session"
 
 @dataclass(slots=True)
 class _Open:
-    stream: Stream
+    stream: LiveStream
     parameters: Mapping[str, Any]
     """As START sent them."""
     session: str | None
@@ -191,7 +191,7 @@ class OpenStreams:
 
     def _started(self, request: SpeechRequest) -> _Open:
         parameters = _options(request)
-        options = RecognitionOptions.parse(parameters, streams=True)
+        options = RecognitionOptions.parse(parameters, live=True)
         before = self._open.get(request.stream_id)
         if before is None and len(self._open) >= self._config.max_streams:
             raise OverloadedError(
@@ -199,9 +199,9 @@ class OpenStreams:
                 "(parameter max_streams of the model); try again"
             )
         rate = SAMPLE_RATE if request.sample_rate_sent is None else request.sample_rate_sent
-        stream = Stream(
+        stream = LiveStream(
             options,
-            StreamAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
+            LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
             Calls(self._detached, 0, self._metrics, options.mode),
             self._metrics,
             max_second_passes=self._config.max_second_passes,

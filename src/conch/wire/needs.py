@@ -60,4 +60,4 @@ def needed_for(model: str) -> tuple[str, ...]:
 
 
 def _parsed(sent: Mapping[str, Any]) -> RecognitionOptions:
-    return RecognitionOptions.parse(sent, streams="mode" in sent)
+    return RecognitionOptions.parse(sent, live="mode" in sent)

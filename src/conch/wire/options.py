@@ -160,7 +160,7 @@ class RecognitionOptions:
     )
 
     @classmethod
-    def parse(cls, parameters: Mapping[str, Any], *, streams: bool = False) -> "RecognitionOptions":
+    def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":
         """Build options from request parameters, of a stream's START or of a recording.
 
         Raises:
@@ -173,12 +173,12 @@ class RecognitionOptions:
                 raise OptionError(_unknown_name(name, list(known)))
         sent = {name: _checked(known[name], value) for name, value in parameters.items()}
         if sent.get("mode", "auto") == "auto":
-            sent["mode"] = "streaming" if streams else "offline"
-        if streams != (sent["mode"] in ("streaming", "two_pass")):
-            what = "a stream's chunks" if streams else "a request without a sequence id"
+            sent["mode"] = "streaming" if live else "offline"
+        if live != (sent["mode"] in ("streaming", "two_pass")):
+            what = "a stream's chunks" if live else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
         if sent["mode"] == "streaming":
-            sent.setdefault("decoder", _streams_decoder(sent))
+            sent.setdefault("decoder", _live_decoder(sent))
         sent.setdefault("decoder", cls().decoder)
         options = cls(**_defaults_of(sent["decoder"]) | sent)
         for name, item in known.items():
@@ -243,7 +243,7 @@ class RecognitionOptions:
         first = replace(self, rescore=False, attention_rescore=False, nbest=1)
         if self.decoder != "attention":
             return first
-        decoder = _streams_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
+        decoder = _live_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
         # What was not chosen, as far as can be told, is as it is with that decoder.
         unchosen = RecognitionOptions()
         own = _defaults_of(decoder).items()
@@ -251,7 +251,7 @@ class RecognitionOptions:
         return replace(first, decoder=decoder, **changed)
 
 
-def _streams_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
+def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
     """Return what decodes a stream that does not say: the better one, as far as it can."""
     return "ctc" if sent.get("hotwords") or sent.get("lm_fusion") else "wfst"
 

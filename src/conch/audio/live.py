@@ -8,7 +8,7 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 
 
-class StreamAudio:
+class LiveAudio:
     """The chunks of one stream, cut anew into steps of 16 kHz mono, all of one length."""
 
     def __init__(self, sample_rate: int, step_samples: int) -> None:
