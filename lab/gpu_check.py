@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
-from conch.bench.live_figures import Heard, Script, figures
+from conch.bench.live_figures import Script, StreamResult, figures
 from conch.bench.manifest import Utterance, read_manifest, select
 from conch.bench.measures import latency_ms, rtfx, word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since
@@ -270,10 +270,10 @@ def _streamed(plan: Plan, streams: int, paced: bool) -> dict[str, Any]:
         # Leaving the block ends the processes, those that still wait for a server too.
         parts = pool.map_async(sent, loads, chunksize=1).get(timeout_s)
         used = cpu_since(os.getpid(), before)
-    heard = [item for part in parts for item in part.heard]
+    results = [item for part in parts for item in part.results]
     wall_s = max(part.ended for part in parts) - min(part.begun for part in parts)
-    report: dict[str, Any] = asdict(figures(heard, CHUNK_MS, used))
-    ends = [value for item in heard for value in item.end_s]
+    report: dict[str, Any] = asdict(figures(results, CHUNK_MS, used))
+    ends = [value for item in results for value in item.end_s]
     report |= {
         "load": "real time" if paced else "as fast as answered",
         "servers": len(plan.urls),
@@ -311,7 +311,7 @@ class Load:
 class Sent:
     """What came of a process's streams."""
 
-    heard: list[Heard]
+    results: list[StreamResult]
     """Without their audio."""
     audio_s: float
     begun: float
@@ -337,13 +337,13 @@ def sent(load: Load) -> Sent:
         warm_up(load.url, said, benchmark)
     begun = time.time()
     run = all_streams if load.paced else _unpaced
-    heard = asyncio.run(run(load.url, said, benchmark))
+    results = asyncio.run(run(load.url, said, benchmark))
     ended = time.time()
     audio_s = sum(len(item.waveform) / item.sample_rate for item in said)
     silence = np.zeros(0, np.float32)
-    for item in heard:
+    for item in results:
         item.script = replace(item.script, waveform=silence)
-    return Sent(heard, audio_s, begun, ended)
+    return Sent(results, audio_s, begun, ended)
 
 
 def _cut(script: Script, seconds: float) -> Script:
@@ -354,11 +354,13 @@ def _cut(script: Script, seconds: float) -> Script:
     return replace(script, waveform=script.waveform[:samples], text="")
 
 
-async def _unpaced(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> list[Heard]:
+async def _unpaced(
+    url: str, said: Sequence[Script], benchmark: LiveBenchmark
+) -> list[StreamResult]:
     async with AsyncClient(url, connections=2 * len(said)) as client:
 
-        async def one(script: Script) -> Heard:
-            heard = Heard(script)
+        async def one(script: Script) -> StreamResult:
+            result = StreamResult(script)
             block = script.sample_rate * benchmark.chunk_ms // 1000
             try:
                 async with client.live(
@@ -369,13 +371,13 @@ async def _unpaced(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -
                         is_last = start + block >= len(script.waveform)
                         asked = time.perf_counter()
                         answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
-                        heard.chunk_s.append(time.perf_counter() - asked)
+                        result.chunk_s.append(time.perf_counter() - asked)
                         if is_last:
-                            heard.end_s.append(heard.chunk_s[-1])
-                        heard.text = answer.text
+                            result.end_s.append(result.chunk_s[-1])
+                        result.text = answer.text
             except ConchError as error:
-                heard.error = str(error) or type(error).__name__
-            return heard
+                result.error = str(error) or type(error).__name__
+            return result
 
         return await asyncio.gather(*map(one, said))
 

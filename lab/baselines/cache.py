@@ -18,7 +18,7 @@ from lab.baselines import faster_whisper
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class BaselineResult:
     """What the baseline makes of one recording."""
 
     text: str
@@ -26,10 +26,10 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class HeardAll:
+class BaselineResults:
     """What the baseline makes of the recordings of a job."""
 
-    heard: tuple[Heard, ...]
+    results: tuple[BaselineResult, ...]
     """In the order of the job."""
     cached: int
     """How many of them are remembered, and not measured now."""
@@ -45,13 +45,13 @@ class BaselineCache:
             BenchError: it is no such file.
         """
         self._file = file
-        self._known: dict[str, Heard] = {}
+        self._known: dict[str, BaselineResult] = {}
         if file is not None and file.exists():
             self._known = _read(file)
 
-    def hear(
+    def recognize(
         self, job: faster_whisper.Job, on_answer: Callable[[], None] = lambda: None
-    ) -> HeardAll:
+    ) -> BaselineResults:
         """Return what the baseline makes of the job's files, asking only for what is not known.
 
         Args:
@@ -70,15 +70,15 @@ class BaselineCache:
         found = dict(self._known)
         if asked:
             measured = faster_whisper.measure(replace(job, paths=tuple(asked)), on_answer)
-            heard = map(Heard, measured.texts, measured.latencies_s)
-            found |= zip((key for key in keys if key not in self._known), heard, strict=True)
+            results = map(BaselineResult, measured.texts, measured.latencies_s)
+            found |= zip((key for key in keys if key not in self._known), results, strict=True)
         if self._file is not None:
             self._known = found
             self._write(self._file)
-        return HeardAll(tuple(found[key] for key in keys), cached)
+        return BaselineResults(tuple(found[key] for key in keys), cached)
 
     def _write(self, file: Path) -> None:
-        known = {key: asdict(heard) for key, heard in self._known.items()}
+        known = {key: asdict(item) for key, item in self._known.items()}
         # Not left half written by who interrupts a long measurement.
         new = file.with_name(f".{file.name}.new")
         try:
@@ -88,10 +88,10 @@ class BaselineCache:
             raise BenchError(f"baseline cache {file} cannot be written: {error}") from None
 
 
-def _read(file: Path) -> dict[str, Heard]:
+def _read(file: Path) -> dict[str, BaselineResult]:
     try:
         known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return {key: Heard(**heard) for key, heard in known.items()}
+        return {key: BaselineResult(**item) for key, item in known.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BenchError(f"{file} is no baseline cache: {error}") from None
 

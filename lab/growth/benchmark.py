@@ -133,7 +133,7 @@ class StreamsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
-    """The same recordings, heard by one model."""
+    """The same recordings, recognised by one model."""
 
     model: str
     figures: Flat[RunFigures]
@@ -186,8 +186,8 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
         streams = [_streams(url, memory, samples, count, benchmark) for count in benchmark.streams]
     folders = {"tiny.en": None, benchmark.model.name: benchmark.model} if benchmark.model else {}
     few = set(select([item.utterance for item in samples], limit=UTTERANCES))
-    heard = [item for item in samples if item.utterance in few]
-    models = [_model(name, folder, heard) for name, folder in folders.items()]
+    subset = [item for item in samples if item.utterance in few]
+    models = [_model(name, folder, subset) for name, folder in folders.items()]
     return GrowthReport(
         header=header, lengths=lengths, concurrency=concurrency, streams=streams, models=models
     )
@@ -312,8 +312,8 @@ def _streams(
     warm_up(url, said, live)
     with _watched(memory) as taken:
         before = memory.cpu_s()
-        heard = asyncio.run(all_streams(url, said, live))
-        figures = live_figures.figures(heard, live.chunk_ms, memory.cpu_since(before))
+        results = asyncio.run(all_streams(url, said, live))
+        figures = live_figures.figures(results, live.chunk_ms, memory.cpu_since(before))
     return StreamsRow(figures=figures, taken=taken(figures.audio_s))
 
 

@@ -96,7 +96,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    with _heard(benchmark) as (utterances, warmup):
+    with _utterances(benchmark) as (utterances, warmup):
         check_packages(benchmark.url, utterances)
         if benchmark.baseline:
             require("faster_whisper", extra="lab")
@@ -132,7 +132,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
 
 
 @contextmanager
-def _heard(
+def _utterances(
     benchmark: ComparisonBenchmark,
 ) -> Iterator[tuple[Sequence[Utterance], Sequence[Utterance]]]:
     """Yield what is sent, and what is sent before the clock starts.

@@ -250,10 +250,10 @@ def _compared(
         warmup_paths=[utterance.path for utterance in warmup],
     )
     with progress(f"{faster_whisper.NAME}: {row.title}", len(recordings)) as bar:
-        found = cache.hear(job, on_answer=bar.update)
+        found = cache.recognize(job, on_answer=bar.update)
     durations_s = [recording.parts[-1].end_s for recording in recordings]
-    texts = [heard.text for heard in found.heard]
-    wall_s = sum(heard.latency_s for heard in found.heard)
+    texts = [item.text for item in found.results]
+    wall_s = sum(item.latency_s for item in found.results)
     took_s = time.monotonic() - started
     _say(f"{row.title}: {faster_whisper.NAME} took {took_s:.0f} s")
     scored = Scored(

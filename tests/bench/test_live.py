@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conch.bench.live import LiveBenchmark, largest, offline_wer, scripts, warm_up
-from conch.bench.live_figures import Heard, Script, Watch, figures
+from conch.bench.live_figures import Script, StreamResult, Watch, figures
 from conch.bench.manifest import Utterance
 from conch.bench.samples import Sample
 from conch.wire.errors import BenchError
@@ -65,23 +65,27 @@ def test_a_stream_has_one_sample_rate():
 
 
 def test_partials_and_finals_are_seen_when_they_come():
-    heard = Heard(Script(np.zeros(1, np.float32), 16_000, ((0.0, 2.0), (3.5, 5.0)), "a b"))
-    watch = Watch(heard, has_second_pass=True)
+    result = StreamResult(Script(np.zeros(1, np.float32), 16_000, ((0.0, 2.0), (3.5, 5.0)), "a b"))
+    watch = Watch(result, has_second_pass=True)
     first = Segment(0.0, 2.2, (Hypothesis("a", 0, 0),), index=0)
     watch.see(answer(""), 0.7)
     watch.see(answer("a"), 1.3)
     watch.see(answer("a", first), 3.2)  # not final yet
     watch.see(answer("a", Segment(0.0, 2.2, first.nbest, index=0, passes=2)), 3.8)
     watch.see(answer("a b"), 4.6)
-    assert heard.first_partial_s == [1.3, pytest.approx(1.1)]
-    assert heard.final_s == [pytest.approx(1.8)]
+    assert result.first_partial_s == [1.3, pytest.approx(1.1)]
+    assert result.final_s == [pytest.approx(1.8)]
 
 
 @pytest.mark.parametrize(("latency_s", "keeps_up"), [(0.1, True), (0.9, False)])
 def test_a_server_keeps_up_while_chunks_are_answered_within_their_length(latency_s, keeps_up):
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
-    heard = [Heard(script, chunk_s=[latency_s] * 10, calls=30, text="a b") for _ in range(2)]
-    run = figures(heard, 640, {"speech": 0.1, "tritonserver": 0.15, "ctc_streaming_decoder": 0.75})
+    results = [
+        StreamResult(script, chunk_s=[latency_s] * 10, calls=30, text="a b") for _ in range(2)
+    ]
+    run = figures(
+        results, 640, {"speech": 0.1, "tritonserver": 0.15, "ctc_streaming_decoder": 0.75}
+    )
     assert run.keeps_up is keeps_up
     assert (run.wer, run.chunks, run.calls_per_chunk) == (0, 20, 3.0)
     assert run.cpu_ms_per_chunk == 50.0
@@ -93,7 +97,9 @@ def test_a_server_keeps_up_while_chunks_are_answered_within_their_length(latency
 def test_a_stream_that_broke_off_is_an_error_and_in_no_word_error_rate():
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
     run = figures(
-        [Heard(script, chunk_s=[0.1], text="a b"), Heard(script, error="gone")], 640, None
+        [StreamResult(script, chunk_s=[0.1], text="a b"), StreamResult(script, error="gone")],
+        640,
+        None,
     )
     assert (run.errors, run.error_messages, run.wer) == (1, ["gone"], 0)
     assert run.keeps_up is False

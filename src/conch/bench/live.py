@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.header import PROGRAM, Header, header
-from conch.bench.live_figures import Heard, LiveRun, Script, Watch, figures
+from conch.bench.live_figures import LiveRun, Script, StreamResult, Watch, figures
 from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import word_error_rate
@@ -90,9 +90,9 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
             said = scripts(samples, streams, benchmark)
             warm_up(url, said, benchmark)
             before = memory.cpu_s() if memory else {}
-            heard = asyncio.run(all_streams(url, said, benchmark))
+            results = asyncio.run(all_streams(url, said, benchmark))
             used = memory.cpu_since(before) if memory else None
-            return figures(heard, benchmark.chunk_ms, used)
+            return figures(results, benchmark.chunk_ms, used)
 
         runs = [measured(streams) for streams in benchmark.streams]
         asked = len(runs)
@@ -186,7 +186,7 @@ def _spoken(utterance: Utterance) -> str:
 
 async def all_streams(
     url: str, said: Sequence[Script], benchmark: LiveBenchmark, label: str = "streams"
-) -> list[Heard]:
+) -> list[StreamResult]:
     """Let all streams speak in real time, each from a moment of its own; `label` names the bar."""
     longest = max(len(script.waveform) / script.sample_rate for script in said)
     with progress(f"{label}: {len(said)}, seconds", round(longest)) as bar:
@@ -246,11 +246,11 @@ async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark
 
 async def _one_stream(
     client: AsyncClient, script: Script, delay_s: float, benchmark: LiveBenchmark
-) -> Heard:
-    heard = Heard(script)
+) -> StreamResult:
+    result = StreamResult(script)
     block = script.sample_rate * benchmark.chunk_ms // 1000
     begun = time.perf_counter() + delay_s  # streams do not speak in step
-    watch = Watch(heard, has_second_pass=benchmark.options.get("mode") == "two_pass")
+    watch = Watch(result, has_second_pass=benchmark.options.get("mode") == "two_pass")
     try:
         async with client.live(sample_rate=script.sample_rate, **benchmark.options) as stream:
             for start in range(0, len(script.waveform), block):
@@ -260,14 +260,14 @@ async def _one_stream(
                 is_last = start + block >= len(script.waveform)
                 answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
                 now = time.perf_counter()
-                heard.chunk_s.append(now - due)
+                result.chunk_s.append(now - due)
                 if is_last:
-                    heard.end_s.append(now - due)
-                heard.calls += sum(
+                    result.end_s.append(now - due)
+                result.calls += sum(
                     stage.calls for name, stage in answer.stages.items() if name != "total"
                 )
                 watch.see(answer, now - begun)
-                heard.text = answer.text
+                result.text = answer.text
     except ConchError as error:
-        heard.error = str(error) or type(error).__name__
-    return heard
+        result.error = str(error) or type(error).__name__
+    return result

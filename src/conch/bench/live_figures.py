@@ -29,7 +29,7 @@ class Script:
 
 
 @dataclass(slots=True)
-class Heard:
+class StreamResult:
     """What came of one stream; times are in seconds."""
 
     script: Script
@@ -45,22 +45,22 @@ class Heard:
 class Watch:
     """Notes when the text of each utterance is first seen, and when it is final."""
 
-    def __init__(self, heard: Heard, *, has_second_pass: bool) -> None:
-        self._heard, self._has_second_pass = heard, has_second_pass
+    def __init__(self, result: StreamResult, *, has_second_pass: bool) -> None:
+        self._result, self._has_second_pass = result, has_second_pass
         self._num_words = 0
         self._partial_known: set[int] = set()
         self._final_known: set[int] = set()
 
     def see(self, answer: Transcript, now_s: float) -> None:
         """Take an answer that came `now_s` after the stream's first sample was spoken."""
-        spans = self._heard.script.spans
+        spans = self._result.script.spans
         num_words = len(answer.text.split())
         if num_words > self._num_words:
             # The utterance that is being spoken, or has just been.
             index = max(place for place, (start, _) in enumerate(spans) if start <= now_s)
             if index not in self._partial_known:
                 self._partial_known.add(index)
-                self._heard.first_partial_s.append(now_s - spans[index][0])
+                self._result.first_partial_s.append(now_s - spans[index][0])
         self._num_words = num_words
         for segment in answer.segments:
             is_final = segment.passes == 2 or not self._has_second_pass or bool(segment.error)
@@ -68,7 +68,7 @@ class Watch:
                 self._final_known.add(segment.index)
                 # A segment ends with some silence, and so may a recording.
                 ends = [end for start, end in spans if start < segment.end]
-                self._heard.final_s.append(now_s - min(segment.end, ends[-1]))
+                self._result.final_s.append(now_s - min(segment.end, ends[-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,35 +111,35 @@ class LiveRun:
 
 
 def figures(
-    heard: Sequence[Heard], chunk_ms: int, used_cpu_s: Mapping[str, float] | None
+    results: Sequence[StreamResult], chunk_ms: int, used_cpu_s: Mapping[str, float] | None
 ) -> LiveRun:
     """Return what a run says.
 
     Args:
-        heard: what came of each stream.
+        results: what came of each stream.
         chunk_ms: of a chunk.
         used_cpu_s: of the server, by process; None where nobody knows.
     """
-    chunks = sum(len(item.chunk_s) for item in heard)
-    latency = latency_ms([value for item in heard for value in item.chunk_s])
-    failed = [item for item in heard if item.error]
-    answered = [item for item in heard if not item.error]
-    audio_s = sum(len(item.script.waveform) / item.script.sample_rate for item in heard)
+    chunks = sum(len(item.chunk_s) for item in results)
+    latency = latency_ms([value for item in results for value in item.chunk_s])
+    failed = [item for item in results if item.error]
+    answered = [item for item in results if not item.error]
+    audio_s = sum(len(item.script.waveform) / item.script.sample_rate for item in results)
     per_chunk = {
         name: round(1000 * seconds / max(1, chunks), 3)
         for name, seconds in (used_cpu_s or {}).items()
     }
     return LiveRun(
-        streams=len(heard),
+        streams=len(results),
         keeps_up=not failed and latency.p99 is not None and latency.p99 < chunk_ms,
         wer=word_error_rate(
             [item.script.text for item in answered], [item.text for item in answered]
         ),
         chunk_latency_ms=latency,
-        first_partial_ms=latency_ms([v for item in heard for v in item.first_partial_s]),
-        final_ms=latency_ms([v for item in heard for v in item.final_s]),
-        end_ms=latency_ms([v for item in heard for v in item.end_s]),
-        calls_per_chunk=round(sum(item.calls for item in heard) / max(1, chunks), 3),
+        first_partial_ms=latency_ms([v for item in results for v in item.first_partial_s]),
+        final_ms=latency_ms([v for item in results for v in item.final_s]),
+        end_ms=latency_ms([v for item in results for v in item.end_s]),
+        calls_per_chunk=round(sum(item.calls for item in results) / max(1, chunks), 3),
         cpu_ms_per_chunk=(
             round(1000 * sum(used_cpu_s.values()) / max(1, chunks), 3) if used_cpu_s else None
         ),

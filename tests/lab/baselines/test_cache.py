@@ -45,15 +45,15 @@ def test_only_what_is_not_known_is_asked(
     paths: list[str], asked: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "cache.json"
-    first = BaselineCache(file).hear(job(paths[1:2]))
+    first = BaselineCache(file).recognize(job(paths[1:2]))
     assert (first.cached, asked) == (0, ["1"])
     answers: list[int] = []
-    again = BaselineCache(file).hear(job(paths), on_answer=lambda: answers.append(1))
+    again = BaselineCache(file).recognize(job(paths), on_answer=lambda: answers.append(1))
     assert asked == ["1", "0", "2"]
-    assert [heard.text for heard in again.heard] == ["text 0", "text 1", "text 2"]
-    assert {heard.latency_s for heard in again.heard} == {1.5}
+    assert [item.text for item in again.results] == ["text 0", "text 1", "text 2"]
+    assert {item.latency_s for item in again.results} == {1.5}
     assert (again.cached, len(answers)) == (1, 3)
-    assert BaselineCache(file).hear(job(paths)).cached == 3
+    assert BaselineCache(file).recognize(job(paths)).cached == 3
     assert len(asked) == 3
     assert [path.name for path in tmp_path.iterdir() if "cache" in path.name] == ["cache.json"]
 
@@ -62,19 +62,19 @@ def test_samples_and_settings_are_the_key_not_the_name(
     paths: list[str], asked: list[str], tmp_path: Path
 ) -> None:
     cache = BaselineCache(tmp_path / "cache.json")
-    cache.hear(job(paths[:1]))
+    cache.recognize(job(paths[:1]))
     copied = tmp_path / "copied.wav"
     copied.write_bytes(Path(paths[0]).read_bytes())
-    assert cache.hear(job([str(copied)])).cached == 1
-    assert cache.hear(job(paths[:1], beam_size=1)).cached == 0
+    assert cache.recognize(job([str(copied)])).cached == 1
+    assert cache.recognize(job(paths[:1], beam_size=1)).cached == 0
     soundfile.write(paths[0], np.zeros(800), 16_000)
-    assert cache.hear(job(paths[:1])).cached == 0
+    assert cache.recognize(job(paths[:1])).cached == 0
     assert asked == ["0", "0", "0"]
 
 
 def test_without_a_file_everything_is_measured(paths: list[str], asked: list[str]) -> None:
     cache = BaselineCache()
-    assert [cache.hear(job(paths)).cached for _ in range(2)] == [0, 0]
+    assert [cache.recognize(job(paths)).cached for _ in range(2)] == [0, 0]
     assert len(asked) == 6
 
 
