@@ -1,4 +1,4 @@
-"""What the models count about their work, for whoever publishes it (`conch.triton.metrics`)."""
+"""Count the work of the models; `conch.triton.metrics` publishes it."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One metric, as Prometheus names it; equal to itself alone, which is quick to look up."""
+    """One Prometheus metric. It equals only itself, which makes look-ups fast."""
 
     name: str
     description: str
@@ -74,9 +74,9 @@ class Metrics:
         """Add to one sum.
 
         Args:
-            family: the metric.
-            value: not negative.
-            **labels: a value for each of the metric's labels.
+            family: The metric.
+            value: The value, not negative.
+            **labels: A value for each label of the metric.
         """
         assert len(labels) == len(family.labels), (family.name, labels)
         key = family, tuple([labels[name] for name in family.labels])
@@ -85,10 +85,14 @@ class Metrics:
 
     @contextmanager
     def answering(self, family: Family, mode: str) -> Iterator[dict[str, str]]:
-        """Count and time what is answered inside, by how it ends.
+        """Count and time the answer that is made in the block, by its outcome.
+
+        Args:
+            family: The metric to count in, with the labels `mode` and `outcome`.
+            mode: Label of the path.
 
         Yields:
-            the labels: what is known of them only inside is put in there.
+            The labels. The block may change them.
         """
         labels = {"mode": mode, "outcome": "ok"}
         started = time.perf_counter()
@@ -102,20 +106,20 @@ class Metrics:
             self.add(ANSWER_SECONDS, time.perf_counter() - started, mode=labels["mode"])
 
     def drain(self) -> Mapping[tuple[Family, Labels], float]:
-        """Return what was added since the last time."""
+        """Return the sums since the last call, and reset them."""
         with self._lock:
             drained, self._sums = self._sums, defaultdict(float)
         return drained
 
     def give_back(self, sums: Mapping[tuple[Family, Labels], float]) -> None:
-        """Keep what was drained and could not be published."""
+        """Add sums of `drain` again that could not be published."""
         with self._lock:
             for key, value in sums.items():
                 self._sums[key] += value
 
 
 def outcome(error: BaseException) -> str:
-    """Return how a request that ends with this error is counted."""
-    if not isinstance(error, Exception):  # its task or its generator was closed
+    """Return the label `outcome` of a request that ends with this error."""
+    if not isinstance(error, Exception):  # the task or the generator was closed
         return "cancelled"
     return next((name for kind, name in _OUTCOMES.items() if isinstance(error, kind)), "internal")
