@@ -35,6 +35,12 @@ class _Chunks:
         self.has_started = self.has_ended = False
 
     def request(self, chunk: NDArray[Any], *, ends: bool) -> tensors.Request:
+        """Return the request of the next chunk.
+
+        Raises:
+            AudioError: the chunk is not a waveform.
+            RuntimeError: the last chunk was sent before.
+        """
         if self.has_ended:
             raise RuntimeError("the stream has ended; open another")
         inputs = tensors.chunk_tensors(chunk, self._sample_rate)

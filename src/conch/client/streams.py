@@ -74,7 +74,12 @@ def stream(address: Address, request: tensors.Request) -> Generator[Result, None
 
 
 async def stream_async(address: Address, request: tensors.Request) -> AsyncGenerator[Result, None]:
-    """Send a request; yield RESULT of every part of the answer as it arrives; see `stream`."""
+    """Send a request; yield RESULT of every part of the answer as it arrives.
+
+    Raises:
+        ServerError: the address is not gRPC, or the server cannot be reached.
+        ConchError: the server answered with an error.
+    """
     _check_protocol(address)
     import grpc
     import tritonclient.grpc.aio as tritongrpc

@@ -55,17 +55,29 @@ answers. Send a copy, because tritonclient adds to the mapping."""
 class Transport(Protocol):
     """Sends requests one after the other."""
 
-    def infer(self, request: tensors.Request) -> Result: ...
+    def infer(self, request: tensors.Request) -> Result:
+        """Send a request and return the tensor RESULT.
 
-    def close(self) -> None: ...
+        Raises:
+            ConchError: the server cannot be reached, is late, or answered with an error.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
 
 
 class AsyncTransport(Protocol):
     """Sends any number of requests at the same time."""
 
-    async def infer(self, request: tensors.Request) -> Result: ...
+    async def infer(self, request: tensors.Request) -> Result:
+        """Send a request and return the tensor RESULT; see `Transport.infer`."""
+        ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close the connections; requests in flight fail."""
+        ...
 
 
 def connect(address: Address) -> Transport:
