@@ -31,11 +31,11 @@ def main() -> None:
             word_bonus=args.word_bonus,
         )
 
-    print(f"off: {' -> '.join(off.road)}")
+    print(f"off: {' -> '.join(off.path)}")
     for hypothesis in off.nbest:
         print(f"{hypothesis.score:9.3f}  {hypothesis.text}")
 
-    print(f"\non: {' -> '.join(on.road)}")
+    print(f"\non: {' -> '.join(on.path)}")
     print(f"score = am + {args.lm_weight:g} * lm + {args.word_bonus:g} * words")
     for hypothesis in on.nbest:
         parts = f"{hypothesis.am_score:9.3f} {hypothesis.lm_score:9.3f} {hypothesis.num_words:3d}"

@@ -193,8 +193,8 @@ def test_parameters_are_those_of_the_code_at_their_defaults(path):
     assert shown <= set(sent), "an operator finds every parameter in the file"
 
 
-def test_what_the_roads_send_and_ask_for_is_in_the_contracts():
-    """A road with everything turned on, held against the components' configs."""
+def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
+    """A path with everything turned on, held against the components' configs."""
     configs = {path.parent.name: parsed(path) for path in COMPONENTS}
     kinds = {np.dtype(np.float32): "FP32", np.dtype(np.int32): "INT32", np.dtype(object): "BYTES"}
     seen = set()

@@ -211,7 +211,7 @@ def works() -> tuple[Work, ...]:
             CTC.window_flop(value("request")),
         ),
         Work(
-            "streams, graph",
+            "live, graph",
             value("chunk"),
             (
                 Stage("speech", 2.9, 2.9),

@@ -1,8 +1,8 @@
-"""What a live chunk costs the orchestrator itself: its road over components that answer at once.
+"""What a live chunk costs the orchestrator itself: its path over components that answer at once.
 
     python -m lab.capacity.path_cost
 
-Prints CPU milliseconds for a chunk: of the road alone, and with its three calls handed to threads
+Prints CPU milliseconds for a chunk: of the path alone, and with its three calls handed to threads
 as in `speech`; one chunk right after the other, and with pauses between them. Run it beside other
 work: on a server the components take caches and cores in the pauses. What `conch bench live`
 finds for the process of `speech` beyond these is Triton's.
@@ -114,7 +114,7 @@ def main() -> None:
         ways = {
             f"{name}, {1000 * pause_s:g} ms between chunks": (threads, pause_s)
             for pause_s in PAUSES_S
-            for name, threads in (("the road", None), ("in threads", pool))
+            for name, threads in (("the path", None), ("in threads", pool))
         }
         runs = [[asyncio.run(cost_ms(*way)) for way in ways.values()] for _ in range(RUNS)]
     for name, found in zip(ways, zip(*runs, strict=True), strict=True):

@@ -1,8 +1,8 @@
-"""CPU time of every process of a server: for each request of a road, for each chunk of a stream.
+"""CPU time of every process of a server: for each request of a path, for each chunk of a stream.
 
     python -m lab.capacity.stage_cost MANIFEST.tsv --split dev --limit 60
 
-It starts a server, sends every recording down each road (8 at a time), then 8 live streams in real
+It starts a server, sends every recording down each path (8 at a time), then 8 live streams in real
 time. CPU time moves less than wall time where other work shares the machine. It is what
 `lab/capacity/capacity.py` computes with.
 """
@@ -29,14 +29,14 @@ from conch.launcher import ServerConfig, TritonServer
 from lab.waveforms import resampled
 
 FUSION = {"decoder": "ctc", "lm_fusion": True}
-ROADS: Mapping[str, Mapping[str, Any]] = {
+PATHS: Mapping[str, Mapping[str, Any]] = {
     "attention": {},
     "graph": {"decoder": "wfst"},
     "beam with n-gram": FUSION,
 }
 STREAMS: Mapping[str, Mapping[str, Any]] = {
-    "stream, graph": {"decoder": "wfst"},
-    "stream, beam with n-gram": FUSION,
+    "live, graph": {"decoder": "wfst"},
+    "live, beam with n-gram": FUSION,
 }
 AT_ONCE = 8
 CHUNK_S = 0.64
@@ -66,13 +66,13 @@ def main() -> None:
 
 
 async def measure(url: str, recordings: Sequence[Recording]) -> dict[str, Figures]:
-    """Return the figures of every road and stream."""
+    """Return the figures of every path and stream."""
     columns: dict[str, Figures] = {}
     async with AsyncClient(url, connections=2 * AT_ONCE) as client:
-        for name, options in ROADS.items():
+        for name, options in PATHS.items():
             columns[name] = await offline(client, recordings, options)
         for name, options in STREAMS.items():
-            columns[name] = await streaming(client, recordings, options)
+            columns[name] = await live(client, recordings, options)
     return columns
 
 
@@ -93,7 +93,7 @@ async def offline(
     return await used([partial(send, item) for item in recordings], seconds)
 
 
-async def streaming(
+async def live(
     client: AsyncClient, recordings: Sequence[Recording], options: Mapping[str, Any]
 ) -> Figures:
     """As `offline`, per chunk."""

@@ -2,7 +2,7 @@
 
     python -m lab.training.tune_rescoring path/to/manifest.tsv --split dev
 
-The server's own road decodes, so that the weights are chosen for what requests meet: its segments,
+The server's own path decodes, so that the weights are chosen for what requests meet: its segments,
 its n-best and its language model. The manifest is one of `conch bench offline`.
 Prints the word error rate without and with rescoring, for each source, the oracle's (the best text
 of each n-best list), and what weights chosen on one half of the utterances give on the other.

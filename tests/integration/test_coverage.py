@@ -79,7 +79,7 @@ def test_a_text_without_doubt_asks_no_witness(client, recordings, executions):
     before, _ = executions("ctc_encoder")
     transcript = client.transcribe(recordings[0].path)
     assert wer(recordings[0].text, transcript.text) == 0
-    assert transcript.road == ("vad", "attention_encoder", "attention_decoder")
+    assert transcript.path == ("vad", "attention_encoder", "attention_decoder")
     assert executions("ctc_encoder")[0] == before
 
 
@@ -88,4 +88,4 @@ def test_without_coverage_a_passage_is_lost(client, with_pauses):
     waveform, text = with_pauses
     transcript = client.transcribe(waveform, coverage=False)
     assert lost_passages(text, transcript.text) != []
-    assert "ctc_encoder" not in transcript.road
+    assert "ctc_encoder" not in transcript.path

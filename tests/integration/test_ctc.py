@@ -1,4 +1,4 @@
-"""The CTC components on the real server: the offline road, and streams into the encoder itself."""
+"""The CTC components on the real server: the offline path, and streams into the encoder itself."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ def test_the_ctc_decoder_writes_what_was_said(client, recordings):
     rates = []
     for item in recordings:
         answer = client.transcribe(item.path, decoder="ctc")
-        assert answer.road == ("vad", "ctc_encoder", "ctc_decoder")
+        assert answer.path == ("vad", "ctc_encoder", "ctc_decoder")
         rates.append(wer(item.text, answer.text))
     assert np.mean(rates) < 0.5
 
@@ -43,7 +43,7 @@ def test_its_words_have_times_and_confidence(client, recordings):
 
 def test_its_texts_can_be_rescored(client, recordings):
     answer = client.transcribe(recordings[0].path, decoder="ctc", rescore=True)
-    assert answer.road == ("vad", "ctc_encoder", "ctc_decoder", "rescorer")
+    assert answer.path == ("vad", "ctc_encoder", "ctc_decoder", "rescorer")
     assert answer.nbest[0].lm_score < 0
 
 
@@ -51,7 +51,7 @@ CTC = {"decoder": "ctc"}
 
 
 @pytest.mark.parametrize(
-    ("options", "road"),
+    ("options", "path"),
     [
         ({**CTC, "lm_fusion": True}, ["ctc_encoder", "ctc_decoder"]),
         ({"decoder": "wfst", "nbest": 3}, ["ctc_encoder", "ctc_decoder"]),
@@ -66,9 +66,9 @@ CTC = {"decoder": "ctc"}
         ({"decoder": "wfst", "rescore": True}, ["ctc_encoder", "ctc_decoder", "rescorer"]),
     ],
 )
-def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recordings, options, road):
+def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recordings, options, path):
     answer = client.transcribe(recordings[3].path, word_timestamps=True, **options)
-    assert answer.road == ("vad", *road)
+    assert answer.path == ("vad", *path)
     assert " ".join(word.text for word in answer.words) == answer.text
     scores = [item.score for item in answer.nbest]
     assert scores == sorted(scores, reverse=True)

@@ -1,4 +1,4 @@
-"""The offline road on a real server, with real speech."""
+"""The offline path on a real server, with real speech."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ def test_real_speech_is_transcribed(either_client, speech_wav):
     transcript = either_client.transcribe(speech_wav)
     assert wer(TIGER, transcript.text) == 0
     assert transcript.duration == pytest.approx(7.325, abs=0.001)
-    assert transcript.road == ("vad", "attention_encoder", "attention_decoder")
+    assert transcript.path == ("vad", "attention_encoder", "attention_decoder")
     assert transcript.stages["attention_encoder"].calls == len(transcript.segments)
 
 
@@ -63,12 +63,12 @@ def test_rescoring_is_called_only_when_asked_and_shows_its_parts(client, recordi
     before, _ = executions("rescorer")
     plain = client.transcribe(path, nbest=5)
     assert executions("rescorer")[0] == before
-    assert "rescorer" not in plain.road
+    assert "rescorer" not in plain.path
 
     scored = client.transcribe(path, nbest=5, rescore=True, lm_weight=0.7, word_bonus=1.0)
     # Triton counts a call after its answer.
     wait_until(lambda: executions("rescorer")[0] == before + len(scored.segments))
-    assert scored.road[-1] == "rescorer"
+    assert scored.path[-1] == "rescorer"
     totals = []
     for item in scored.nbest:
         total = item.am_score + 0.7 * item.lm_score + 1.0 * item.num_words

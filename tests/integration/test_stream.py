@@ -80,7 +80,7 @@ def same(one: Transcript, other: Transcript) -> bool:
             [item.score for item in theirs.nbest], abs=1e-2
         )
         assert [word.text for word in mine.words] == [word.text for word in theirs.words]
-    assert (one.duration, one.road) == (other.duration, other.road)
+    assert (one.duration, one.path) == (other.duration, other.path)
     calls = [{name: stage.calls for name, stage in item.stages.items()} for item in (one, other)]
     return calls[0] == calls[1]
 
@@ -108,7 +108,7 @@ def test_many_streams_at_once(url: str, waveform: np.ndarray) -> None:
 
 def test_silence_is_one_part_without_text(client: Client) -> None:
     (part,) = client.stream(PAUSE)
-    assert (part.text, part.segments, part.duration, part.road) == ("", (), 4.0, ("vad",))
+    assert (part.text, part.segments, part.duration, part.path) == ("", (), 4.0, ("vad",))
     assert joined_parts([part]) == part
 
 

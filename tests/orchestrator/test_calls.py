@@ -35,7 +35,7 @@ def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
     with pytest.raises(type(error)):
         asyncio.run(calls("vad", {}, []))
     assert components.calls == ["vad"]
-    assert calls.road == (("vad",) if is_call else ())
+    assert calls.path == (("vad",) if is_call else ())
     assert calls.stages["total"].calls == is_call
     counted = {key[1]: value for key, value in metrics.drain().items() if key[0] is CALLS}
     assert counted == ({("offline", "vad"): 1.0} if is_call else {})

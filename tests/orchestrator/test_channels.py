@@ -1,4 +1,4 @@
-"""Recordings of several channels, and what is wrong with recordings, on the offline road."""
+"""Recordings of several channels, and what is wrong with recordings, on the offline path."""
 
 import asyncio
 import io

@@ -62,7 +62,7 @@ def test_a_text_of_all_that_is_said_costs_no_call_more():
     assert transcript.text == "a b c d e f g h"
     assert components.calls == ONCE
     assert counted == {}
-    assert transcript.road == tuple(ONCE)
+    assert transcript.path == tuple(ONCE)
     assert (transcript.unrecognised, transcript.warnings) == ((), ())
 
 

@@ -20,10 +20,10 @@ def probs(text: str, frame_samples: int = VAD_FRAME_SAMPLES) -> SpeechProbs:
     return SpeechProbs(found, frame_samples)
 
 
-def speech(heard: int, first: int, after_last: int) -> Speech:
+def speech(end: int, first: int, after_last: int) -> Speech:
     """Of frames."""
     return Speech(
-        heard * VAD_FRAME_SAMPLES, first * VAD_FRAME_SAMPLES, after_last * VAD_FRAME_SAMPLES
+        end * VAD_FRAME_SAMPLES, first * VAD_FRAME_SAMPLES, after_last * VAD_FRAME_SAMPLES
     )
 
 

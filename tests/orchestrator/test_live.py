@@ -1,4 +1,4 @@
-"""The streaming road on plain functions: order, silence, endpoints, times."""
+"""The live path on plain functions: order, silence, endpoints, times."""
 
 import asyncio
 
@@ -12,12 +12,12 @@ from conch.wire.errors import ConfigError, SessionError
 
 
 def test_every_chunk_is_answered_with_the_text_so_far():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         answers = [await client.send(audio(item)) for item in "12"]
         return [*answers, await client.send(audio("3"), ends=True)]
 
-    answers, components = run(road)
+    answers, components = run(scenario)
     assert [item.text for item in answers] == ["0.10", "0.10 0.20", "0.10 0.20 0.30"]
     assert [item.stable for item in answers] == ["", "0.10", "0.10 0.20 0.30"]
     assert [item.is_final for item in answers] == [False, False, True]
@@ -30,13 +30,13 @@ def test_every_chunk_is_answered_with_the_text_so_far():
 
 
 def test_a_call_of_the_search_carries_no_more_than_it_needs():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, endpoint_silence_ms=600, nbest=3)
         for item in "11.1":
             await client.send(audio(item))
         await client.send(audio(""), ends=True)
 
-    _, components = run(road)
+    _, components = run(scenario)
     calls = zip(components.calls, components.parameters, components.wanted, strict=True)
     calls = [call[1:] for call in calls if call[0] == "ctc_streaming_decoder"]
     (first, _), *others = calls
@@ -48,13 +48,13 @@ def test_a_call_of_the_search_carries_no_more_than_it_needs():
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
 def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode=mode, vad=False)
         for item in ".1..2":
             await client.send(audio(item))
         return await client.send(audio("."), ends=True)
 
-    final, components = run(road)
+    final, components = run(scenario)
     assert [segment.endpoint for segment in final.segments] == ["silence", "end"]
     assert [(item.start, item.end) for item in final.segments] == [(0.34, 1.58), (2.56, 3.5)]
     assert "vad" not in components.calls
@@ -65,14 +65,14 @@ def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
 def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     wave = audio("12..3....45.")[:-3_000]
 
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, word_timestamps=True)
         for start in range(0, len(wave), samples):
             ends = start + samples >= len(wave)
             answer = await client.send(wave[start : start + samples], ends=ends)
         return answer
 
-    found, components = run(road)
+    found, components = run(scenario)
     assert found.text == "0.10 0.20 0.30 0.40 0.50"
     assert [segment.text for segment in found.segments] == ["0.10 0.20", "0.30", "0.40 0.50"]
     assert [segment.endpoint for segment in found.segments] == ["silence", "silence", "end"]
@@ -87,7 +87,7 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
 
 
 def test_chunks_calls_endpoints_and_ends_are_counted():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         for item in "1..2":
             await client.send(audio(item))
@@ -97,7 +97,7 @@ def test_chunks_calls_endpoints_and_ends_are_counted():
             await client.send(audio("1"))
         return recognizer.metrics.drain()
 
-    counted, _ = run(road)
+    counted, _ = run(scenario)
     assert counted[CHUNKS, ("two_pass", "ok")] == 5
     assert counted[CHUNKS, ("none", "invalid")] == 1
     assert counted[CALLS, ("two_pass", "ctc_streaming_encoder")] == 5
@@ -108,30 +108,30 @@ def test_chunks_calls_endpoints_and_ends_are_counted():
 
 
 def test_until_somebody_speaks_the_vad_alone_is_called():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         for item in "...1..2..":
             answer = await client.send(audio(item))
         return [answer, await client.send(audio("."), ends=True)]
 
-    (answer, final), components = run(road)
+    (answer, final), components = run(scenario)
     # The step before speech with it, none twice, and the stream's end.
     encoded = [len(waveform) / STEP for waveform in components.waveforms("ctc_streaming_encoder")]
     assert encoded == [2, 1, 1, 1, 1, 1, 0]
     assert answer.text == final.text == "0.10 0.20"
-    assert final.road == ("vad",)
+    assert final.path == ("vad",)
     assert components.calls.count("vad") == 10
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
 def test_silence_from_start_to_end_opens_nothing():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         await client.send(audio("." * 9))
         return await client.send(audio("."), ends=True), recognizer.metrics.drain()
 
-    (final, counted), components = run(road)
+    (final, counted), components = run(scenario)
     assert (final.text, final.segments, final.duration) == ("", (), 6.4)
     assert set(components.calls) == {"vad"}
     assert counted[ENDPOINTS, ("no_speech",)] == 1
@@ -140,11 +140,11 @@ def test_silence_from_start_to_end_opens_nothing():
 
 @pytest.mark.parametrize("silent", [8, 9])
 def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass", decoder="ctc")
         return await client.send(audio("." * silent + "1"), ends=True)
 
-    final, components = run(road)
+    final, components = run(scenario)
     (segment,) = final.segments
     start = 0.64 * silent - 0.3  # vad_pad_ms, also where the rule no_speech ends an utterance there
     assert (segment.start, segment.end) == pytest.approx((start, 0.64 * (silent + 1)))
@@ -154,12 +154,12 @@ def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, max_utterance_s=2.0)
         first = await client.send(audio(".12345"))
         return first, await client.send(audio("6"), ends=ends)
 
-    (first, answer), components = run(road)
+    (first, answer), components = run(scenario)
     encoded = np.concatenate(components.waveforms("ctc_streaming_encoder"))[::STEP].tolist()
     assert encoded == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     assert answer.text == "0.10 0.20 0.30 0.40 0.50 0.60"
@@ -167,28 +167,28 @@ def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
 
 
 def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         answers = [await client.send(audio(item)) for item in "1..2"]
         return [*answers, await client.send(audio("."), ends=True)]
 
-    answers, _ = run(road)
+    answers, _ = run(scenario)
     assert [len(item.segments) for item in answers] == [0, 0, 1, 0, 2]
     assert [item.stable for item in answers] == ["", "", "0.10", "0.10", "0.10 0.20"]
 
 
 def test_partials_may_be_left_out():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, partials=False)
         answers = [await client.send(audio(item)) for item in "1..2"]
         return [*answers, await client.send(audio("."), ends=True)]
 
-    answers, _ = run(road)
+    answers, _ = run(scenario)
     assert [item.text for item in answers] == ["", "", "0.10", "0.10", "0.10 0.20"]
 
 
 def test_chunks_sent_without_waiting_are_heard_in_order():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         async def dawdle(model):
             await asyncio.sleep(0.002 * (components.in_flight % 3))
 
@@ -197,17 +197,17 @@ def test_chunks_sent_without_waiting_are_heard_in_order():
         sent = [client.send(audio(item), ends=item == "9") for item in "123456789"]
         return await asyncio.gather(*sent)
 
-    answers, _ = run(road)
+    answers, _ = run(scenario)
     assert answers[-1].text == " ".join(f"0.{digit}0" for digit in range(1, 10))
     assert [len(item.text.split()) for item in answers] == list(range(1, 10))
 
 
 def test_an_empty_stream_and_one_of_a_single_short_chunk():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         empty = await Client(recognizer, components).send(audio(""), ends=True)
         return empty, await Client(recognizer, components).send(audio("4")[:1000], ends=True)
 
-    (empty, short), components = run(road)
+    (empty, short), components = run(scenario)
     assert (empty.text, short.text) == ("", "0.40")
     assert empty.is_final
     assert ended_once(components)

@@ -43,7 +43,7 @@ def test_steps_are_joined_with_their_frames():
 def test_of_silence_the_latest_step_alone_is_kept_and_not_the_chunk_around_it():
     chunk = np.concatenate([step(0.0).waveform, step(0.2).waveform])
     silent = Step(chunk[: 2 * FRAME], step(0.0).speech)
-    waiting = Waiting(7.0).passed(step(0.1)).passed(silent)
+    waiting = Waiting(7.0).after_silence(step(0.1)).after_silence(silent)
     assert waiting.called == 7.0
     assert waiting.pre_roll.waveform.tolist() == [0.0] * 2 * FRAME
     assert waiting.pre_roll.waveform.base is None
@@ -51,14 +51,14 @@ def test_of_silence_the_latest_step_alone_is_kept_and_not_the_chunk_around_it():
 
 
 def test_an_utterance_begins_without_a_text():
-    speaking = Waiting().passed(step(0.0)).begun(start=512, now=3.0)
+    speaking = Waiting().after_silence(step(0.0)).speaking(start=512, now=3.0)
     assert speaking == Speaking(called=3.0, utterance=Utterance(start=512))
     assert (speaking.utterance.text, speaking.utterance.score) == ("", 0.0)
 
 
 def test_what_is_found_replaces_the_text_and_keeps_the_audio():
-    speaking = Speaking(3.0, Utterance(512)).heard(step(0.5)).found("good", "", -1.0)
-    speaking = speaking.heard(step(0.6)).found("good day", "good", -2.0)
+    speaking = Speaking(3.0, Utterance(512)).with_step(step(0.5)).with_text("good", "", -1.0)
+    speaking = speaking.with_step(step(0.6)).with_text("good day", "good", -2.0)
     found = speaking.utterance
     assert (found.start, found.text, found.stable, found.score) == (512, "good day", "good", -2.0)
     assert [float(item.waveform[0]) for item in found.steps] == pytest.approx([0.5, 0.6])
@@ -67,19 +67,19 @@ def test_what_is_found_replaces_the_text_and_keeps_the_audio():
 
 def test_a_state_is_not_changed_by_what_follows_it():
     before = Speaking(3.0, Utterance(512))
-    before.heard(step(0.5)).found("good", "", -1.0)
+    before.with_step(step(0.5)).with_text("good", "", -1.0)
     assert before == Speaking(3.0, Utterance(512))
 
 
 @pytest.mark.parametrize(("ends", "called"), [(False, 3.0), (True, None)])
 def test_behind_an_utterance_components_keep_the_stream_unless_it_ends(ends, called):
-    over = Speaking(3.0, Utterance(512)).heard(step(0.5)).over(ends=ends)
+    over = Speaking(3.0, Utterance(512)).with_step(step(0.5)).after_utterance(ends=ends)
     assert over == Waiting(called)
     assert over.pre_roll is NO_STEP
 
 
 def test_the_next_utterance_goes_on_in_the_components_stream():
-    waiting = Speaking(3.0, Utterance(512)).over(ends=False).passed(step(0.0))
+    waiting = Speaking(3.0, Utterance(512)).after_utterance(ends=False).after_silence(step(0.0))
     assert waiting.called == 3.0
-    speaking = waiting.begun(start=4096, now=5.0)
+    speaking = waiting.speaking(start=4096, now=5.0)
     assert (speaking.called, speaking.utterance) == (5.0, Utterance(4096))

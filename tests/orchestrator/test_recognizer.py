@@ -71,7 +71,7 @@ def test_silence_calls_the_vad_alone():
     assert transcript.text == ""
     assert transcript.segments == ()
     assert components.calls == ["vad"]
-    assert transcript.road == ("vad",)
+    assert transcript.path == ("vad",)
 
 
 def test_without_vad_everything_is_decoded_and_the_vad_not_called():
@@ -337,12 +337,12 @@ def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
     assert components.calls.count("vad") == 4
 
 
-def test_the_ctc_decoder_takes_a_road_of_its_own():
+def test_the_ctc_decoder_takes_a_path_of_its_own():
     components = PlainComponents()
     (transcript,) = recognize(
         components, one(speech(0.1, 0.2), decoder="ctc", word_timestamps=True)
     )
-    assert transcript.road == ("vad", "ctc_encoder", "ctc_decoder")
+    assert transcript.path == ("vad", "ctc_encoder", "ctc_decoder")
     assert transcript.text == "heard 0.10 heard 0.20"
     assert [word.text for word in transcript.words] == ["heard", "0.10", "heard", "0.20"]
     assert [round(word.start) for word in transcript.words] == [3, 4, 7, 8]

@@ -1,4 +1,4 @@
-"""The two-pass road on plain functions."""
+"""The two-pass path on plain functions."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from spoken_components import SpokenComponents, made
 
 
 def test_two_passes():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         held = asyncio.Event()
 
@@ -22,7 +22,7 @@ def test_two_passes():
             await asyncio.sleep(0)
         return [*answers, later, await client.send(audio("."), ends=True)]
 
-    answers, components = run(road)
+    answers, components = run(scenario)
     assert [item.text for item in answers[:4]] == ["0.10", "0.10", "0.10", "0.10 0.20"]
     assert answers[2].stable == answers[3].stable == ""  # the second pass may change it
     assert answers[2].segments[0].passes == 1
@@ -34,7 +34,7 @@ def test_two_passes():
 
 
 def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         held = asyncio.Event()
 
@@ -48,24 +48,24 @@ def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported()
         await client.send(audio("1.."))
         return await client.send(audio("2.."))
 
-    answer, _ = run(road, max_second_passes=1)
+    answer, _ = run(scenario, max_second_passes=1)
     assert [(item.index, item.passes) for item in answer.segments] == [(0, 2), (1, 1)]
 
 
 def test_a_second_pass_that_fails_leaves_the_first_ones_text():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         components.failing = "attention_encoder"
         return await client.send(audio("1.."), ends=True)
 
-    answer, _ = run(road)
+    answer, _ = run(scenario)
     assert answer.text == "0.10"
     (segment,) = answer.segments
     assert segment.error == "no second pass: attention_encoder: out of order"
 
 
 def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         async def fail(model):
             if model == "attention_encoder":
                 raise ZeroDivisionError("a defect")
@@ -74,7 +74,7 @@ def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
         components.before = fail
         return await client.send(audio("1..2"), ends=True)
 
-    answer, components = run(road)
+    answer, components = run(scenario)
     assert answer.text == "0.10 0.20"
     assert [segment.passes for segment in answer.segments] == [1, 1]
     for segment in answer.segments:
@@ -85,12 +85,12 @@ def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
 
 
 def test_text_that_a_second_pass_may_replace_is_not_stable():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         answers = [await client.send(audio(item)) for item in "12..34.."]
         return [*answers, await client.send(audio("."), ends=True)]
 
-    answers, _ = run(road)
+    answers, _ = run(scenario)
     final = answers[-1].text
     stable = [item.stable for item in answers]
     assert stable[0] == stable[1] == ""
@@ -99,21 +99,21 @@ def test_text_that_a_second_pass_may_replace_is_not_stable():
 
 
 def test_no_more_second_passes_are_under_way_than_the_limit():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         return await client.send(audio("1.." * 12), ends=True)
 
-    answer, components = run(road, max_second_passes=2)
+    answer, components = run(scenario, max_second_passes=2)
     assert [segment.passes for segment in answer.segments] == [2] * 12
     assert components.most_in_flight <= 2 + 2
 
 
 def two_passes(components, waveform):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         return await client.send(waveform, ends=True)
 
-    answer, _ = run(road, components)
+    answer, _ = run(scenario, components)
     return answer
 
 

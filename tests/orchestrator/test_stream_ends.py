@@ -26,13 +26,13 @@ def test_an_end_in_silence_frees_what_components_keep_though_the_client_is_gone(
                 raise RequestCancelledError("the client cancelled")
             return await super().call(model, *args)
 
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1.."))
         client.components = Gone()
         return await client.send(audio("."), ends=True)
 
-    final, components = run(road)
+    final, components = run(scenario)
     assert final.text == "0.10"
     assert ended_once(components)
     assert len(components.ended) == 2
@@ -42,7 +42,7 @@ def test_an_end_in_silence_frees_what_components_keep_though_the_client_is_gone(
 def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
     failed = []
 
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
 
@@ -58,14 +58,14 @@ def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
             await client.send(audio("3"))
         return len(recognizer.open_streams)
 
-    found, components = run(road)
+    found, components = run(scenario)
     assert found == 0
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
 def test_a_stream_without_chunks_expires():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         while len(recognizer.open_streams):
@@ -73,13 +73,13 @@ def test_a_stream_without_chunks_expires():
         with pytest.raises(SessionError):
             await client.send(audio("2"))
 
-    _, components = run(road, stream_ttl_s=0.2)
+    _, components = run(scenario, stream_ttl_s=0.2)
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
 def test_a_second_start_begins_again_and_the_first_ones_session_is_over():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         first = Client(recognizer, components, session="mine")
         await first.send(audio("1"))
         second = Client(recognizer, components, session="yours")
@@ -88,14 +88,14 @@ def test_a_second_start_begins_again_and_the_first_ones_session_is_over():
             await first.send(audio("3"))
         return answer, await second.send(audio("4"), ends=True)
 
-    (answer, last), components = run(road)
+    (answer, last), components = run(scenario)
     assert (answer.text, last.text) == ("0.20", "0.20 0.40")
     assert ended_once(components)
 
 
 @pytest.mark.parametrize("sent", [{}, {"session": "yours"}])
 def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(sent):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components, session="mine")
         await client.send(audio("1"))
         with pytest.raises(SessionError):
@@ -104,20 +104,20 @@ def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(s
             await client.send(audio("2"), parameters=sent, ends=True)
         return await client.send(audio("3"), ends=True)
 
-    answer, components = run(road)
+    answer, components = run(scenario)
     assert answer.text == "0.10 0.30"
     assert ended_once(components)
 
 
 def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         with pytest.raises(SessionError):
             await client.send(audio("2"), parameters={"session": "yours"})
         return await client.send(audio("3"), ends=True)
 
-    answer, _ = run(road)
+    answer, _ = run(scenario)
     assert answer.text == "0.10 0.30"
 
 
@@ -133,20 +133,20 @@ def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
     ],
 )
 def test_a_bad_chunk_fails_alone_and_the_stream_goes_on(changes, error, message):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         with pytest.raises(error, match=message):
             await client.send(audio("2"), **changes)
         return await client.send(audio("3"), ends=True)
 
-    answer, components = run(road, max_chunk_s=2)
+    answer, components = run(scenario, max_chunk_s=2)
     assert answer.text == "0.10 0.30"
     assert ended_once(components)
 
 
 def test_limits():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         one, two, three = (Client(recognizer, components, stream_id=item) for item in (1, 2, "x"))
         await one.send(audio("1"))
         await two.send(audio("1"))
@@ -158,12 +158,12 @@ def test_limits():
         for client in (one, two):
             await client.send(audio(""), ends=True)
 
-    _, components = run(road, max_streams=2, max_stream_s=1.5)
+    _, components = run(scenario, max_streams=2, max_stream_s=1.5)
     assert ended_once(components)
 
 
 def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_behind_it():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         stuck = asyncio.Event()
         client = Client(recognizer, components, deadline_ms=100)
         await client.send(audio("1"))
@@ -182,12 +182,12 @@ def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_
         assert len(recognizer.open_streams) == 0
         stuck.set()
 
-    _, components = run(road)
+    _, components = run(scenario)
     assert not any(components.open.values())
 
 
 def test_an_option_that_only_a_component_can_judge_ends_the_stream():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         async def refuse(model):
             if model == "ctc_streaming_decoder":
                 raise OptionError("option 'language' takes auto or en")
@@ -201,12 +201,12 @@ def test_an_option_that_only_a_component_can_judge_ends_the_stream():
         with pytest.raises(SessionError):
             await client.send(audio("2"))
 
-    _, components = run(road)
+    _, components = run(scenario)
     assert not any(components.open.values())
 
 
 def test_chunks_too_small_for_a_step_keep_the_components_awake():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         calls = len(components.calls)
@@ -216,12 +216,12 @@ def test_chunks_too_small_for_a_step_keep_the_components_awake():
         assert set(components.calls[calls:]) <= {"ctc_streaming_encoder", "ctc_streaming_decoder"}
         return await client.send(audio(""), ends=True)
 
-    answer, _ = run(road, stream_ttl_s=0.2)
+    answer, _ = run(scenario, stream_ttl_s=0.2)
     assert answer.text == "0.10 0.20"
 
 
 def test_chunks_of_silence_keep_the_components_awake():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1.."))
         calls = components.calls.count("ctc_streaming_decoder")
@@ -230,25 +230,25 @@ def test_chunks_of_silence_keep_the_components_awake():
             await asyncio.sleep(0.005)
         return await client.send(audio("2"), ends=True)
 
-    answer, components = run(road, stream_ttl_s=0.2)
+    answer, components = run(scenario, stream_ttl_s=0.2)
     assert answer.text == "0.10 0.20"
     assert ended_once(components)
 
 
 def test_too_many_chunks_without_waiting_end_the_stream():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         sent = [client.send(audio("1")) for _ in range(8)]
         return await asyncio.gather(*sent, return_exceptions=True)
 
-    answers, components = run(road, max_waiting_chunks=5)
+    answers, components = run(scenario, max_waiting_chunks=5)
     kinds = {type(item).__name__ for item in answers}
     assert "OverloadedError" in kinds
     assert not any(components.open.values())
 
 
 def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         components.failing = "ctc_streaming_encoder"
@@ -256,7 +256,7 @@ def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
             await client.send(audio("2"))
 
     with caplog.at_level(logging.WARNING):
-        _, components = run(road)
+        _, components = run(scenario)
     assert not components.open["ctc_streaming_decoder"]
     (record,) = caplog.records
     assert "ctc_streaming_encoder: out of order" in record.getMessage()
@@ -266,7 +266,7 @@ def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
 def test_streams_expire_though_the_sweep_has_failed_once(caplog, monkeypatch):
     failed = []
 
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         is_abandoned = recognizer.open_streams._is_abandoned
 
         def fail_once(entry):
@@ -281,14 +281,14 @@ def test_streams_expire_though_the_sweep_has_failed_once(caplog, monkeypatch):
             await asyncio.sleep(0.01)
 
     with caplog.at_level(logging.ERROR):
-        _, components = run(road, stream_ttl_s=0.2)
+        _, components = run(scenario, stream_ttl_s=0.2)
     assert "a defect" in caplog.text
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
 def test_close_waits_until_the_components_have_freed_what_has_ended():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         held = asyncio.Event()
 
         async def hold(model):
@@ -307,16 +307,16 @@ def test_close_waits_until_the_components_have_freed_what_has_ended():
         await closing
         return len(components.ended)
 
-    found, _ = run(road)
+    found, _ = run(scenario)
     assert found == 2
 
 
 def test_close_does_not_wait_for_ever():
-    async def road(recognizer, components):
+    async def scenario(recognizer, components):
         await Client(recognizer, components, 1).send(audio("1"))
         components.before = lambda model: asyncio.sleep(0 if model == "vad" else 3600)
         await Client(recognizer, components, 1).send(audio("."), ends=True)
         await recognizer.open_streams.close(timeout_s=0.01)
         return len(asyncio.all_tasks())
 
-    assert run(road)[0] == 2  # the road's own and that of `run`
+    assert run(scenario)[0] == 2  # the scenario's own and that of `run`

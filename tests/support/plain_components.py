@@ -1,4 +1,4 @@
-"""Components made of plain functions: what the roads are tested with, without a server."""
+"""Components made of plain functions: which test every path, without a server."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -41,13 +41,13 @@ class Client:
         return transcript
 
 
-def run(road, components=None, **limits):
-    """Run `road(recognizer, components)` and return both what it gives and the components."""
+def run(scenario, components=None, **limits):
+    """Run `scenario(recognizer, components)` and return both what it gives and the components."""
     components = components or PlainComponents()
 
     async def main():
         recognizer = Recognizer(OrchestratorConfig(**limits), components)
-        found = await asyncio.wait_for(road(recognizer, components), 20)
+        found = await asyncio.wait_for(scenario(recognizer, components), 20)
         for _ in range(200):
             if not len(recognizer.open_streams) and not any(components.open.values()):
                 break

@@ -27,7 +27,7 @@ def transcript(*segments: Segment) -> Transcript:
         nbest=(Hypothesis(text, -1.0, -1.0),),
         segments=segments,
         duration=segments[-1].end if segments else 0.0,
-        road=("vad",),
+        path=("vad",),
         stages={},
     )
 
@@ -112,7 +112,7 @@ def test_json_says_nothing_twice_and_nothing_empty() -> None:
         # As after rescoring, which looks at more hypotheses than are asked for.
         segments=(Segment(0.0, 1.0, (best, Hypothesis("good dé", -1.5, -1.5))),),
         duration=2.0,
-        road=("vad",),
+        path=("vad",),
         stages={"total": Stage(1, 3.0)},
     )
     scores = {"score": -0.5, "am_score": -1.0, "lm_score": -9.0, "num_words": 2}
@@ -121,7 +121,7 @@ def test_json_says_nothing_twice_and_nothing_empty() -> None:
         **scores,
         "segments": [{"text": "good day", **scores, "start": 0.0, "end": 1.0}],
         "duration": 2.0,
-        "road": ["vad"],
+        "path": ["vad"],
         "stages": {"total": {"calls": 1, "ms": 3.0}},
     }
 

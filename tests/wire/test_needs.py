@@ -15,10 +15,10 @@ from conch.wire.needs import PATHS, components_of, components_of_path, needed_fo
 from conch.wire.options import RecognitionOptions
 
 
-def allowed(*, streams: bool) -> list[dict[str, object]]:
+def allowed(*, live: bool) -> list[dict[str, object]]:
     """Every combination of the options that choose components, without those that are refused."""
     sets = []
-    modes = ("streaming", "two_pass") if streams else ("offline",)
+    modes = ("streaming", "two_pass") if live else ("offline",)
     flags = product((False, True), repeat=4)
     for mode, decoder, (vad, rescore, attention_rescore, words) in product(
         modes, ("attention", "ctc", "wfst"), list(flags)
@@ -32,30 +32,30 @@ def allowed(*, streams: bool) -> list[dict[str, object]]:
             "word_timestamps": words,
         }
         try:
-            RecognitionOptions.parse(sent, streams=streams)
+            RecognitionOptions.parse(sent, live=live)
         except OptionError:
             continue
         sets.append(sent)
     return sets
 
 
-def needed(sent, *, streams):
-    return set(components_of(RecognitionOptions.parse(sent, streams=streams)))
+def needed(sent, *, live):
+    return set(components_of(RecognitionOptions.parse(sent, live=live)))
 
 
 def test_a_recording_calls_what_it_is_said_to_need():
-    sets = allowed(streams=False)
+    sets = allowed(live=False)
     assert len(sets) == 40
     for sent in sets:
         components = PlainComponents()
         wav = np.full((1, 16_000), 0.5, np.float32)
         recognizer = Recognizer(OrchestratorConfig(), components)
         asyncio.run(recognizer.recognize(SpeechRequest(wav=wav, parameters=sent), components))
-        assert set(components.calls) == needed(sent, streams=False), sent
+        assert set(components.calls) == needed(sent, live=False), sent
 
 
 def test_a_stream_calls_what_it_is_said_to_need():
-    sets = allowed(streams=True)
+    sets = allowed(live=True)
     assert {sent["mode"] for sent in sets} == {"streaming", "two_pass"}
     for sent in sets:
 
@@ -65,7 +65,7 @@ def test_a_stream_calls_what_it_is_said_to_need():
 
         final, components = run(path)
         assert [segment.error for segment in final.segments] == [""]
-        assert set(components.calls) == needed(sent, streams=True), sent
+        assert set(components.calls) == needed(sent, live=True), sent
 
 
 def test_the_default_needs_three_components():

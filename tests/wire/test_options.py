@@ -97,10 +97,10 @@ def test_a_graph_has_the_ctc_decoders_defaults_but_for_its_rescoring():
 
 
 def test_a_streams_options():
-    assert RecognitionOptions.parse({}, streams=True).mode == "streaming"
-    assert RecognitionOptions.parse({}, streams=True).decoder == "wfst"
-    assert RecognitionOptions.parse({"hotwords": "conch"}, streams=True).decoder == "ctc"
-    two_pass = RecognitionOptions.parse({"mode": "two_pass", "hotwords": "conch"}, streams=True)
+    assert RecognitionOptions.parse({}, live=True).mode == "streaming"
+    assert RecognitionOptions.parse({}, live=True).decoder == "wfst"
+    assert RecognitionOptions.parse({"hotwords": "conch"}, live=True).decoder == "ctc"
+    two_pass = RecognitionOptions.parse({"mode": "two_pass", "hotwords": "conch"}, live=True)
     assert two_pass.decoder == "attention"
     first = two_pass.of_first_pass()
     assert (first.decoder, first.hotwords) == ("ctc", "conch")
@@ -128,5 +128,5 @@ def test_a_streams_options():
 )
 def test_what_a_stream_cannot_do(parameters, message):
     with pytest.raises(OptionError) as error:
-        RecognitionOptions.parse(parameters, streams=True)
+        RecognitionOptions.parse(parameters, live=True)
     assert str(error.value).startswith(message)

@@ -13,7 +13,7 @@ TRANSCRIPT = Transcript(
     nbest=(BEST, Hypothesis("good dé", -1.5, -1.5)),
     segments=(Segment(0.0, 1.0, (BEST,), WORDS),),
     duration=2.0,
-    road=("vad", "attention_encoder"),
+    path=("vad", "attention_encoder"),
     stages={"vad": Stage(1, 2.5), "total": Stage(1, 3.0)},
 )
 

@@ -5,7 +5,7 @@ from conch.triton import EntryPoint, read_parameters
 
 
 class TritonPythonModel:
-    """The public entry point: speech in, transcript out; each request picks its own road."""
+    """The public entry point: speech in, transcript out; each request picks its own path."""
 
     def initialize(self, args: dict[str, str]) -> None:
         self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args), args["model_name"])

@@ -1,4 +1,4 @@
-"""N-best lists of a decoding graph, rescored by a language model as the roads do it."""
+"""N-best lists of a decoding graph, rescored by a language model as requests do it."""
 
 from collections.abc import Sequence
 

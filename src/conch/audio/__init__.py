@@ -1,1 +1,1 @@
-"""Audio as people have it, turned block by block into 16 kHz mono: nothing is held whole twice."""
+"""Read audio of any format block by block as 16 kHz mono, without a second copy of the whole."""

@@ -1,4 +1,4 @@
-"""Blocks of 16 kHz mono, and the limits of the audio that they are made of."""
+"""Blocks of 16 kHz mono, and the limits of sample rate, duration and level."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,17 +10,17 @@ from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.wire.errors import AudioError
 
 BLOCK_SAMPLES = 1024 * VAD_FRAME_SAMPLES
-"""Samples per block, 32.8 s: a whole utterance goes through the VAD in one call."""
+"""Samples per block, 32.8 s, so that most utterances need one call of the VAD."""
 
 MIN_SAMPLE_RATE = 4_000
 MAX_SAMPLE_RATE = 192_000
 
 MAX_PEAK = 10.0
-"""Codecs overshoot full scale a little; integer samples sent as floats exceed it by far."""
+"""Largest sample value. Codecs exceed full scale a little; integers sent as floats by far."""
 
 
 class AudioBlocks(Iterator[Array]):
-    """Blocks of 16 kHz mono, FP32 [BLOCK_SAMPLES] each, the last one shorter; read once."""
+    """Iterator over blocks of 16 kHz mono, FP32 [BLOCK_SAMPLES], of which the last is shorter."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class AudioBlocks(Iterator[Array]):
     ) -> None:
         self._blocks = iter(blocks)
         self.are_at_hand = are_at_hand
-        """Whether nothing is decoded or resampled for the next one: it takes half a millisecond."""
+        """Whether the next block needs no decoding or resampling, and takes half a millisecond."""
         self.num_samples = 0
-        """Samples read so far."""
+        """Number of samples read so far."""
         self.warnings = warnings
-        """What is wrong with the audio, one sentence each; complete when all blocks are read."""
+        """Problems of the audio, one sentence each; complete when all blocks are read."""
 
     def __next__(self) -> Array:
         block = next(self._blocks)
@@ -44,10 +44,14 @@ class AudioBlocks(Iterator[Array]):
 
 
 def check_rate(sample_rate: int, name: str) -> None:
-    """Refuse a sample rate that no recording has.
+    """Check a sample rate.
+
+    Args:
+        sample_rate: Hz.
+        name: Beginning of the error's message.
 
     Raises:
-        AudioError: it is one; the message begins with the name.
+        AudioError: the rate is below MIN_SAMPLE_RATE or above MAX_SAMPLE_RATE.
     """
     if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
         raise AudioError(
@@ -56,10 +60,14 @@ def check_rate(sample_rate: int, name: str) -> None:
 
 
 def check_duration(seconds: float, max_audio_s: float) -> None:
-    """Refuse audio that is too long.
+    """Check the length of audio.
+
+    Args:
+        seconds: Length of the audio.
+        max_audio_s: Longest length.
 
     Raises:
-        AudioError: it is.
+        AudioError: the audio is too long.
     """
     if seconds > max_audio_s:
         raise AudioError(
@@ -69,10 +77,14 @@ def check_duration(seconds: float, max_audio_s: float) -> None:
 
 
 def peak(samples: Array, name: str) -> float:
-    """Return the greatest absolute value of samples, FP32 of any shape, not empty.
+    """Return the largest absolute value of samples, FP32 of any shape, not empty.
+
+    Args:
+        samples: The samples.
+        name: Beginning of the error's message.
 
     Raises:
-        AudioError: samples that are not finite or not in [-1, 1]; the message begins with the name.
+        AudioError: a sample is not finite, or far outside [-1, 1].
     """
     found = max(float(samples.max()), -float(samples.min()))
     if not np.isfinite(found):
@@ -85,7 +97,7 @@ def peak(samples: Array, name: str) -> float:
 
 
 def resampled(blocks: Iterator[Array], sample_rate: int) -> Iterator[Array]:
-    """Yield mono of any sample rate at 16 kHz, in pieces of any length."""
+    """Yield mono samples resampled to 16 kHz, in pieces of any length."""
     if sample_rate == SAMPLE_RATE:
         yield from blocks
         return
@@ -96,7 +108,7 @@ def resampled(blocks: Iterator[Array], sample_rate: int) -> Iterator[Array]:
 
 
 def cut_to_blocks(pieces: Iterable[Array]) -> Iterator[Array]:
-    """Cut pieces of any length into blocks of BLOCK_SAMPLES and a rest."""
+    """Yield blocks of BLOCK_SAMPLES from pieces of any length; the last block may be shorter."""
     held: list[Array] = []
     size = 0
     for piece in pieces:

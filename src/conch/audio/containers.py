@@ -1,6 +1,6 @@
-"""Audio files that libsndfile does not read (m4a, mp4, webm, amr, wma, …), by PyAV: FFmpeg.
+"""Decode audio files that libsndfile cannot read (m4a, mp4, webm, amr, wma, …) by PyAV (FFmpeg).
 
-What is read comes from anybody. FFmpeg gets the bytes in memory and nothing else: see
+The files are untrusted. FFmpeg gets the bytes in memory and nothing else: see
 `conch.audio.ffmpeg`.
 """
 
@@ -19,28 +19,28 @@ from conch.audio.contents import breaks_off, found_in
 from conch.component import Array
 from conch.wire.errors import AudioError
 
-TELL_THEIR_LENGTH = ("asf", "avi", "flac", "flv", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
-"""Formats whose header has the length; of others FFmpeg guesses it from the bit rate."""
+STATE_THEIR_LENGTH = ("asf", "avi", "flac", "flv", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
+"""Formats with the length in the header. For others, FFmpeg guesses it from the bit rate."""
 
 CUT_OFF_S = 1.0
-"""A file that ends earlier than this before its length is cut off."""
+"""Smallest difference in seconds to the stated length for a file to be cut off."""
 
 MIN_GAP_S = 0.5
-"""Less between two times in a file is rounding."""
+"""Smallest gap between two frames in seconds; less is rounding."""
 
 MAX_GAP_S = 600.0
-"""More is a broken time."""
+"""Largest gap between two frames in seconds; more is a broken time."""
 
 MAX_ALLOCATION = 64 * 2**20
-"""Bytes that FFmpeg may take at once. The index of ten hours of speech takes less; one that a few
-bytes of a header make up would take all memory."""
+"""Largest allocation of FFmpeg in bytes. The index of ten hours of speech takes less. A forged
+header of a few bytes could claim all memory."""
 
 MAX_LOST_FIRST = 10_000
-"""Packets that may be lost before the first that can be decoded: minutes of real audio. A file of
-nothing else, a byte each, would keep the decoder busy for as long as it is large."""
+"""Largest number of lost packets before the first decoded one: minutes of real audio. It stops
+forged files that consist of millions of bad packets."""
 
 MAX_FRAME_SAMPLES = 2**21
-"""Samples that one step of a decoder may give, over all channels: no real one gives as many."""
+"""Largest number of samples of a decoded frame, over all channels; no real one has as many."""
 
 SAMPLE_FORMATS = {
     "u8": (np.uint8, 2**7),
@@ -51,18 +51,18 @@ SAMPLE_FORMATS = {
 }
 """Type and full scale of FFmpeg's sample formats."""
 
-# PyAV does not offer it; any of its modules brings libavutil along.
+# PyAV has no function for this. Any of its modules links libavutil.
 ctypes.CDLL(av.logging.__file__).av_max_alloc(ctypes.c_size_t(MAX_ALLOCATION))
 
 
 class ContainerFile:
-    """The sound of a file that FFmpeg reads; see `conch.audio.files.AudioFile`."""
+    """A file decoded by FFmpeg; see `conch.audio.files.AudioFile`."""
 
     def __init__(self, data: bytes) -> None:
         """Read up to the first samples.
 
         Raises:
-            AudioError: there are none; the message says what was found.
+            AudioError: the file has no samples. The message says what was found.
         """
         self.warnings: list[str] = []
         self._data = data
@@ -71,9 +71,9 @@ class ContainerFile:
         start = self._container.start_time
         self._start_s = 0.0 if start is None else start / av.time_base
         self._reached_s = 0.0
-        """Up to where packets of any stream go."""
+        """End of the packets so far, of any track, in seconds."""
         self._lost: list[float] = []
-        """Where packets could not be decoded, in seconds."""
+        """Times of packets that could not be decoded, in seconds."""
         self._is_broken_off = False
         self._first: Any = None
         self._frames = self._decoded()
@@ -85,10 +85,10 @@ class ContainerFile:
         self._first = first
         self.sample_rate: int = first.sample_rate
         self.num_channels: int = first.layout.nb_channels
-        self.length_s = self._told_s()
+        self.length_s = self._stated_length_s()
 
     def blocks(self, block_frames: int) -> Iterator[Array]:
-        """Yield the samples; FFmpeg's memory is free when this ends or is closed."""
+        """Yield the samples; see `AudioFile.blocks`. Closing the iterator frees FFmpeg's memory."""
         held: list[Array] = []
         size = 0
         try:
@@ -105,7 +105,7 @@ class ContainerFile:
             self._container.close()
 
     def _pieces(self, block_frames: int) -> Iterator[Array]:
-        """Yield FP32 [samples, channels] of any length, with silence where the file has a gap."""
+        """Yield FP32 [samples, channels] of any length, with silence in the gaps of the file."""
         position = 0
         frame: Any = self._first
         while frame is not None:
@@ -130,10 +130,10 @@ class ContainerFile:
             position += len(samples)
             yield samples
             frame = next(self._frames, None)
-        self._note_what_is_missing(position / self.sample_rate)
+        self._warn_if_damaged(position / self.sample_rate)
 
     def _decoded(self) -> Generator[Any, None, None]:
-        """Yield frames, going on behind what cannot be decoded."""
+        """Yield decoded frames, without packets that cannot be decoded."""
         packets = self._container.demux()
         while True:
             try:
@@ -141,7 +141,7 @@ class ContainerFile:
             except FFmpegError:
                 self._is_broken_off = True
                 return
-            except IndexError:  # PyAV at the end of a file that has brought further streams
+            except IndexError:  # PyAV at the end of a file that has added tracks
                 return
             if packet is None:
                 return
@@ -161,10 +161,10 @@ class ContainerFile:
                 if frame.samples:
                     yield frame
 
-    def _note_what_is_missing(self, decoded_s: float) -> None:
-        told = self.length_s
+    def _warn_if_damaged(self, decoded_s: float) -> None:
+        stated_s = self.length_s
         reached = max(self._reached_s, decoded_s)
-        is_cut_off = told is not None and reached < told - CUT_OFF_S
+        is_cut_off = stated_s is not None and reached < stated_s - CUT_OFF_S
         inside = [at for at in self._lost if at < reached - 1e-3]
         ends_damaged = self._is_broken_off or len(inside) < len(self._lost)
         if inside:
@@ -174,22 +174,23 @@ class ContainerFile:
             )
         if is_cut_off:
             self.warnings.append(
-                f"the file is cut off: {decoded_s:.1f} of the {told:.1f} s that it tells are there"
+                f"the file is cut off: {decoded_s:.1f} of the {stated_s:.1f} s that it tells are "
+                "there"
             )
         elif ends_damaged or breaks_off(self._data):
             self.warnings.append(f"the file breaks off after {decoded_s:.1f} s: it may be cut off")
 
-    def _told_s(self) -> float | None:
+    def _stated_length_s(self) -> float | None:
         duration = self._container.duration
-        if duration is None or self._container.format.name not in TELL_THEIR_LENGTH:
+        if duration is None or self._container.format.name not in STATE_THEIR_LENGTH:
             return None
         return float(duration / av.time_base)
 
     def _sound(self) -> Any:
-        """Return the stream to decode.
+        """Return the sound track to decode.
 
         Raises:
-            AudioError: there is none, or its codec is not one of `ffmpeg.CODECS`.
+            AudioError: the file has no sound, or its codec is not one of `ffmpeg.CODECS`.
         """
         container = self._container
         if not container.streams.audio:

@@ -1,4 +1,4 @@
-"""What the bytes of a file tell without being decoded."""
+"""Recognise the contents of a file from its bytes, without decoding."""
 
 import base64
 import binascii
@@ -18,17 +18,17 @@ SIGNATURES = {
 }
 
 UNKNOWN_LENGTH = 0x7FF00000
-"""Bytes from which on a header's length means: until the end, whenever that is."""
+"""Smallest length in a header that means: until the end of the file."""
 
 SHOWN_CHARS = 32
 SHOWN_BYTES = 8
 
 MIN_BASE64_CHARS = 64
-"""Fewer could be a word."""
+"""Fewer characters could be a word."""
 
 
 def found_in(data: bytes) -> str:
-    """Return in words what bytes look like, from their beginning."""
+    """Return a description of bytes from their beginning, for error messages."""
     if not data:
         return "nothing"
     if not any(data):
@@ -51,17 +51,17 @@ def found_in(data: bytes) -> str:
 
 
 def breaks_off(data: bytes) -> bool:
-    """Return whether an Ogg or RIFF file lacks its end; of other kinds False."""
+    """Return whether an Ogg or RIFF file lacks its end; False for other kinds."""
     if data.startswith(b"OggS"):
         return not _is_ended_ogg(data)
     if data.startswith(b"RIFF"):
-        told = int.from_bytes(data[4:8], "little")
-        return len(data) - 8 < told < UNKNOWN_LENGTH
+        stated = int.from_bytes(data[4:8], "little")
+        return len(data) - 8 < stated < UNKNOWN_LENGTH
     return False
 
 
 def _is_ended_ogg(data: bytes) -> bool:
-    """Return whether the last page is whole and says that it is the last."""
+    """Return whether the last page is whole and has the flag of the last page."""
     page = data.rfind(b"OggS")
     header = data[page : page + 27]
     if len(header) < 27:

@@ -1,8 +1,8 @@
-"""What FFmpeg may do with audio that comes from anybody: named formats and decoders, no other file.
+"""Limits for FFmpeg with untrusted audio: listed formats and decoders only, and no other files.
 
-Formats that name other files or addresses (playlists, dash, sdp) are not on the list, nothing can
-be opened, and no decoder but those of audio runs. Nothing here imports PyAV, which the command line
-does without.
+The list has no formats that name other files or addresses (playlists, dash, sdp), and only audio
+decoders. Nothing can be opened. This module does not import PyAV, because the command line works
+without it.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ FORMATS = (
     "aac,ac3,aiff,amr,ape,asf,au,avi,caf,dss,dts,eac3,flac,flv,gsm,loas,matroska,mov,mp3,mpeg,"
     "mpegts,ogg,qcp,tta,voc,w64,wav,wv"
 )
-"""Demuxers: none that opens anything else."""
+"""Demuxers that open no other files."""
 
 CODECS = (
     "aac,aac_latm,ac3,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,adpcm_swf,alac,amrnb,amrwb,ape,dca,"
@@ -23,10 +23,10 @@ CODECS = (
     "pcm_s32be,pcm_s32le,pcm_s8,pcm_u8,qcelp,speex,truehd,truespeech,tta,vorbis,wavpack,"
     "wmalossless,wmapro,wmav1,wmav2,wmavoice"
 )
-"""Decoders: all of audio."""
+"""Audio decoders."""
 
 MAX_STREAMS = 40
-"""Of a file: each may have an index, and such an index takes memory."""
+"""Largest number of streams in a file, because each may have an index that takes memory."""
 
 OPTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -36,11 +36,11 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
         "max_streams": str(MAX_STREAMS),
     }
 )
-"""For `av.open`, of a file object: by its name FFmpeg can open no file with them."""
+"""Options for `av.open` of a file object. With them FFmpeg cannot open a file by name."""
 
 
 def refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    """Refuse what a file names; for `av.open`, as `io_open`.
+    """Refuse to open a file or address that a file names. Used as `io_open` of `av.open`.
 
     Raises:
         PermissionError: always.
@@ -49,5 +49,5 @@ def refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
 
 
 def is_decoded(codec: str) -> bool:
-    """Report whether a decoder, by FFmpeg's name, is one of CODECS."""
+    """Return whether a decoder, by FFmpeg's name, is one of CODECS."""
     return codec in CODECS.split(",")

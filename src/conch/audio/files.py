@@ -1,4 +1,4 @@
-"""Encoded audio files as blocks of samples: by libsndfile where it can, else by FFmpeg."""
+"""Decode audio files to blocks of samples: by libsndfile if possible, else by FFmpeg."""
 
 import io
 import re
@@ -13,24 +13,24 @@ from conch.component import Array
 from conch.wire.errors import AudioError
 
 XING_WITHIN = 4096
-"""Bytes of an MP3's first frame in which its length stands, if it does."""
+"""Bytes at the beginning of an MP3 that may hold its length."""
 
 
 class AudioFile(Protocol):
-    """What decodes a file, whichever library it is by."""
+    """Interface of a file decoder."""
 
     sample_rate: int
     num_channels: int
     length_s: float | None
-    """Seconds by the header, None where it does not tell."""
+    """Length in seconds by the header; None if the header has no length."""
     warnings: list[str]
-    """What is wrong with the file, a sentence each; complete when all blocks are read."""
+    """Problems of the file, one sentence each; complete when all blocks are read."""
 
     def blocks(self, block_frames: int) -> Iterator[Array]:
-        """Yield the samples, FP32 [about block_frames, channels]; to be called once.
+        """Yield the samples, FP32 [about block_frames, channels]. Call this once.
 
         Raises:
-            AudioError: nothing can be decoded.
+            AudioError: the file cannot be decoded at all.
         """
         ...
 
@@ -39,7 +39,7 @@ def open_file(data: bytes) -> AudioFile:
     """Open an encoded audio file.
 
     Raises:
-        AudioError: it is none; the message says what was found.
+        AudioError: the file has no audio that can be decoded. The message says what was found.
     """
     try:
         file = LibsndfileFile(data)
@@ -64,39 +64,40 @@ def open_file(data: bytes) -> AudioFile:
 
 
 class LibsndfileFile:
-    """A file that libsndfile reads; see `AudioFile`."""
+    """A file decoded by libsndfile; see `AudioFile`."""
 
     def __init__(self, data: bytes) -> None:
         """Read the header.
 
         Raises:
-            soundfile.LibsndfileError: libsndfile does not read it.
+            soundfile.LibsndfileError: libsndfile cannot read the file.
         """
         self._data = data
         self._file = soundfile.SoundFile(io.BytesIO(data))
         self.sample_rate: int = self._file.samplerate
         self.num_channels: int = self._file.channels
         self.warnings: list[str] = []
-        # Of an MP3 that does not tell libsndfile guesses the length from the first frames.
-        is_told = self._file.format != "MP3" or _tells_length(data)
-        self.length_s = self._file.frames / self.sample_rate if is_told else None
+        # If an MP3 does not state its length, libsndfile guesses it from the first frames.
+        is_stated = self._file.format != "MP3" or _states_length(data)
+        self.length_s = self._file.frames / self.sample_rate if is_stated else None
 
     def blocks(self, block_frames: int) -> Iterator[Array]:
+        """Yield the samples; see `AudioFile.blocks`."""
         done = 0
         try:
             while len(block := self._file.read(block_frames, dtype="float32", always_2d=True)):
                 done += len(block)
                 yield block
         except soundfile.LibsndfileError as error:
-            yield from self._behind_damage(done, block_frames, error.error_string)
+            yield from self._after_damage(done, block_frames, error.error_string)
         else:
-            self._note_what_is_missing(done / self.sample_rate)
+            self._warn_if_cut_off(done / self.sample_rate)
 
-    def _behind_damage(self, done: int, block_frames: int, reason: str) -> Iterator[Array]:
-        """Yield what follows the samples that are done: FFmpeg goes on where libsndfile gives up.
+    def _after_damage(self, done: int, block_frames: int, reason: str) -> Iterator[Array]:
+        """Yield the samples after those that are done, decoded by FFmpeg.
 
         Raises:
-            AudioError: neither can decode anything.
+            AudioError: neither library can decode anything.
         """
         try:
             rest: AudioFile | None = ContainerFile(self._data)
@@ -120,31 +121,32 @@ class LibsndfileFile:
                 yield new
         self.warnings += rest.warnings or ["the file is damaged: parts of it may be missing"]
 
-    def _note_what_is_missing(self, decoded_s: float) -> None:
-        told_s = self.length_s
-        if told_s is not None and self._file.format != "MP3":
-            told_s *= _told_by_there(self._file.extra_info)
-        if told_s is not None and decoded_s < told_s - CUT_OFF_S:
+    def _warn_if_cut_off(self, decoded_s: float) -> None:
+        stated_s = self.length_s
+        if stated_s is not None and self._file.format != "MP3":
+            stated_s *= _stated_by_actual(self._file.extra_info)
+        if stated_s is not None and decoded_s < stated_s - CUT_OFF_S:
             self.warnings.append(
-                f"the file is cut off: {decoded_s:.1f} of the {told_s:.1f} s that it tells are "
+                f"the file is cut off: {decoded_s:.1f} of the {stated_s:.1f} s that it tells are "
                 "there"
             )
         elif self._file.format == "OGG" and breaks_off(self._data):
             self.warnings.append(f"the file breaks off after {decoded_s:.1f} s: it may be cut off")
 
 
-def _told_by_there(log: str) -> float:
-    """Return how many times as long a file is by its header as by its bytes, from libsndfile's log.
+def _stated_by_actual(log: str) -> float:
+    """Return the stated length of a file divided by its actual length, from libsndfile's log.
 
-    It corrects the length silently, but for a line such as `data : 348800 (should be 174378)`.
+    libsndfile corrects the length, and only logs it: `data : 348800 (should be 174378)`.
     """
     sizes = re.findall(r": (\d+) \(should be (\d+)\)", log)
-    shares = [int(told) / int(there) for told, there in sizes if 0 < int(there) < int(told)]
-    is_open = any(int(told) >= UNKNOWN_LENGTH for told, _ in sizes)
-    return max(shares, default=1.0) if not is_open else 1.0
+    lengths = [(int(stated), int(actual)) for stated, actual in sizes]
+    ratios = [stated / actual for stated, actual in lengths if 0 < actual < stated]
+    is_open = any(stated >= UNKNOWN_LENGTH for stated, _ in lengths)
+    return max(ratios, default=1.0) if not is_open else 1.0
 
 
-def _tells_length(mp3: bytes) -> bool:
+def _states_length(mp3: bytes) -> bool:
     start = 0
     if mp3.startswith(b"ID3") and len(mp3) >= 10:
         size = 0

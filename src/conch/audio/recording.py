@@ -1,4 +1,4 @@
-"""A recording: its channels as blocks of 16 kHz mono, and what is wrong with it."""
+"""Open recordings: their channels as blocks of 16 kHz mono, and warnings about their audio."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import AudioError, OptionError
 
 Channels = Literal["mix", "split"] | int
-"""All mixed, each on its own, or one by its number, from 1."""
+"""All channels mixed, each by itself, or one by its number from 1."""
 
 MIX = 0
-"""The number of what is mixed from all channels."""
+"""Channel number of the mix of all channels."""
 
 MAX_CHANNELS = 64
 MAX_SPLIT_CHANNELS = 8
-"""Each is decoded and recognised as a recording of its own."""
+"""Limit of `split`, because each channel is decoded and recognised by itself."""
 
 SAME = 1e-4
-"""Channels that differ by less, 80 dB below full scale, are one signal."""
+"""Channels with a smaller difference, 80 dB below full scale, hold the same signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ class Recording:
     """One row of a request, opened."""
 
     channels: Mapping[int, AudioBlocks]
-    """Those to recognise, by number from 1; or MIX alone."""
+    """The channels to recognise by number from 1, or MIX alone."""
     warnings_at_opening: tuple[str, ...] = ()
+    """Problems found when the recording was opened, one sentence each."""
 
     @property
     def duration(self) -> float:
@@ -49,7 +50,7 @@ class Recording:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with it, a sentence each; complete when all blocks are read."""
+        """Problems of the audio, one sentence each; complete when all blocks are read."""
         found = [sentence for blocks in self.channels.values() for sentence in blocks.warnings]
         return tuple(dict.fromkeys((*self.warnings_at_opening, *found)))
 
@@ -62,13 +63,13 @@ def waveform_recording(
     Args:
         waveform: FP32 [samples] in [-1, 1], mono.
         sample_rate: Hz.
-        max_audio_s: The longest audio taken, in seconds.
+        max_audio_s: Longest audio, in seconds.
         channels: The option of the request.
 
     Raises:
-        AudioError: empty, too long, or a sample rate that no recording has; while the blocks
-            are read, also samples that are not finite or not in [-1, 1].
-        OptionError: a channel that is not there.
+        AudioError: the waveform is empty or too long, or its sample rate is out of range. While
+            the blocks are read: a sample is not finite, or far outside [-1, 1].
+        OptionError: the recording does not have the channel.
     """
     check_rate(sample_rate, "SAMPLE_RATE")
     if len(waveform) == 0:
@@ -86,13 +87,18 @@ def waveform_recording(
 def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") -> Recording:
     """Return an encoded audio file as a recording.
 
-    With `channels` split each channel decodes the file anew, so that none has to wait for another.
+    With `channels` split, the file is decoded once per channel, so that no channel waits for
+    another. A damaged file is read as far as possible, with a warning.
+
+    Args:
+        data: The file.
+        max_audio_s: Longest audio, in seconds.
+        channels: The option of the request.
 
     Raises:
-        AudioError: not decodable, no samples, too long, or more channels or another sample rate
-            than recordings have; while the blocks are read, what `waveform_recording` raises there.
-            A file that is damaged or cut off is read as far as it goes, with a warning.
-        OptionError: a channel that is not there, or too many to be split.
+        AudioError: the file cannot be decoded, is empty or too long, has too many channels, or its
+            sample rate is out of range. While the blocks are read: as `waveform_recording`.
+        OptionError: the recording does not have the channel, or has too many to split.
     """
     file = _checked_file(data, max_audio_s)
     numbers = _chosen(channels, file.num_channels, "AUDIO")
@@ -153,7 +159,7 @@ def _mono(
     *,
     are_at_hand: bool = False,
 ) -> AudioBlocks:
-    """Return blocks, FP32 [frames, channels], mixed and at 16 kHz."""
+    """Return blocks, FP32 [frames, channels], as mixed blocks of 16 kHz mono."""
 
     def mixed() -> Iterator[Array]:
         for block in blocks:
@@ -165,7 +171,11 @@ def _mono(
 
 
 def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
-    """Yield a file's blocks, smaller ones of many channels, until it turns out to be too long."""
+    """Yield a file's blocks: with many channels, shorter ones.
+
+    Raises:
+        AudioError: the file is too long.
+    """
     frames = 0
     for block in file.blocks(BLOCK_SAMPLES // file.num_channels):
         frames += len(block)
@@ -174,6 +184,6 @@ def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
 
 
 def _are_the_same(file: AudioFile, max_audio_s: float) -> bool:
-    """Return whether all channels of a file hold one signal; stops where they first differ."""
+    """Return whether all channels of a file hold the same signal."""
     blocks = _limited(file, max_audio_s)
     return all(np.abs(block - block[:, :1]).max() < SAME for block in blocks)

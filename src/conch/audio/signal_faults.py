@@ -1,4 +1,4 @@
-"""What is wrong with the samples of a recording, found while they pass."""
+"""Find faults in the samples of a recording while it is read."""
 
 import numpy as np
 
@@ -6,36 +6,36 @@ from conch.audio.blocks import peak
 from conch.component import Array
 
 FULL_SCALE = 0.99
-"""Samples from here on count as clipped; a codec leaves them a little off the limit."""
+"""Smallest level of a clipped sample, because codecs change it a little."""
 
 CLIPPED_SHARE = 0.005
-"""Share of clipped samples that is worth a warning. With 2 % no word is lost yet, with 19 % four
-times as many errors were made on tests/data; a voice at full level without clipping has none."""
+"""Smallest share of clipped samples for a warning. On tests/data, 2 % cost no word and 19 % gave
+four times the errors. A voice at full level without clipping has none."""
 
 MAX_OFFSET = 0.02
-"""Mean of the samples that is worth a warning. It is left in: on tests/data an offset of 0.3 cost
-neither the VAD nor Whisper a word."""
+"""Smallest mean of the samples for a warning. The offset stays in the audio: on tests/data, an
+offset of 0.3 cost no word."""
 
 LOW_PEAK = 0.01
-"""40 dB below full scale. There Whisper makes three times as many errors on tests/data in 16 bit,
-10 dB lower the VAD loses speech."""
+"""Peak for a warning, 40 dB below full scale. There, Whisper makes three times the errors on
+tests/data in 16 bit. 10 dB lower, the VAD loses speech."""
 
 NARROW_RATE = 8_000
-"""Hz; below the rate of a telephone errors are five times as many at 4000 Hz."""
+"""Sample rate of a telephone in Hz. At 4000 Hz there are five times the errors."""
 
 CANCELLED = 0.01
-"""Power of a mix, as a share of what channels that have nothing in common give."""
+"""Smallest power of a mix, as a share of the power of unrelated channels."""
 
 
 class SignalFaults:
-    """Gathers what is wrong with the samples of one channel, or of all that are mixed."""
+    """Finds faults in the samples of one channel, or of a mix of channels."""
 
     def __init__(self, name: str, subject: str, sample_rate: int) -> None:
-        """Start with no samples and no faults.
+        """Start without samples.
 
         Args:
-            name: of the tensor, for errors.
-            subject: of the sentences, such as "channel 2".
+            name: Name of the tensor, for errors.
+            subject: Subject of the warnings, such as "channel 2".
             sample_rate: Hz.
         """
         self._name, self._subject, self._rate = name, subject, sample_rate
@@ -46,12 +46,12 @@ class SignalFaults:
         self._sums: Array = np.zeros(1)
 
     def mixed(self, block: Array) -> Array:
-        """Take in a block, FP32 [frames, channels], and return its channels' mean, FP32 [frames].
+        """Add a block, FP32 [frames, channels], and return the mean of its channels, FP32 [frames].
 
-        Where the channels cancel each other, it returns the loudest one in place of their mean.
+        If the channels cancel each other, return the loudest one instead.
 
         Raises:
-            AudioError: samples that are not finite or not in [-1, 1].
+            AudioError: a sample is not finite, or far outside [-1, 1].
         """
         highest = peak(block, self._name)
         self._peak = max(self._peak, highest)
@@ -72,7 +72,7 @@ class SignalFaults:
         return loudest
 
     def found(self) -> list[str]:
-        """Return what is wrong, a sentence each."""
+        """Return the faults, one sentence each."""
         if not self._frames:
             return []
         warnings = []

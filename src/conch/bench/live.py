@@ -108,7 +108,7 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
                     runs[place] = replace(item, offline_wer=found)
     return LiveReport(
         header=begun.with_triton(version),
-        options=RecognitionOptions.parse(benchmark.options, streams=True),
+        options=RecognitionOptions.parse(benchmark.options, live=True),
         best=runs[best],
         runs=runs,
     )

@@ -10,7 +10,7 @@ from conch.wire.options import RecognitionOptions
 TRUTHS = {"true": True, "false": False}
 
 
-def parse_options(pairs: Sequence[str], *, streams: bool = False) -> dict[str, OptionValue]:
+def parse_options(pairs: Sequence[str], *, live: bool = False) -> dict[str, OptionValue]:
     """Return the request options of `name=value` pairs, each with its field's type.
 
     Raises:
@@ -26,7 +26,7 @@ def parse_options(pairs: Sequence[str], *, streams: bool = False) -> dict[str, O
             raise OptionError(f"option '{name}' is given twice")
         options[name] = _typed(types.get(name), value)
     # Only check them: the server has the defaults of the others.
-    RecognitionOptions.parse(options, streams=streams)
+    RecognitionOptions.parse(options, live=live)
     return options
 
 

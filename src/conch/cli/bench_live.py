@@ -34,7 +34,7 @@ def run_live(args: argparse.Namespace) -> int:
     from conch.bench.options import parse_options
 
     try:
-        options = parse_options(args.option, streams=True)
+        options = parse_options(args.option, live=True)
     except OptionError as error:
         print(f"conch bench: {error}", file=sys.stderr)
         return 2

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             transcripts = {}
             for title, rescore in (("rescoring off", False), ("rescoring on", True)):
                 transcripts[title] = client.transcribe(SPEECH, nbest=NBEST, rescore=rescore)
-                print(f"\n{title}: {' -> '.join(transcripts[title].road)}")
+                print(f"\n{title}: {' -> '.join(transcripts[title].path)}")
                 print("\n".join(score_table(transcripts[title])), flush=True)
         print()
         print("\n".join(time_table(transcripts)), flush=True)

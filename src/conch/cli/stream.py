@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         audio = live_audio.of_stdin(args.rate, args.raw_channels, args.chunk_ms, is_raw=args.raw)
     else:
         audio = live_audio.of_file(Path(args.file), args.chunk_ms, args.speed)
-    models = ["speech", *components_of(RecognitionOptions.parse(options, streams=True))]
+    models = ["speech", *components_of(RecognitionOptions.parse(options, live=True))]
     show = _Json(sys.stdout) if args.json else _Lines(sys.stdout, options.get("mode") == "two_pass")
     with (
         _interruptible() as is_interrupted,
@@ -217,7 +217,7 @@ def _options(args: argparse.Namespace) -> Mapping[str, Any]:
     if args.file == STDIN and sys.stdin.isatty():
         usage_error("- reads stdin, which is a terminal: send audio into it, as in the examples")
     try:
-        RecognitionOptions.parse(options, streams=True)
+        RecognitionOptions.parse(options, live=True)
         if args.url is not None:
             Address.parse(args.url)
     except (OptionError, ServerError) as error:

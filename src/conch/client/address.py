@@ -1,4 +1,4 @@
-"""Where a server is and which protocol it is spoken to in."""
+"""The address and protocol of a server."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -11,19 +11,21 @@ _DEFAULT_PORTS = {"http": 8000, "https": 443, "grpc": 8001, "grpcs": 8001}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server's address, taken apart."""
+    """The parts of a server's URL."""
 
     scheme: str
     """http, https, grpc or grpcs."""
     target: str
-    """host:port, over HTTP with the base path if there is one: what tritonclient calls `url`."""
+    """`host:port`, with the base path if there is one. tritonclient calls this `url`."""
 
     @property
     def is_grpc(self) -> bool:
+        """Whether the protocol is gRPC, not HTTP."""
         return self.scheme.startswith("grpc")
 
     @property
     def is_secure(self) -> bool:
+        """Whether the connection uses TLS."""
         return self.scheme.endswith("s")
 
     def __str__(self) -> str:
@@ -34,9 +36,9 @@ class Address:
         """Read `host`, `host:port` (both HTTP) or `scheme://host[:port][/base-path]`.
 
         Raises:
-            ServerError: another scheme, no host, or a port that is not one.
+            ServerError: the scheme is unknown, the host is missing or the port is not a number.
         """
-        # Without "//" urlsplit takes host:port for scheme:path.
+        # Without "//", urlsplit reads host:port as scheme:path.
         parts = urlsplit(url if "://" in url else f"http://{url}")
         try:
             port = parts.port

@@ -87,8 +87,8 @@ class AsyncClient:
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
-        See `Client.stream`. `contextlib.aclosing` cancels the request as soon as its block is left;
-        without it, the event loop does so later.
+        See `Client.stream`. `contextlib.aclosing` cancels the request at the end of its block.
+        Without it, the event loop cancels the request later.
         """
         request = await self._request([audio], sample_rate, timeout_s, model, options)
         async with aclosing(streams.stream_async(self._address, request)) as results:
@@ -125,7 +125,7 @@ class AsyncClient:
 
     async def _send(self, request: tensors.Request) -> transports.Result:
         if self._transport is None:
-            # Here and not in __init__, as connections belong to the running event loop.
+            # Not in __init__: connections belong to the running event loop.
             self._transport = transports.connect_async(self._address, self._connections)
         return await self._transport.infer(request)
 
@@ -137,7 +137,7 @@ class AsyncClient:
         model: str,
         options: dict[str, tensors.OptionValue],
     ) -> tensors.Request:
-        # In a thread: this reads files.
+        # In a thread, because this reads files.
         return await asyncio.to_thread(
             tensors.build,
             audios,

@@ -1,4 +1,4 @@
-"""A live stream: chunks of audio as they are spoken, each answered with the text so far."""
+"""Live streams: send audio in chunks while it is spoken, and get the text so far."""
 
 import contextlib
 import secrets
@@ -18,7 +18,7 @@ from conch.wire.stream_place import StreamPlace
 
 
 class _Chunks:
-    """Makes the requests of one stream."""
+    """Builds the requests of one live stream."""
 
     def __init__(
         self,
@@ -28,13 +28,19 @@ class _Chunks:
         model: str,
         options: Mapping[str, tensors.OptionValue],
     ) -> None:
-        parsed = RecognitionOptions.parse(options, streams=True)
+        parsed = RecognitionOptions.parse(options, live=True)
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
         self._options = {name: getattr(parsed, name) for name in options}
         self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
         self.has_started = self.has_ended = False
 
     def request(self, chunk: NDArray[Any], *, ends: bool) -> tensors.Request:
+        """Return the request of the next chunk.
+
+        Raises:
+            AudioError: the chunk is not a waveform.
+            RuntimeError: the last chunk was sent before.
+        """
         if self.has_ended:
             raise RuntimeError("the stream has ended; open another")
         inputs = tensors.chunk_tensors(chunk, self._sample_rate)
@@ -50,7 +56,7 @@ class _Chunks:
 
     @contextlib.contextmanager
     def unless_refused(self, request: tensors.Request) -> Iterator[None]:
-        """Let the stream be started, or ended, once more where the server has refused to."""
+        """Allow START or END to be sent again if the server refuses it."""
         try:
             yield
         except ConchError:
@@ -63,7 +69,7 @@ class _Chunks:
 class LiveStream:
     """Send live audio chunk by chunk; `Client.live` returns one.
 
-    Leaving its `with` block before `finish` ends the stream on the server without an answer.
+    Leaving its `with` block before `finish` ends the stream on the server.
     """
 
     def __init__(self, infer: Callable[[tensors.Request], Result], **settings: Any) -> None:
@@ -80,21 +86,30 @@ class LiveStream:
     def send(self, chunk: NDArray[Any]) -> Transcript:
         """Send the next samples and return the transcript so far.
 
-        `segments` of the transcript are the utterances that are new or have their second pass since
-        the last answer. `stable` is the beginning of `text` that no longer changes.
+        The `segments` of the transcript are the utterances that ended, or got their second pass,
+        since the last answer. `stable` is the beginning of `text` that no longer changes.
 
         Args:
-            chunk: mono samples [N], any number: floats in [-1, 1], int16 or int32.
+            chunk: Mono samples [N] of any number: floats in [-1, 1], int16 or int32.
 
         Raises:
-            AudioError: the chunk is no waveform; the stream goes on.
+            AudioError: the chunk is not a waveform. The stream stays open.
             SessionError: the stream has expired, or an error has ended it.
-            ConchError: as `Client.transcribe`.
+            RuntimeError: `finish` was called before.
+            ConchError: the errors of `Client.transcribe`.
         """
         return self._answer(chunk, ends=False)
 
     def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
-        """Send the last samples, if any are left, and return the final transcript."""
+        """Send the last samples, if there are any, and return the final transcript.
+
+        Args:
+            chunk: The last samples, as of `send`.
+
+        Raises:
+            ConchError: the errors of `send`.
+            RuntimeError: `finish` was called before.
+        """
         return self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
 
     def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
@@ -120,11 +135,11 @@ class AsyncLiveStream:
                 await self.finish()
 
     async def send(self, chunk: NDArray[Any]) -> Transcript:
-        """See `LiveStream.send`; chunks that are sent without waiting keep their order."""
+        """Send the next samples; see `LiveStream.send`. Chunks sent at once keep their order."""
         return await self._answer(chunk, ends=False)
 
     async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
-        """See `LiveStream.finish`."""
+        """Send the last samples and return the final transcript; see `LiveStream.finish`."""
         return await self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:

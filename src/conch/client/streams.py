@@ -1,8 +1,7 @@
-"""A request whose answer comes in parts, over gRPC: blocking and asyncio.
+"""Requests whose answer comes in parts, over gRPC: blocking and asyncio.
 
-A stream has a connection of its own and ends with its iterator: whoever stops early cancels the
-request. Only an answer that has ended, or is about to, is not cancelled: see `DEADLINE_MARGIN_S` in
-`transports`.
+Each such request has a connection of its own. Leaving the iterator early cancels the request. An
+answer that has ended, or is about to end, is not cancelled: see `transports.DEADLINE_MARGIN_S`.
 """
 
 import asyncio
@@ -26,18 +25,23 @@ from conch.client.transports import (
 from conch.wire.errors import ConchError, ServerError
 
 GRACE_S = 0.1
-"""How long an answer that nobody reads on may take to end by itself before it is cancelled."""
+"""Seconds that an answer may take to end by itself before it is cancelled."""
 
 
 def stream(address: Address, request: tensors.Request) -> Generator[Result, None, None]:
-    """Send a request; yield RESULT of every part of the answer as it comes."""
+    """Send a request; yield RESULT of every part of the answer as it arrives.
+
+    Raises:
+        ServerError: the address is not gRPC, or the server cannot be reached.
+        ConchError: the server answered with an error.
+    """
     _check_protocol(address)
     import grpc  # type: ignore[import-untyped]
     import tritonclient.grpc as tritongrpc
     from tritonclient.grpc import service_pb2_grpc
 
-    # Not by tritonclient's own `start_stream`, which has no public way to say that no further
-    # request will come. Without that, a thread of gRPC's waits for one for ever.
+    # tritonclient's own `start_stream` has no public way to say that no further request follows.
+    # Without that, a gRPC thread waits for one for ever.
     message = grpc_message(request)
     timeout_s = request.timeout_s + DEADLINE_MARGIN_S
     with _channel(address) as channel:
@@ -48,14 +52,14 @@ def stream(address: Address, request: tensors.Request) -> Generator[Result, None
         try:
             for answer in answers:
                 if answer.error_message:
-                    # Raised behind the end of the stream, so that nothing is cancelled.
+                    # Raise it after the end of the answer, so that nothing is cancelled.
                     error = tensors.error(None, answer.error_message, str(address))
                 else:
                     yield result_of(tritongrpc.InferResult(answer.infer_response))
         except grpc.RpcError as failure:
             raise _failure(failure, give_up_at, request, address) from None
         except GeneratorExit:
-            # Whoever leaves at the last segment leaves shortly before the end.
+            # After the last segment the answer is about to end: wait before cancelling.
             cancelling = threading.Timer(GRACE_S, answers.cancel)
             cancelling.start()
             with contextlib.suppress(grpc.RpcError):
@@ -64,14 +68,19 @@ def stream(address: Address, request: tensors.Request) -> Generator[Result, None
             cancelling.cancel()
             raise
         finally:
-            # Where the stream has come to its end, this does nothing.
+            # This does nothing if the answer has ended.
             answers.cancel()
         if error is not None:
             raise error
 
 
 async def stream_async(address: Address, request: tensors.Request) -> AsyncGenerator[Result, None]:
-    """Send a request; yield RESULT of every part of the answer as it comes."""
+    """Send a request; yield RESULT of every part of the answer as it arrives.
+
+    Raises:
+        ServerError: the address is not gRPC, or the server cannot be reached.
+        ConchError: the server answered with an error.
+    """
     _check_protocol(address)
     import grpc
     import tritonclient.grpc.aio as tritongrpc
@@ -91,7 +100,7 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
                 if failure is None:
                     yield result_of(result)
                 else:
-                    # Raised behind the end of the stream, so that nothing is cancelled.
+                    # Raise it after the end of the answer, so that nothing is cancelled.
                     error = tensors.error(None, failure.message(), str(address))
         except grpc.RpcError as failure:
             raise _failure(failure, give_up_at, request, address) from None
@@ -102,14 +111,14 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
                         pass
             raise
         finally:
-            # Where the stream has come to its end, this does nothing.
+            # This does nothing if the answer has ended.
             answers.cancel()
         if error is not None:
             raise error
 
 
 def _channel(address: Address) -> Any:
-    """Return a connection of a stream's own, for messages as long as tritonclient's."""
+    """Return a new connection without a limit of the message size."""
     import grpc
 
     lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
@@ -122,8 +131,8 @@ def _channel(address: Address) -> Any:
 def _failure(
     failure: Any, give_up_at: float, request: tensors.Request, address: Address
 ) -> ConchError:
-    """Return the exception for a stream that has broken off."""
-    # A call that is out of time before it is sent fails with INTERNAL.
+    """Return the exception for an answer that has broken off."""
+    # A call whose time is over before it is sent fails with INTERNAL.
     if time.monotonic() >= give_up_at:
         return tensors.no_answer(request.timeout_s, str(address))
     return grpc_error(str(failure.code()), failure.details() or "", request, address)

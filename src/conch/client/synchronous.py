@@ -57,14 +57,6 @@ class Client:
         """Transcribe one audio.
 
         Args:
-            audio: a path to an audio file or the bytes of one, in any format that the server
-                reads (wav, flac, ogg, mp3, …), or a mono waveform [N]: floats in [-1, 1], int16
-                or int32.
-            sample_rate: of a waveform, in Hz; a file says its own.
-            timeout_s: seconds until the client gives up, and the server with it.
-            model: the entry point on the server.
-            options: fields of `conch.wire.options.RecognitionOptions`; those not given are the
-                server's defaults.
             audio: the path of an audio file, the bytes of one, or a mono waveform [N] of floats in
                 [-1, 1], int16 or int32.
             sample_rate: Hz of a waveform; a file has its own.
@@ -95,7 +87,8 @@ class Client:
     ) -> list[Transcript]:
         """Transcribe several audios, all waveforms or all files, in one request.
 
-        Arguments and errors are those of `transcribe`; the transcripts have the order of `audios`.
+        Arguments and errors are those of `transcribe`. The transcripts are in the order of
+        `audios`.
         One bad audio fails the whole batch. Send audios that may be bad one by one.
         """
         return self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
@@ -112,14 +105,14 @@ class Client:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
         Arguments and errors are those of `transcribe`. The last transcript has no segment. It holds
-        the duration, the path and the timings of the whole. `joined_parts` joins all of them to
-        what `transcribe` returns.
+        the duration, the path and the timings of the whole audio. `joined_parts` joins all
+        transcripts to the one that `transcribe` returns.
 
         Leaving the loop cancels the request on the server. `contextlib.closing` does so even if
         another reference to the iterator exists.
 
         Raises:
-            ServerError: also if the client's URL is not gRPC.
+            ServerError: the URL of the client is not gRPC, or one of the reasons of `transcribe`.
         """
         request = self._request([audio], sample_rate, timeout_s, model, options)
         with closing(streams.stream(self._address, request)) as results:
@@ -134,7 +127,7 @@ class Client:
         model: str = "speech",
         **options: tensors.OptionValue,
     ) -> LiveStream:
-        """Open a live stream; nothing is sent before its first chunk.
+        """Open a live stream. Nothing is sent before the first chunk.
 
         Args:
             sample_rate: Hz of the chunks.

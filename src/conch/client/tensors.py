@@ -1,6 +1,6 @@
-"""Audio and options to tensors and parameters, tensors to transcripts, status codes to errors.
+"""Convert audio and options to tensors, tensors to transcripts, and status codes to errors.
 
-Everything here is pure, and every transport uses it; nothing here knows HTTP, gRPC or asyncio.
+All transports use these functions. They know nothing of HTTP, gRPC or asyncio.
 """
 
 import os
@@ -34,15 +34,15 @@ Audio: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any]
 or integers of 16 or 32 bits."""
 
 OptionValue: TypeAlias = bool | int | float | str
-"""What a field of `RecognitionOptions` holds."""
+"""A value of a field of `RecognitionOptions`."""
 
 DEFAULT_TIMEOUT_S = 3600.0
-"""Patience with one request: hours of audio take long, but a lost server must end some day."""
+"""Seconds to wait for one request. Hours of audio take long, but a lost server must be noticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One inference request, whatever carries it."""
+    """One inference request, independent of the transport."""
 
     model: str
     inputs: Mapping[str, NDArray[Any]]
@@ -50,7 +50,7 @@ class Request:
     parameters: Mapping[str, OptionValue]
     timeout_s: float
     place: StreamPlace | None = None
-    """Of a stream's chunk."""
+    """Place of a live chunk in its stream; None for a recording."""
 
 
 def build(
@@ -64,13 +64,21 @@ def build(
 ) -> Request:
     """Check audio and options and return the request of one row per audio.
 
-    Only the options that were given travel, so that the server's defaults stay the server's. A
-    `timeout_s` of this call travels too, as `deadline_ms`: a server does not notice that an HTTP
-    client has gone, and would finish work that nobody waits for.
+    Only the given options are sent, so that the server's own defaults apply. `timeout_s` is also
+    sent, as `deadline_ms`: a server does not notice when an HTTP client gives up, and would finish
+    the work.
+
+    Args:
+        audios: Waveforms or files.
+        sample_rate: Hz of the waveforms.
+        model: Name of the entry point.
+        timeout_s: Seconds of this call; None for the default, without a deadline.
+        default_timeout_s: Seconds to wait if `timeout_s` is None.
+        options: Options by name.
 
     Raises:
         OptionError: an option is unknown, mistyped or out of range.
-        AudioError: a file cannot be read, or a waveform is not one.
+        AudioError: a file cannot be read, or an array is not a waveform.
     """
     parsed = RecognitionOptions.parse(options)
     parameters: dict[str, OptionValue] = {name: getattr(parsed, name) for name in options}
@@ -89,8 +97,11 @@ def build(
 def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]]:
     """Return the input tensors of a batch of B audios, all waveforms or all encoded files.
 
-    Waveforms give WAV FP32 [B, longest] padded with zeros, WAV_LENS and SAMPLE_RATE INT32 [B, 1];
-    files give AUDIO BYTES [B, 1].
+    Waveforms give WAV FP32 [B, longest], padded with zeros, and WAV_LENS and SAMPLE_RATE INT32
+    [B, 1]. Files give AUDIO BYTES [B, 1].
+
+    Raises:
+        AudioError: a file cannot be read, an array is not a waveform, or both kinds are mixed.
     """
     kinds = {isinstance(audio, np.ndarray) for audio in audios}
     if len(kinds) != 1:
@@ -107,13 +118,13 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
 
 
 def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[Any]]:
-    """Return the input tensors of a stream's chunk, samples [N], which may be none.
+    """Return the input tensors of a live chunk, samples [N]; N may be 0.
 
     Raises:
-        AudioError: it is no waveform.
+        AudioError: the chunk is not a waveform.
     """
     samples = _waveform(chunk) if len(chunk) else np.zeros(0, np.float32)
-    # A tensor without a single value is refused on the way; WAV_LENS says that there is none.
+    # Triton refuses an empty tensor. WAV_LENS says that there are no samples.
     wav = samples if len(samples) else np.zeros(1, np.float32)
     return {
         "WAV": wav[np.newaxis],
@@ -123,10 +134,10 @@ def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[An
 
 
 def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
-    """Read RESULT, BYTES [rows, 1].
+    """Return the transcripts of RESULT, BYTES [rows, 1].
 
     Raises:
-        ServerError: the model gave something else, so it is not the speech model.
+        ServerError: the output has another shape, so that the model is not a speech model.
     """
     if result is None or result.shape != (rows, 1):
         found = "none" if result is None else f"shape {list(result.shape)}"
@@ -135,13 +146,13 @@ def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
 
 
 def error(code: str | None, message: str, url: str) -> ConchError:
-    """Return the exception that an error answer stands for.
+    """Return the exception for an error answer.
 
     Args:
-        code: an HTTP status ("400"), a gRPC one ("StatusCode.INVALID_ARGUMENT"), or None inside a
-            stream. What Conch's own models say needs none.
-        message: the server's.
-        url: the server's, for the errors that are about the server itself.
+        code: An HTTP status ("400"), a gRPC status ("StatusCode.INVALID_ARGUMENT"), or None in a
+            streamed answer. Conch's own models need none.
+        message: The server's message.
+        url: The server's URL, for errors about the server itself.
     """
     if said := from_wire(message):
         return said

@@ -1,8 +1,7 @@
-"""Four thin ways to carry a `Request`: HTTP and gRPC, each blocking and asyncio.
+"""The four transports of a `Request`: HTTP and gRPC, each blocking and asyncio.
 
-A transport sends one request and returns the RESULT tensor; all meaning is in
-`conch.client.tensors`. The tritonclient modules are imported when a transport is made, as each
-takes a while to import.
+A transport sends one request and returns the tensor RESULT. `conch.client.tensors` interprets it.
+The modules of tritonclient are slow to import, so they are imported with the first transport.
 """
 
 import asyncio
@@ -20,8 +19,8 @@ from conch.wire.errors import AudioError, ConchError, from_wire
 Result: TypeAlias = NDArray[Any] | None
 
 GRPC_LIMIT = 2**31 - 2**16
-"""Bytes of tensors in one gRPC message: a length is a signed 32-bit number, less some headers.
-tritonclient raises its channels' limits from 4 MB to this."""
+"""Largest number of bytes of tensors in a gRPC message: a signed 32-bit length, minus headers.
+tritonclient raises the limit of its channels from 4 MB to this."""
 
 GRPC_LOST = (
     "failed to connect",
@@ -38,52 +37,64 @@ GRPC_LOST = (
     "keepalive",
     "ping timeout",
 )
-"""What gRPC itself says with the code UNAVAILABLE, which is also that of a Triton that refuses;
-nothing but the words tells the two apart."""
+"""Messages of gRPC itself with the status UNAVAILABLE. A Triton that refuses a request has the same
+status, so that only the message tells the two cases apart."""
 
 DEADLINE_MARGIN_S = 1.0
-"""How much longer than the deadline in the request a gRPC client waits, so that the server says
-first that it has passed: Triton 2.51 may crash, or never let go of the request, where a
-cancellation meets the end of an answer."""
+"""Seconds that a gRPC client waits beyond the request's deadline, so that the server is first to
+end the request. Triton 2.51 may crash, or keep the request for ever, if a cancellation meets the
+end of an answer."""
 
 CONNECT_TIMEOUT_S = 10.0
-"""For a TCP connection alone, so that a host that swallows packets is an error soon."""
+"""Seconds to open a TCP connection, so that a host that drops packets is an error soon."""
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
-"""aiohttp asks for gzip by itself, and Triton then compresses every answer, however short. To be
-sent as a copy: tritonclient adds to it."""
+"""Headers against compression: aiohttp asks for gzip, and Triton then compresses even short
+answers. Send a copy, because tritonclient adds to the mapping."""
 
 
 class Transport(Protocol):
     """Sends requests one after the other."""
 
-    def infer(self, request: tensors.Request) -> Result: ...
+    def infer(self, request: tensors.Request) -> Result:
+        """Send a request and return the tensor RESULT.
 
-    def close(self) -> None: ...
+        Raises:
+            ConchError: the server cannot be reached, is late, or answered with an error.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
 
 
 class AsyncTransport(Protocol):
     """Sends any number of requests at the same time."""
 
-    async def infer(self, request: tensors.Request) -> Result: ...
+    async def infer(self, request: tensors.Request) -> Result:
+        """Send a request and return the tensor RESULT; see `Transport.infer`."""
+        ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close the connections; requests in flight fail."""
+        ...
 
 
 def connect(address: Address) -> Transport:
-    """Return the blocking transport for an address; nothing is sent yet."""
+    """Return the blocking transport for an address, without sending anything."""
     return GrpcTransport(address) if address.is_grpc else HttpTransport(address)
 
 
 def connect_async(address: Address, connections: int) -> AsyncTransport:
-    """Return the asyncio transport for an address; to be called inside the event loop."""
+    """Return the asyncio transport for an address. Call it inside the event loop."""
     if address.is_grpc:
         return AsyncGrpcTransport(address)
     return AsyncHttpTransport(address, connections)
 
 
 class HttpTransport:
-    """Blocking HTTP. tritonclient's is built on gevent, whose sockets belong to one thread."""
+    """Blocking HTTP. tritonclient uses gevent here, whose sockets belong to one thread."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -103,7 +114,7 @@ class HttpTransport:
         except InferenceServerException as failure:
             raise tensors.error(failure.status(), failure.message(), str(self._address)) from None
         except BaseException as failure:
-            # Whatever it was, the connection may be in the middle of an answer.
+            # The connection may be in the middle of an answer.
             self.close()
             if isinstance(failure, gevent.Timeout):
                 raise tensors.no_answer(request.timeout_s, str(self._address)) from None
@@ -213,13 +224,13 @@ class AsyncGrpcTransport:
 
 
 def result_of(answer: Any) -> Result:
-    """Return the tensor RESULT of what any tritonclient answers."""
+    """Return the tensor RESULT of an answer of any tritonclient module."""
     result: Result = answer.as_numpy("RESULT")
     return result
 
 
 def _arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
-    """Return what every tritonclient's `infer` takes, in that module's own classes."""
+    """Return the arguments of `infer` in the classes of a tritonclient module."""
     from tritonclient.utils import np_to_triton_dtype
 
     inputs = []
@@ -246,7 +257,7 @@ def _arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
 
 
 def grpc_arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
-    """Return what a gRPC tritonclient's `infer` takes.
+    """Return the arguments of `infer` of a gRPC module of tritonclient.
 
     Raises:
         AudioError: more audio than one gRPC message holds.
@@ -257,7 +268,7 @@ def grpc_arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
 
 
 def grpc_message(request: tensors.Request) -> Any:
-    """Return a request that belongs to no stream as tritonclient's protobuf message.
+    """Return a request without a `place` as a protobuf message of tritonclient.
 
     Raises:
         AudioError: more audio than one gRPC message holds.
@@ -297,7 +308,7 @@ def _size(tensor: NDArray[Any]) -> int:
 def grpc_error(
     code: str | None, message: str, request: tensors.Request, address: Address
 ) -> ConchError:
-    """Return the exception for a gRPC status; see `wire.error`."""
+    """Return the exception for a gRPC status; see `tensors.error`."""
     if code == "StatusCode.DEADLINE_EXCEEDED":
         return tensors.no_answer(request.timeout_s, str(address))
     is_lost = any(words in message for words in GRPC_LOST)

@@ -1,4 +1,4 @@
-"""What a component model is made of: rows, parameters and the state of its streams; no Triton."""
+"""Building blocks of component models: rows, parameters, state of streams. Knows no Triton."""
 
 from conch.component.arrays import Array, FloatArray
 from conch.component.row import Component, Outputs, Row, bytes_array

@@ -1,4 +1,4 @@
-"""Names for numpy's arrays, by what is in them."""
+"""Type aliases of numpy arrays."""
 
 from typing import Any
 

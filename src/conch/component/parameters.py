@@ -1,4 +1,4 @@
-"""A model's `parameters` in config.pbtxt, read into the dataclass that holds their defaults."""
+"""Read the `parameters` of a config.pbtxt into a dataclass with their defaults."""
 
 import json
 import os
@@ -15,9 +15,9 @@ _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}
 
 
 def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
-    """Build a model's configuration from what Triton passes to `initialize`.
+    """Return a model's configuration from the arguments of `initialize`.
 
-    Keys in upper case are Triton's own and are left to it. Fields named `device`, `device_index`
+    Keys in upper case belong to Triton and are ignored. Fields named `device`, `device_index`
     and `instances` follow the model's instance group unless a parameter sets them.
 
     Args:
@@ -25,8 +25,8 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
         args: The `args` of `TritonPythonModel.initialize`.
 
     Raises:
-        ConfigError: a key that the dataclass does not have, or a value that does not read as
-            the field's type.
+        ConfigError: a key is not a field of the dataclass, or a value does not have the field's
+            type.
     """
     model = json.loads(args["model_config"])
     sent = model.get("parameters", {})
@@ -50,7 +50,7 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
 
 
 def share_of_cores(instances: int) -> int:
-    """Return the cores that this process may use, shared by some instances; one at least."""
+    """Return the number of cores of this process per instance, at least 1."""
     return max(1, len(os.sched_getaffinity(0)) // instances)
 
 

@@ -1,6 +1,6 @@
-"""What a component model is to Conch: a function from a batch of rows to a batch of outputs.
+"""The interface of a component model: a function from a batch of rows to a batch of outputs.
 
-The code behind a component knows nothing of Triton; `conch.triton.respond` feeds it.
+The code of a component does not know Triton. `conch.triton.respond` calls it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ class Row:
     """One row of one request to a component, without the batch dimension."""
 
     inputs: Mapping[str, Array]
-    """Input tensors by name; an optional input that was not sent is absent."""
+    """Input tensors by name, without optional inputs that were not sent."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Request parameters of the caller: bool, int or str."""
+    """Request parameters: bool, int or str."""
     stream_id: int | str = 0
-    """The stream that the row is a chunk of; 0 or "" is none."""
+    """Id of the stream that the row belongs to; 0 or "" outside streams."""
     starts: bool = False
-    """Whether it is the stream's first chunk."""
+    """Whether the row is the first of its stream."""
     ends: bool = False
-    """Whether it is the last."""
+    """Whether the row is the last of its stream."""
 
     def texts(self, name: str) -> list[str]:
         """Return a BYTES input as strings."""
@@ -40,7 +40,7 @@ class Row:
 
 
 class Component(Protocol):
-    """Answers every row of a batch, in order, with outputs or with that row's own error."""
+    """Answers each row of a batch, in order, with outputs or with an error of that row."""
 
     def __call__(self, rows: Sequence[Row], /) -> Sequence[Outputs | TranscriptionError]: ...
 

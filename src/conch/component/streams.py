@@ -1,4 +1,4 @@
-"""What is kept of each stream between its chunks, and for how long."""
+"""Keep the state of streams between their chunks, and expire idle streams."""
 
 import threading
 import time
@@ -12,19 +12,18 @@ StreamId = int | str
 
 
 class Streams(Generic[State]):
-    """The open streams by their id.
+    """The state of the open streams, by id.
 
-    A stream is closed by END, by another START with its id, and by a sweep once no chunk has come
-    for `ttl_s`: Triton's sequence batcher frees the slot of an idle sequence without a word to the
-    model.
+    A stream ends with END, with another START of its id, or after `ttl_s` without a chunk. The
+    expiry is needed because Triton's sequence batcher does not tell the model about idle sequences.
     """
 
     def __init__(self, new: Callable[[], State], ttl_s: float) -> None:
         """Start the sweep.
 
         Args:
-            new: returns the state of a stream at its start.
-            ttl_s: seconds after its last chunk at which a stream expires.
+            new: Returns the state of a new stream.
+            ttl_s: Seconds without a chunk after which a stream expires.
 
         Raises:
             ConfigError: `ttl_s` is not above 0.
@@ -47,10 +46,14 @@ class Streams(Generic[State]):
     def take(self, stream_id: StreamId, *, starts: bool, ends: bool) -> State:
         """Return the state of a stream for its next chunk.
 
-        The first chunk opens it, whatever had that id before; the last one closes it.
+        Args:
+            stream_id: Id of the stream.
+            starts: Whether the chunk is the first: it opens the stream, and replaces another with
+                this id.
+            ends: Whether the chunk is the last: it closes the stream.
 
         Raises:
-            SessionError: no stream of this id is open.
+            SessionError: no stream with this id is open.
         """
         with self._lock:
             if starts:
@@ -66,7 +69,7 @@ class Streams(Generic[State]):
         return state
 
     def close(self) -> None:
-        """End the sweep and forget every stream."""
+        """Stop the sweep and close all streams."""
         self._closing.set()
         self._sweeper.join()
         self._open.clear()

@@ -1,1 +1,1 @@
-"""From waveforms to speech probabilities, hidden states and texts: a package per family."""
+"""Models behind the components, one package per family."""

@@ -1,4 +1,4 @@
-"""Whisper's log-mel features (Radford et al., 2022, https://arxiv.org/abs/2212.04356, 2.2)."""
+"""Log-mel features of Whisper (Radford et al., 2022, https://arxiv.org/abs/2212.04356, 2.2)."""
 
 from functools import cache
 
@@ -14,22 +14,22 @@ FRAME_SHIFT = 160
 N_FFT = 400
 
 _SILENCE = 1e-10
-"""Whisper's floor of a mel power; digital silence sits on it."""
+"""Smallest mel power of Whisper, which is that of digital silence."""
 STREAMING_FLOOR = 1e-7
-"""The mel power below which `streaming_log_mel` hears nothing. Whisper clips to 8 below the maximum
-of the utterance; that of speech is at 10 to 50 in most recordings, on log10 1 to 1.6."""
+"""Smallest mel power of `streaming_log_mel`. Whisper clips at 8 below the log10 maximum of the
+utterance, which is 1 to 1.6 for speech in most recordings."""
 HISTORY = N_FFT - FRAME_SHIFT
-"""Samples before a frame's own 160 that `streaming_log_mel` also sees: 15 ms."""
+"""Samples before the 160 of a frame that `streaming_log_mel` also uses: 15 ms."""
 
 
 def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80) -> FloatArray:
-    """Return what Whisper hears of a waveform that silence extends to `num_frames` frames.
+    """Return Whisper's features of a waveform, padded with silence to `num_frames` frames.
 
-    Frames that lie in that silence all hold the same constant, so that the cost follows the
-    length of the waveform and not that of the window.
+    All frames within the padding are equal, so that the cost depends on the length of the waveform
+    and not on that of the window.
 
     Args:
-        waveform: float32 `[samples]`, 16 kHz; samples beyond the last frame are not heard.
+        waveform: float32 `[samples]`, 16 kHz; samples beyond the last frame are ignored.
         num_frames: frames of 10 ms to return, at least 1.
         n_mels: 80, or 128 for Whisper large-v3.
 
@@ -38,10 +38,10 @@ def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80)
         [-1, 1].
     """
     half = N_FFT // 2
-    heard = waveform[: (num_frames - 1) * FRAME_SHIFT + half].astype(np.float32, copy=False)
-    # The last frame that a sample reaches is centred half an FFT after it.
-    active = min(num_frames, (len(heard) + half) // FRAME_SHIFT + 1)
-    power = _power_spectrum(heard, active)
+    used = waveform[: (num_frames - 1) * FRAME_SHIFT + half].astype(np.float32, copy=False)
+    # A sample reaches frames whose centre is up to half an FFT after it.
+    active = min(num_frames, (len(used) + half) // FRAME_SHIFT + 1)
+    power = _power_spectrum(used, active)
     log_mel = np.full((n_mels, num_frames), np.log10(_SILENCE), dtype=np.float32)
     np.log10(np.maximum(mel_filters(n_mels) @ power.T, _SILENCE), out=log_mel[:, :active])
     np.maximum(log_mel, log_mel.max() - 8.0, out=log_mel)
@@ -49,18 +49,18 @@ def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80)
 
 
 def streaming_log_mel(waveform: FloatArray, n_mels: int = 80) -> FloatArray:
-    """Return log-mel features of which each depends on nothing after its own 10 ms.
+    """Return log-mel features that do not depend on later audio.
 
-    Frame t is complete with sample 160 (t + 1): it sees those 160 samples and the `HISTORY` before
-    them. So a stream that keeps its last `HISTORY` samples (zeros at its start) hears in chunks of
-    any number of frames just what it hears as a whole.
+    Frame t needs the samples up to 160 (t + 1): its own 160 and the `HISTORY` before them. A stream
+    that keeps its last `HISTORY` samples, zeros at its start, gets the same features for chunks of
+    any length as for the whole.
 
     Args:
-        waveform: float32 `[HISTORY + 160 frames]`, 16 kHz; up to 159 samples more are not heard.
+        waveform: float32 `[HISTORY + 160 frames]`, 16 kHz; up to 159 further samples are ignored.
         n_mels: 80, or 128 for weights of Whisper large-v3.
 
     Returns:
-        float32 `[frames, n_mels]`, scaled as Whisper's, with a fixed floor of -0.75.
+        float32 `[frames, n_mels]`, scaled as in Whisper, with a fixed minimum of -0.75.
     """
     if len(waveform) < N_FFT:
         return np.zeros((0, n_mels), dtype=np.float32)
@@ -71,10 +71,10 @@ def streaming_log_mel(waveform: FloatArray, n_mels: int = 80) -> FloatArray:
 
 
 def _power_spectrum(waveform: FloatArray, num_frames: int) -> FloatArray:
-    """Return `[num_frames, 201]`: frame t is centred on sample 160 t, the start is mirrored."""
+    """Return the power `[num_frames, 201]`. Frame t is centred on sample 160 t."""
     half = N_FFT // 2
     length = max((num_frames - 1) * FRAME_SHIFT + N_FFT, half + len(waveform))
-    padded = np.zeros(length + 1, dtype=np.float32)  # + 1: the mirror reads 200 samples past 0
+    padded = np.zeros(length + 1, dtype=np.float32)  # + 1: the mirrored start needs 201 samples
     padded[half : half + len(waveform)] = waveform
     padded[:half] = padded[half + 1 : N_FFT + 1][::-1]
     frames = np.lib.stride_tricks.sliding_window_view(padded, N_FFT)[::FRAME_SHIFT][:num_frames]
@@ -89,6 +89,7 @@ def _power(frames: FloatArray) -> FloatArray:
 
 @cache
 def window() -> FloatArray:
+    """Return the Hann window, float32 `[400]`."""
     return np.hanning(N_FFT + 1)[:-1].astype(np.float32)  # periodic, as torch.hann_window
 
 
@@ -96,8 +97,8 @@ def window() -> FloatArray:
 def mel_filters(n_mels: int) -> FloatArray:
     """Return the triangular filters, float32 `[n_mels, 201]`, on Slaney's mel scale and norm.
 
-    Equal to `librosa.filters.mel(sr=16000, n_fft=400, n_mels=n_mels)`, which the tests hold it to;
-    librosa itself imports numba, which costs each server process a second and 130 MB.
+    They equal `librosa.filters.mel(sr=16000, n_fft=400, n_mels=n_mels)`, as a test checks. librosa
+    imports numba, which costs each server process a second and 130 MB.
     """
     hertz = _mel_to_hertz(np.linspace(0.0, _hertz_to_mel(SAMPLE_RATE / 2), n_mels + 2))
     bins = np.linspace(0.0, SAMPLE_RATE / 2, N_FFT // 2 + 1)

@@ -1,4 +1,4 @@
-"""Silero VAD (https://github.com/snakers4/silero-vad): the probability of speech, every 32 ms."""
+"""Silero VAD (https://github.com/snakers4/silero-vad): a speech probability every 32 ms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from conch.packaged import packaged
 from conch.wire.errors import ConfigError, InvalidRequestError, TranscriptionError
 
 CONTEXT = 64
-"""Samples before a frame that the network also sees."""
+"""Samples before a frame that the network also takes."""
 HIDDEN = 128
 PACKAGED = "silero_vad_16k_sequence.onnx"
 PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"
 """Of silero-vad 6.2.3."""
 STATE_SIZE = 2 * HIDDEN + CONTEXT
-"""The LSTM's h and c, then the last samples heard."""
+"""The LSTM's h and c, then the last CONTEXT samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +28,21 @@ class SileroConfig:
     """Parameters of the `vad` component."""
 
     model: str = ""
-    """A `silero_vad_16k_sequence.onnx` file; empty is the one in the silero-vad package."""
+    """Path of a `silero_vad_16k_sequence.onnx`; empty for the one in the package silero-vad."""
     intra_threads: int = 1
-    """Threads of one call; the network is too small to gain from more."""
+    """CPU threads of one call; the network is too small for more."""
     block_frames: int = 512
-    """Frames computed at a time (16 s), so that an hour of audio needs no more memory."""
+    """Frames per call of the network (16 s), which limits the memory of long audio."""
 
 
 class SileroVad:
-    """The `vad` component: a function of the samples and of the state that the caller carries."""
+    """The `vad` component: a function of the samples and of the state that the caller keeps."""
 
     def __init__(self, config: SileroConfig) -> None:
         """Load the network.
 
         Raises:
-            ConfigError: the model file is missing or is not this network.
+            ConfigError: the model file is missing or is another network.
         """
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = config.intra_threads
@@ -63,7 +63,7 @@ class SileroVad:
         self._block = config.block_frames
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Answer rows with `waveform` and, after the first call on an audio, `state`."""
+        """Return the outputs of rows with `waveform` and, after the first call, `state`."""
         return [self._answer(row) for row in rows]
 
     def _answer(self, row: Row) -> Outputs | TranscriptionError:
@@ -82,7 +82,7 @@ class SileroVad:
         """Return the speech probability of each frame, and the state after the last.
 
         Args:
-            waveform: float32 `[samples]`, 16 kHz; zeros fill its last frame.
+            waveform: float32 `[samples]`, 16 kHz; the last frame is padded with zeros.
             state: float32 `[320]`, zeros at the start of an audio.
 
         Returns:
@@ -107,7 +107,10 @@ class SileroVad:
 
 
 def model_path(model: str) -> Path:
-    """Return the model file.
+    """Return the path of the model file.
+
+    Args:
+        model: Path, or empty for the file in the package silero-vad.
 
     Raises:
         ConfigError: it does not exist, or what the package brings has changed.

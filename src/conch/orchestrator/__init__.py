@@ -1,4 +1,4 @@
-"""The roads that a request can take through the components."""
+"""The paths of requests through the component models."""
 
 from conch.orchestrator.calls import Components, Tensor
 from conch.orchestrator.config import OrchestratorConfig

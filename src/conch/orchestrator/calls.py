@@ -20,21 +20,26 @@ from conch.wire.stream_place import StreamPlace
 Parameter = bool | int | str
 
 
-def deadline_error(deadline_ms: int, moment: str) -> DeadlineError:
-    """Return the error of a request that ran out of time; the message names the moment."""
-    return DeadlineError(f"deadline_ms of {deadline_ms} ran out {moment}")
+def deadline_error(deadline_ms: int, when: str) -> DeadlineError:
+    """Return the error of a request whose time is over.
+
+    Args:
+        deadline_ms: The option of the request.
+        when: End of the message, such as "in vad".
+    """
+    return DeadlineError(f"deadline_ms of {deadline_ms} ran out {when}")
 
 
 class Tensor(Protocol):
-    """An output that stays where the component left it until somebody reads it."""
+    """An output tensor of a component, in the memory where the component left it."""
 
     def numpy(self) -> Array:
-        """Return the content on the host, without the batch dimension."""
+        """Return the content in host memory, without the batch dimension."""
         ...
 
 
 class Components(Protocol):
-    """The component models, as the orchestrator sees them."""
+    """Interface to the component models."""
 
     async def call(
         self,
@@ -47,6 +52,14 @@ class Components(Protocol):
     ) -> Mapping[str, Tensor]:
         """Send one row to a component and return the wanted outputs.
 
+        Args:
+            model: Name of the component.
+            inputs: Tensors by name, without the batch dimension.
+            wanted: Names of the outputs.
+            parameters: Request parameters.
+            timeout_s: Longest time in the component's queue, in seconds; None for no limit.
+            place: Place of the call in the component's stream; None outside streams.
+
         Raises:
             ComponentError: the component answered with an error.
             RequestCancelledError: the client gave up before the call was made.
@@ -55,10 +68,10 @@ class Components(Protocol):
 
 
 class Calls:
-    """What one row's road calls components through.
+    """The calls of one row to components, within the deadline of its request.
 
-    Each call is made only while the request has time left, and carries what is left as the
-    longest time it may wait in the component's queue.
+    Each call is made only while the request has time left. The remaining time is the longest time
+    that the call may wait in the component's queue.
     """
 
     def __init__(
@@ -67,10 +80,10 @@ class Calls:
         """Start the request's clock.
 
         Args:
-            components: to call.
-            deadline_ms: from now on; 0 is no deadline.
-            metrics: to count the calls in, …
-            mode: … as calls of this road.
+            components: The components to call.
+            deadline_ms: Time budget from now on, in milliseconds; 0 for none.
+            metrics: Where the calls are counted.
+            mode: Label of the path in the metrics.
         """
         self._components = components
         self._metrics, self._mode = metrics, mode
@@ -89,7 +102,9 @@ class Calls:
         """Call a component; see `Components.call`.
 
         Raises:
-            DeadlineError: the request's time is up.
+            DeadlineError: the time of the request is over.
+            ComponentError: the component answered with an error.
+            RequestCancelledError: the client gave up before the call was made.
         """
         remaining_s = self.remaining_s(f"before {model} was called")
         started = time.perf_counter()
@@ -102,7 +117,7 @@ class Calls:
             is_made = False
             raise
         except ComponentError:
-            # A queue that drops a call whose time is up may be ahead of the request's own clock.
+            # A queue may drop a call shortly before the deadline on the request's own clock.
             self.remaining_s(f"while {model} was called")
             raise
         except RequestCancelledError:
@@ -112,32 +127,41 @@ class Calls:
             if is_made:
                 self._count(model, time.perf_counter() - started)
 
-    def remaining_s(self, moment: str) -> float | None:
+    def remaining_s(self, when: str) -> float | None:
         """Return the seconds left, or None without a deadline.
 
+        Args:
+            when: End of the error's message, such as "before vad was called".
+
         Raises:
-            DeadlineError: none are left; the message names the moment.
+            DeadlineError: no time is left.
         """
         if not self._deadline_ms:
             return None
         remaining = self._deadline_ms / 1000 - (time.perf_counter() - self._started)
         if remaining <= 0:
-            raise deadline_error(self._deadline_ms, moment)
+            raise deadline_error(self._deadline_ms, when)
         return remaining
 
     @property
-    def road(self) -> tuple[str, ...]:
-        """The components called so far, in order of first use."""
+    def path(self) -> tuple[str, ...]:
+        """Components that were called so far, in order of first use."""
         return tuple(self._stages)
 
     @property
     def stages(self) -> dict[str, Stage]:
-        """What each component cost so far, and the total since the request came."""
+        """Calls by component so far, and `total` since the arrival of the request."""
         total = Stage(sum(stage.calls for stage in self._stages.values()), self._elapsed_ms())
         return {**self._stages, "total": total}
 
     def count(self, family: Family, value: float = 1.0, /, **labels: str) -> None:
-        """Add to a metric of the road."""
+        """Add a value to a metric.
+
+        Args:
+            family: The metric.
+            value: The value, not negative.
+            **labels: A value for each label of the metric.
+        """
         self._metrics.add(family, value, **labels)
 
     def _elapsed_ms(self) -> float:
@@ -152,10 +176,15 @@ class Calls:
 
 @asynccontextmanager
 async def within_deadline(deadline_ms: int, calls: Calls) -> AsyncIterator[None]:
-    """End what runs inside once the request's time is up; a `deadline_ms` of 0 is no deadline.
+    """Cancel the block when the time of the request is over.
+
+    Args:
+        deadline_ms: Time budget in milliseconds; 0 for none.
+        calls: Calls of the request, to name the latest component in the error.
 
     Raises:
-        DeadlineError: it was. One that a call inside raises says more, and passes as it is.
+        DeadlineError: the time is over. A DeadlineError from a call inside is raised unchanged,
+            because its message is more precise.
     """
     try:
         async with asyncio.timeout(deadline_ms / 1000 or None) as scope:
@@ -163,5 +192,5 @@ async def within_deadline(deadline_ms: int, calls: Calls) -> AsyncIterator[None]
     except TimeoutError as error:
         if isinstance(error, DeadlineError) or not scope.expired():
             raise
-        latest = next(reversed(calls.road), "the first call")
+        latest = next(reversed(calls.path), "the first call")
         raise deadline_error(deadline_ms, f"in {latest}") from None

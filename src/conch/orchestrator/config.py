@@ -9,38 +9,38 @@ from conch.wire.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorConfig:
-    """What one instance of the speech model takes on."""
+    """Limits of one instance of an entry point."""
 
     max_requests_in_flight: int = 256
-    """Requests answered at once; one more is refused."""
+    """Requests in flight at once; one more is refused."""
     max_audio_s: float = 14_400.0
     """Longest audio of one row, in seconds."""
     max_segments_in_flight: int = 32
-    """Segments of one row between VAD and result, so that an hour of audio stays small."""
+    """Segments of one row in flight at once. It limits the memory of long recordings."""
     max_calls_in_flight: int = 60
-    """Component calls at once, over all requests, a quarter of them kept for the chunks of live
-    streams; one more waits for a thread. Less than the backend's `thread-pool-size`, whose threads
-    send the answers as well."""
+    """Component calls in flight at once, over all requests; a quarter is reserved for live chunks.
+    One more waits for a thread. Keep it below the backend's `thread-pool-size`, whose threads also
+    send the answers."""
     max_streams: int = 512
-    """Streams open at once; one more is refused."""
+    """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0
-    """Longest audio of one chunk of a stream, in seconds."""
+    """Longest chunk of a live stream, in seconds."""
     max_stream_s: float = 86_400.0
-    """Longest audio of a whole stream, in seconds."""
+    """Longest live stream, in seconds."""
     max_waiting_chunks: int = 256
-    """Chunks of one stream sent without waiting for their answers; one more ends the stream."""
+    """Chunks of one live stream that may wait for their turn; one more ends the stream."""
     max_second_passes: int = 4
-    """Utterances of one stream in their second pass at once; the stream waits for one more."""
+    """Utterances of one live stream in their second pass at once; the stream waits for one more."""
     stream_ttl_s: float = 60.0
-    """Seconds without a chunk after which a stream expires."""
+    """Seconds without a chunk after which a live stream expires."""
     stream_step_ms: int = 640
-    """What a stream is heard in: `chunk_ms` of ctc_streaming_encoder, a multiple of 32."""
+    """Length of a live step: a multiple of 32, equal to `chunk_ms` of ctc_streaming_encoder."""
 
     def __post_init__(self) -> None:
         """Check every limit.
 
         Raises:
-            ConfigError: a value is none: too low, infinite or not a number.
+            ConfigError: a value is too low, infinite or not a number.
         """
         for item in fields(self):
             value = getattr(self, item.name)
@@ -50,7 +50,7 @@ class OrchestratorConfig:
 
 
 def _range(name: str, *, is_whole: bool) -> tuple[str, Callable[[float], bool]]:
-    """Return what a limit takes, in words and as a check of a finite number."""
+    """Return the range of a limit, in words and as a check of a finite number."""
     if name == "stream_step_ms":
         return (
             "a multiple of 32 above 0, whole frames of the VAD",
@@ -58,6 +58,6 @@ def _range(name: str, *, is_whole: bool) -> tuple[str, Callable[[float], bool]]:
         )
     if not is_whole:
         return "a finite number above 0", lambda value: value > 0
-    # A quarter of the calls is for live streams.
+    # A quarter of the calls is reserved for live streams.
     least = 4 if name == "max_calls_in_flight" else 1
     return f"an integer of {least} or more", lambda value: value >= least

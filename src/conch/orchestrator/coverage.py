@@ -1,8 +1,8 @@
-"""Whether a text covers the speech that it was decoded from; pure.
+"""Find speech that a text leaves out; pure functions.
 
-An attention decoder may end its text at a pause or begin it behind one, with a score as good as
-any other. The alignment gives it away: where words were left out, nothing was said by the text, or
-the words next to the place last longer than anybody speaks them.
+An attention decoder may end its text at a pause or begin it after one, with a good score. The
+alignment shows it: where words are missing, there is speech without a word, or the words next to
+it last longer than anybody speaks them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,22 +17,22 @@ from conch.wire.result import Word
 FRAME_S = VAD_FRAME_SAMPLES / SAMPLE_RATE
 """Seconds of one speech probability."""
 
-# What an English word takes of speech in the slowest reading of dev. Of 490 segments with pauses,
-# all holes of a second and more beyond it were lost words, and nearly none below 0.45 s.
+# The length of English words in the slowest recording of dev. In 490 segments with pauses, every
+# hole with a second more speech had lost words, and hardly one below 0.45 s had.
 WORD_S = 0.35
 CHARACTER_S = 0.09
 CERTAIN_S = 1.0
-"""Speech beyond its words from which on a hole is certain."""
+"""Seconds of speech beyond its words that make a hole certain."""
 DOUBTFUL_S = 0.45
-"""… and from which on somebody else is to be asked."""
+"""Seconds of speech beyond its words that make a hole doubtful: the witness decides."""
 
 MIN_PAUSE_S = 0.4
-"""A text leaves something out at a pause: all that did on dev had one of 0.5 s or more."""
+"""Texts leave speech out at a pause: on dev, at one of 0.5 s or more in all cases."""
 THIN_CHARS_PER_S = 10.0
-"""… or the text is short: nine of ten segments of dev have more than 15 characters a second."""
+"""A text with fewer characters per second is thin. Nine of ten segments of dev have over 15."""
 
 CUT_SEARCH_S = 0.3
-"""How far from the edge of a hole its audio may be cut."""
+"""Largest distance of a cut from the edge of its hole, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,53 +44,53 @@ class Hole:
     end: float
     """Seconds from the segment's start."""
     first: int
-    """The first of the words that lie in it, …"""
+    """Index of the first word in the hole."""
     after: int
-    """… and the one after the last: the same where none does."""
+    """Index after the last word in the hole; equal to `first` if there is none."""
     missing_s: float
-    """Speech in it beyond what its words take, in seconds."""
+    """Speech beyond the expected length of its words, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A word or the time between two."""
+    """A word, or the gap between two words."""
 
     start: float
     end: float
     first: int
     after: int
     excess_s: float
-    """Speech beyond what its word takes; below 0 where there is less."""
+    """Speech beyond the expected length of the word, in seconds; negative if there is less."""
 
 
 def has_pause(speech_probs: Array, threshold: float) -> bool:
-    """Whether somebody pauses for MIN_PAUSE_S between two words.
+    """Return whether the speech has a pause of at least MIN_PAUSE_S.
 
     Args:
-        speech_probs: FP32 [frames], of 32 ms each.
-        threshold: probability from which on a frame is speech.
+        speech_probs: FP32 [frames] of 32 ms each.
+        threshold: Smallest probability of speech.
     """
     spoken = np.flatnonzero(np.asarray(speech_probs) >= threshold)
     return bool(np.any(np.diff(spoken) > MIN_PAUSE_S / FRAME_S))
 
 
 def is_thin(text: str, speech_probs: Array, threshold: float) -> bool:
-    """Whether a text has few characters for its speech; arguments as of `has_pause`."""
+    """Return whether a text has few characters for its speech; arguments as of `has_pause`."""
     speech_s = np.count_nonzero(np.asarray(speech_probs) >= threshold) * FRAME_S
     return len(text) < THIN_CHARS_PER_S * speech_s
 
 
 def holes(words: Sequence[Word], speech_probs: Array, threshold: float) -> list[Hole]:
-    """Return the stretches in which at least DOUBTFUL_S of speech are left out, the worst first.
+    """Return the stretches that leave out at least DOUBTFUL_S of speech, the worst first.
 
-    Each is a run of words and gaps with the largest sum of speech beyond what its words take (as
-    in Kadane's algorithm), since the alignment spreads what is missing over the words on both
-    sides. No two overlap.
+    The alignment spreads missing speech over the words on both sides. So a hole is the run of words
+    and gaps with the largest sum of excess speech, found by Kadane's algorithm. Holes do not
+    overlap.
 
     Args:
-        words: of the text, in order, seconds from the segment's start.
-        speech_probs: FP32 [frames], of 32 ms each, of the segment.
-        threshold: probability from which on a frame is speech.
+        words: Words of the text in order, in seconds from the segment's start.
+        speech_probs: FP32 [frames] of 32 ms each, of the segment.
+        threshold: Smallest probability of speech.
     """
     found: list[Hole] = []
     worst: Hole | None = None
@@ -111,15 +111,15 @@ def cut_near(speech_probs: Array, seconds: float) -> float:
     """Return where to cut audio near a time: the middle of the frame least likely to be speech.
 
     Args:
-        speech_probs: FP32 [frames], of 32 ms each.
-        seconds: the time, on the clock of these frames.
+        speech_probs: FP32 [frames] of 32 ms each.
+        seconds: Time from the start of these frames.
     """
     frame, reach = round(seconds / FRAME_S), round(CUT_SEARCH_S / FRAME_S)
     first = max(0, frame - reach)
     near = speech_probs[first : frame + reach + 1]
     if not len(near):
         return seconds
-    # Turned round for the sake of NaN, of which nothing is above or below.
+    # Negated so that NaN counts as quiet.
     quiet = first + np.flatnonzero(~(near > near.min() + 0.02))
     return float(quiet[np.argmin(np.abs(quiet - frame))] + 0.5) * FRAME_S
 
@@ -127,16 +127,16 @@ def cut_near(speech_probs: Array, seconds: float) -> float:
 def within_speech(
     words: Sequence[Word], speech_probs: Array, threshold: float, margin_s: float = 0.1
 ) -> list[Word]:
-    """Return the words without the silence that the alignment gave to them.
+    """Return the words without silence at their edges.
 
-    A word that begins in silence begins `margin_s` before the speech in it, and ends so much after
-    it. One without any speech in it stays as it is.
+    A word starts at most `margin_s` before its speech and ends at most `margin_s` after it. A word
+    without speech is unchanged.
 
     Args:
-        words: in order, seconds from the segment's start.
-        speech_probs: FP32 [frames], of 32 ms each, of the segment.
-        threshold: probability from which on a frame is speech.
-        margin_s: kept on each side; the VAD opens late on soft sounds.
+        words: Words in order, in seconds from the segment's start.
+        speech_probs: FP32 [frames] of 32 ms each, of the segment.
+        threshold: Smallest probability of speech.
+        margin_s: Silence to keep on each side, because the VAD is late on soft sounds.
     """
     is_speech = np.asarray(speech_probs) >= threshold
     found = []
@@ -154,11 +154,11 @@ def within_speech(
 def _stretches(words: Sequence[Word], speech_probs: Array, threshold: float) -> Iterator[_Stretch]:
     """Yield every word and the gaps before, between and after them, in order of time."""
     is_speech = np.asarray(speech_probs) >= threshold
-    passed = np.concatenate(([0.0], np.cumsum(is_speech) * FRAME_S))
-    edges = np.arange(len(passed)) * FRAME_S
+    speech_until = np.concatenate(([0.0], np.cumsum(is_speech) * FRAME_S))
+    edges = np.arange(len(speech_until)) * FRAME_S
 
     def speech_s(start: float, end: float) -> float:
-        before, until = np.interp([start, max(start, end)], edges, passed)
+        before, until = np.interp([start, max(start, end)], edges, speech_until)
         return float(until - before)
 
     reached = 0.0

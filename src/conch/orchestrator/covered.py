@@ -1,8 +1,8 @@
-"""The path of one segment to a text that leaves no speech out.
+"""Recognise a segment so that its text leaves no speech out.
 
-The decoder's text is held against the speech by its alignment. Only where they disagree is more
-called: a CTC model as a witness of the doubtful stretch, and then encoder and decoder once more,
-on the parts into which the stretch cuts the segment.
+The alignment of the text shows where speech has no words. Only such a hole costs further calls. A
+CTC model, the witness, says whether there are words in the hole. If there are, the segment is cut
+at the hole, and its parts are encoded and decoded again.
 """
 
 from collections.abc import Sequence
@@ -20,31 +20,35 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Unrecognised, Word
 
 CERTAIN_WORDS, DOUBTFUL_WORDS = 2, 3
-"""Words that a witness must hear in a hole besides those that have a text."""
+"""Words that the witness must find in a hole beyond those of the text: in a certain hole, and in a
+doubtful one."""
 MAX_DEPTH = 3
-"""How often a part may be cut again."""
+"""Largest number of cuts within each other."""
 MIN_PART_S = 0.4
-"""Parts shorter than this are not worth a call."""
+"""Shortest part that is recognised by itself, in seconds."""
 MIN_HALVED_S = 8.0
-"""A segment of at least so much is halved where all of it is left out."""
+"""Shortest segment that is halved if all of its speech is left out, in seconds."""
 
 
 async def recognize_covered(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    """Return a segment's text, words included, of all its speech as far as that can be had.
+    """Return a segment's text with words, for as much of its speech as possible.
 
-    What stays without a text is in `Segment.unrecognised`.
+    Speech without a text is in `Segment.unrecognised`.
 
     Args:
-        speech: the segment.
-        options: of the request.
-        calls: of the request.
+        speech: The segment.
+        options: Options of the request.
+        calls: Calls of the request.
+
+    Raises:
+        TranscriptionError: a call failed; see `Calls`.
     """
     if options.decoder != "attention" or not options.coverage:
         return await recognize_segment(speech, options, calls)
     found = await _recognized(speech, options, calls, depth=0)
-    # Of the answer only: what is left of a part may belong to a repair that is not taken.
+    # Count for the answer only: parts may belong to a repair that was rejected.
     for left in found.unrecognised:
         calls.count(HOLES, outcome="unrecognised")
         calls.count(UNRECOGNISED_SECONDS, left.end - left.start)
@@ -61,16 +65,16 @@ async def _recognized(
 async def _covered(
     found: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
 ) -> Segment:
-    """Return what was found, or more where its text leaves speech out.
+    """Return a recognised segment, repaired if its text leaves speech out.
 
     Args:
-        found: the text of the segment.
-        speech: the segment.
-        options: of the request.
-        calls: of the request.
-        depth: how many cuts the segment is the part of.
+        found: The recognised segment.
+        speech: Its audio.
+        options: Options of the request.
+        calls: Calls of the request.
+        depth: Number of cuts that led to this segment.
     """
-    if found.text and not found.words:  # not timed, as there was no reason to doubt it
+    if found.text and not found.words:  # not aligned, because nothing was doubtful
         return found
     threshold = options.vad_threshold
     words = _shifted(found.words, -speech.start)
@@ -81,9 +85,9 @@ async def _covered(
         start, end = _edges(hole, len(words), speech)
         if end - start < MIN_PART_S:
             continue
-        heard = await _witnessed(speech.part(start, end), options, calls)
-        if not _is_believed(hole, heard, has_vad=options.vad):
-            if heard is not None:
+        witness = await _witnessed(speech.part(start, end), options, calls)
+        if not _is_confirmed(hole, witness, has_vad=options.vad):
+            if witness is not None:
                 calls.count(HOLES, outcome="refuted")
             continue
         better = await _repaired(found, words, hole, speech, options, calls, depth)
@@ -92,7 +96,7 @@ async def _covered(
             return better
         start, end = _wordless_part(hole, timed, (start, end))
         start, end = round(speech.start + start, 3), round(speech.start + end, 3)
-        left.append(Unrecognised(start, end, heard or ""))
+        left.append(Unrecognised(start, end, witness or ""))
     return replace(found, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
 
 
@@ -105,13 +109,13 @@ async def _repaired(
     calls: Calls,
     depth: int,
 ) -> Segment | None:
-    """Return the text of the parts into which a hole cuts a segment; None if it says no more."""
+    """Return the segment recognised in the parts around a hole, or None if that is no better."""
     parts = _parts(hole, words, speech) if depth < MAX_DEPTH else []
     if len(parts) < 2:
         return None
     tail = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
     ends_early = 0 < hole.first == len(words) and words[-1].start < parts[0].duration
-    # Of several hypotheses another may go on behind the hole.
+    # With several hypotheses, another one may continue after the hole.
     if ends_early and options.nbest == 1:
         head = await _covered(found, parts[0], options, calls, depth + 1)
     else:
@@ -124,7 +128,7 @@ async def _repaired(
 
 
 def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
-    """Return where the audio is cut around a hole, in seconds from the segment's start."""
+    """Return where to cut the audio around a hole, in seconds from the segment's start."""
     start = cut_near(speech.speech_probs, hole.start) if hole.first else 0.0
     end = cut_near(speech.speech_probs, hole.end) if hole.after < num_words else speech.duration
     start, end = min(start, speech.duration), min(end, speech.duration)
@@ -132,10 +136,10 @@ def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, fl
 
 
 def _parts(hole: Hole, words: Sequence[Word], speech: SpeechSegment) -> list[SpeechSegment]:
-    """Return the parts of a segment before, in and after a hole, of those that are long enough.
+    """Return the parts of a segment before, in and after a hole, if they are long enough.
 
-    Of a segment that is all hole these are the parts before, of and after its words; without any,
-    its halves.
+    If the hole is the whole segment, the parts are before, at and after its words. Without words,
+    the parts are the two halves.
     """
     cuts = _edges(hole, len(words), speech)
     if cuts == (0.0, speech.duration) and hole.first < hole.after:
@@ -153,7 +157,7 @@ def _parts(hole: Hole, words: Sequence[Word], speech: SpeechSegment) -> list[Spe
 def _wordless_part(
     hole: Hole, words: Sequence[Word], edges: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return the longest stretch between two edges that no word of a text lies in."""
+    """Return the longest stretch without words between two edges."""
     inside = words[hole.first : hole.after]
     starts = [edges[0], *(word.end for word in inside)]
     ends = [*(word.start for word in inside), edges[1]]
@@ -164,9 +168,9 @@ def _wordless_part(
 async def _witnessed(
     stretch: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> str | None:
-    """Return what the CTC model hears in a stretch, None where it cannot be asked.
+    """Return the CTC model's text of a stretch, or None if the model cannot be used.
 
-    It is not loaded, out of order, or not of the language that the request names.
+    That is the case if it is not loaded, if it fails, or if it lacks the request's language.
     """
     asked = RecognitionOptions.parse({"decoder": "wfst", "language": options.language})
     try:
@@ -177,19 +181,19 @@ async def _witnessed(
     return found.nbest[0].text
 
 
-def _is_believed(hole: Hole, heard: str | None, *, has_vad: bool) -> bool:
-    """Whether there is speech in a hole, by the witness or, without one, by the hole's size.
+def _is_confirmed(hole: Hole, witness: str | None, *, has_vad: bool) -> bool:
+    """Return whether a hole has speech, by the witness's text or, without it, by the hole's size.
 
-    Where no VAD was called, loudness alone is no evidence.
+    Without a VAD, size is no evidence, because the hole comes from loudness alone.
     """
-    if heard is None:
+    if witness is None:
         return has_vad and hole.missing_s >= CERTAIN_S
     needed = CERTAIN_WORDS if hole.missing_s >= CERTAIN_S else DOUBTFUL_WORDS
-    return len(heard.split()) >= hole.after - hole.first + needed
+    return len(witness.split()) >= hole.after - hole.first + needed
 
 
 def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
-    """Return the segment of parts that follow each other, of which one may be cut within a word."""
+    """Return consecutive parts as one segment. A part may end within a word."""
     spoken = [segment for segment in segments if segment.text]
     return Segment(
         start=segments[0].start,

@@ -1,4 +1,4 @@
-"""The roles of CTC recognition as typed calls: of a whole segment, and of a stream step by step."""
+"""Typed calls of the CTC components: for whole segments, and for live audio step by step."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _PARTIAL = ("hypotheses", "scores", "stable")
 
 @dataclass(frozen=True, slots=True)
 class LogProbs:
-    """What a CTC encoder made of audio; it is handed on without being read."""
+    """Output of a CTC encoder, passed to the decoder without a copy."""
 
     log_probs: Tensor
     log_probs_lens: Tensor
@@ -33,18 +33,23 @@ class LogProbs:
 
 @dataclass(frozen=True, slots=True)
 class CtcDecoded:
-    """What a search holds."""
+    """Output of a CTC decoder."""
 
     nbest: list[Hypothesis]
-    """Best first, no two of one text."""
+    """Hypotheses, best first. No two have the same text."""
     words: Mapping[str, tuple[Word, ...]]
-    """Of each text; of an utterance that is not over none."""
+    """Words by text; empty for an utterance that goes on."""
     stable: str = ""
-    """Of an utterance that is not over: the beginning of the text that no audio will change."""
+    """Beginning of the text that further audio cannot change, for an utterance that goes on."""
 
 
 async def encode(calls: Calls, waveform: Array) -> LogProbs:
-    """Return the log probabilities of a segment's units, FP32 [samples] at 16 kHz."""
+    """Return the log probabilities of a segment.
+
+    Args:
+        calls: Calls of the request.
+        waveform: FP32 [samples], 16 kHz.
+    """
     outputs = await calls("ctc_encoder", {"waveform": waveform}, _ENCODED)
     return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
 
@@ -52,13 +57,13 @@ async def encode(calls: Calls, waveform: Array) -> LogProbs:
 async def decode(
     calls: Calls, segment: LogProbs, options: RecognitionOptions, start: float
 ) -> CtcDecoded:
-    """Return the n-best of a segment, with a second pass all that the beam holds.
+    """Return the n-best list of a segment: with rescoring, all hypotheses of the beam.
 
     Args:
-        calls: of the request.
-        segment: of `encode`.
-        options: of the request.
-        start: of the segment, in seconds.
+        calls: Calls of the request.
+        segment: Result of `encode`.
+        options: Options of the request.
+        start: Start of the segment in seconds.
     """
     inputs = {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens}
     outputs = await calls("ctc_decoder", inputs, _COLUMNS, _search_parameters(options))
@@ -66,7 +71,7 @@ async def decode(
 
 
 async def encode_step(calls: Calls, waveform: Array, place: StreamPlace) -> LogProbs:
-    """Return the log probabilities of a stream's next samples."""
+    """Return the log probabilities of a live step; arguments as of `encode`, and its place."""
     outputs = await calls("ctc_streaming_encoder", {"waveform": waveform}, _ENCODED, place=place)
     return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
 
@@ -74,7 +79,7 @@ async def encode_step(calls: Calls, waveform: Array, place: StreamPlace) -> LogP
 async def encode_and_find_speech(
     calls: Calls, waveform: Array, place: StreamPlace
 ) -> tuple[SpeechProbs, LogProbs]:
-    """As `encode_step`, with the encoder's word on where somebody speaks."""
+    """Return the speech probabilities of a live step by the encoder, and its log probabilities."""
     outputs = await calls(
         "ctc_streaming_encoder",
         {"waveform": waveform},
@@ -94,18 +99,18 @@ async def decode_step(
     start: float,
     is_over: bool,
 ) -> CtcDecoded:
-    """Return the text of an utterance after its next frames; after the last, all that is known.
+    """Return the text of an utterance after its next frames; after the last, words and scores too.
 
-    A chunk is asked for no more, and says no more, than it needs: every tensor and every parameter
-    of a call is carried between three processes.
+    Each call carries only the tensors and parameters that it needs, because each is copied between
+    three processes.
 
     Args:
-        calls: of the chunk.
-        step: of `encode_step`.
-        options: of the stream.
-        place: of the call in the stream.
-        start: of the utterance, in seconds.
-        is_over: whether the utterance ends with these frames; the next ones begin another.
+        calls: Calls of the chunk.
+        step: Result of `encode_step`.
+        options: Options of the live stream.
+        place: Place of the call in the component's stream.
+        start: Start of the utterance in seconds.
+        is_over: Whether the utterance ends with these frames.
     """
     parameters = _search_parameters(options) if place.starts else {}
     if is_over:
@@ -123,7 +128,7 @@ async def decode_step(
 
 
 async def end(calls: Calls, place: StreamPlace) -> None:
-    """Have the components forget a stream that ends without its last samples."""
+    """Free the components' state of a stream that ends without its last samples."""
     nothing = np.zeros(0, np.float32)
     no_frames = {"log_probs": nothing[:, None], "log_probs_lens": np.zeros(1, np.int32)}
     found = await asyncio.gather(

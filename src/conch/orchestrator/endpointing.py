@@ -1,4 +1,4 @@
-"""When an utterance of a stream is over: rules on silence and length, pure and incremental."""
+"""Find the end of a live utterance by rules on silence and length; incremental."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,57 +10,61 @@ from conch.orchestrator.segmentation import Span, closing_threshold
 Rule = Literal["silence", "no_speech", "length"]
 
 LONG_PART = 0.6
-"""Of the longest utterance: from here on one ends at a short pause, rather than within a word."""
+"""Share of the longest utterance after which it ends at a short pause, not within a word."""
 SHORT_PAUSE_MS = 96
-"""Three frames of the VAD, by which stops within a word are shorter; gaps between the CTC model's
-letters may be longer."""
+"""Three frames of the VAD. Stops within a word are shorter; gaps between the CTC model's letters
+may be longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRules:
-    """Any one of them ends an utterance; the rules of sherpa-onnx."""
+    """Rules of which any one ends an utterance, as in sherpa-onnx."""
 
     threshold: float
-    """Speech probability from which on a frame is speech."""
+    """Smallest probability of speech."""
     silence_ms: float
-    """Silence after speech."""
+    """Silence after speech, in milliseconds."""
     no_speech_ms: float
-    """Silence in which nobody has spoken yet."""
+    """Silence before any speech, in milliseconds."""
     length_s: float
-    """Of the whole utterance; from LONG_PART of it on a short pause is enough."""
+    """Length of the utterance in seconds. After LONG_PART of it, a short pause is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechProbs:
-    """Where somebody speaks, as the VAD says or, of a stream without it, the CTC model."""
+    """Speech probabilities of the VAD or, without it, of the CTC model."""
 
     probs: Array
-    """FP32 `[frames]`: the probability of speech."""
+    """FP32 `[frames]`."""
     frame_samples: int
     """Samples of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What an utterance has had so far, in samples of the stream."""
+    """Where the speech of an utterance is, in samples of the live stream."""
 
-    heard: int = 0
-    """Where it has got to."""
+    end: int = 0
+    """End of the audio so far."""
     first: int | None = None
-    """Where the first frame of speech begins, None as long as nobody has spoken."""
+    """Start of the first frame of speech; None without speech."""
     after_last: int = 0
-    """Where the last one ends; without any, where the utterance begins."""
+    """End of the last frame of speech; without speech, start of the utterance."""
 
 
 class Endpointer:
-    """Follows one utterance after the other.
+    """Finds the end of one utterance after the other.
 
     Speech begins at a frame whose probability reaches the threshold and goes on while frames stay
     above a lower one, as in `Segmenter`.
     """
 
     def __init__(self, rules: EndpointRules) -> None:
-        """Start the first utterance."""
+        """Start the first utterance.
+
+        Args:
+            rules: The rules of the request.
+        """
         self._rules = rules
         self._close_at = closing_threshold(rules.threshold)
         self._in_speech = False
@@ -68,40 +72,46 @@ class Endpointer:
         self.speech = Speech()
 
     def push(self, frames: SpeechProbs) -> Rule | None:
-        """Take the next frames; return the rule that ends the utterance after them.
+        """Add the next frames; return the rule that ends the utterance after them, or None.
 
-        Only what holds at the last frame counts: somebody who has gone on speaking meanwhile has
-        not ended.
+        The rules apply after the last frame only, so that a pause between two frames of speech ends
+        nothing.
         """
-        heard, first, after_last = self.speech.heard, self.speech.first, self.speech.after_last
+        end, first, after_last = self.speech.end, self.speech.first, self.speech.after_last
         for prob in frames.probs.tolist():
             opens = prob >= self._rules.threshold
             self._in_speech = opens or (self._in_speech and prob >= self._close_at)
             if self._in_speech:
-                after_last = heard + frames.frame_samples
+                after_last = end + frames.frame_samples
                 if first is None:
-                    first = heard
-            heard += frames.frame_samples
-        self.speech = Speech(heard, first, after_last)
-        quiet_ms = _milliseconds(heard - after_last)
+                    first = end
+            end += frames.frame_samples
+        self.speech = Speech(end, first, after_last)
+        quiet_ms = _milliseconds(end - after_last)
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
         if first is not None and quiet_ms >= self._rules.silence_ms:
             return "silence"
-        length_s = (heard - self._began) / SAMPLE_RATE
+        length_s = (end - self._began) / SAMPLE_RATE
         is_paused = first is not None and quiet_ms >= SHORT_PAUSE_MS
         if length_s >= self._rules.length_s * (LONG_PART if is_paused else 1):
             return "length"
         return None
 
     def restart(self) -> None:
-        """Start the next utterance, in speech if somebody speaks."""
-        self._began = self.speech.heard
+        """Start the next utterance. It may start within speech."""
+        self._began = self.speech.end
         self.speech = Speech(self._began, None, self._began)
 
 
 def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
-    """Return where in an utterance somebody speaks, padded; all of it if nobody was heard."""
+    """Return the speech of an utterance with padding, or all of the utterance if it has none.
+
+    Args:
+        speech: The speech of the utterance, in samples.
+        utterance: The utterance, in samples.
+        pad_ms: Padding on each side in milliseconds.
+    """
     if speech.first is None:
         return utterance
     pad = pad_ms * SAMPLE_RATE // 1000

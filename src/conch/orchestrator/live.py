@@ -1,10 +1,10 @@
-"""The streaming road: steps of audio → VAD beside encoder → search → the text so far.
+"""The path of live audio: steps → VAD and encoder side by side → search → the text so far.
 
-Until somebody speaks the VAD alone is called. Without the VAD the encoder's own letters tell where
-somebody speaks: a call less for each step in which somebody does.
+Before speech begins, only the VAD is called. Without the VAD, the letters that the encoder finds
+show where speech is. This saves one call per step of speech.
 
-A client's chunks are cut anew into steps of one length, so that what a stream is answered depends
-on its audio alone and not on how the client cuts it.
+A client's chunks are cut into steps of equal length. So the answers depend on the audio alone, and
+not on the length of the chunks.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from conch.audio.stream import StreamAudio
+from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import ctc_roles, roles
@@ -44,13 +44,13 @@ One = TypeVar("One")
 Other = TypeVar("Other")
 
 
-class Stream:
-    """One open stream: what is known between its chunks, and the road of each chunk."""
+class LiveStream:
+    """One live stream: its state between chunks, and the path of each chunk."""
 
     def __init__(
         self,
         options: RecognitionOptions,
-        audio: StreamAudio,
+        audio: LiveAudio,
         detached: Calls,
         metrics: Metrics,
         *,
@@ -60,92 +60,97 @@ class Stream:
         """Start with no audio and no utterance.
 
         Args:
-            options: of the whole stream.
-            audio: cuts the stream's chunks into steps.
-            detached: for calls that outlive the chunk that caused them.
-            metrics: to count endpoints in.
-            max_second_passes: under way at once; one more waits, and the stream with it.
-            keep_alive_s: seconds without calls after which encoder and decoder are sent nothing, so
-                that they do not take the stream for abandoned.
+            options: Options of the stream.
+            audio: Cuts chunks into steps.
+            detached: Calls that may outlive the request of their chunk.
+            metrics: Where endpoints are counted.
+            max_second_passes: Second passes at once; the stream waits for one more.
+            keep_alive_s: Seconds without calls after which encoder and search get an empty call, so
+                that they do not drop the stream.
         """
         self.options = options
         self._search_options = options.of_first_pass()
         self.audio = audio
         self._detached, self._metrics = detached, metrics
         self._keep_alive_s = keep_alive_s
-        # Not the client's id: two clients may choose the same.
+        # Not the client's id, because two clients may choose the same.
         self._child = uuid.uuid4().hex
-        """The stream that encoder and search keep of this one."""
+        """Id of the stream in encoder and search."""
         self._state: State = Waiting()
         self._vad_state: Array | None = None
         self._endpointer = Endpointer(endpoint_rules(options))
-        self._heard = 0
-        """Samples of the steps so far."""
+        self._num_samples = 0
+        """Number of samples of the steps so far."""
         self._segments: list[Segment] = []
-        """The utterances that have ended, with the text of their latest pass."""
+        """Utterances that have ended, with the text of their latest pass."""
         self._second_passes = SecondPasses(options, detached, max_second_passes)
 
-    async def hear(
+    async def recognize(
         self, steps: Sequence[tuple[Array, bool]], calls: Calls, *, ends: bool
     ) -> Transcript:
-        """Hear a chunk and return the transcript so far; at the end, the final one.
+        """Recognise a chunk; return the transcript so far, or the final one at the end.
 
-        Its segments are those that are new or replaced since the last answer; at the end, all. What
-        this raises leaves the stream half heard: it is to be closed.
+        The segments of the transcript are those that are new or replaced since the last answer, or
+        all at the end. After an error the stream must be closed.
 
         Args:
-            steps: that `audio` makes of the chunk.
-            calls: of the chunk's own request.
-            ends: whether it is the last.
+            steps: Steps that `audio` returned for the chunk, each with whether it is the last.
+            calls: Calls of the chunk's request.
+            ends: Whether the chunk is the last.
+
+        Raises:
+            TranscriptionError: a call failed; see `Calls`.
         """
         known = len(self._segments)
         for step, is_last in steps:
-            await self._take(step, calls, ends=is_last)
+            await self._recognize_step(step, calls, ends=is_last)
         if ends:
             await self._second_passes.finish()
-        elif self._is_forgotten_soon:
+        elif self._needs_keep_alive:
             await self._keep_alive(calls)
-        told = set(range(0 if ends else known, len(self._segments)))
+        changed = set(range(0 if ends else known, len(self._segments)))
         for segment in self._second_passes.take_done():
             self._segments[segment.index] = segment
-            told.add(segment.index)
-        return self._transcript(sorted(told), calls, ends=ends)
+            changed.add(segment.index)
+        return self._transcript(sorted(changed), calls, ends=ends)
 
     async def close(self) -> None:
-        """Free what the components keep of the stream, if its end has not done so already."""
+        """Free the components' state of the stream, unless its end has freed it."""
         self._second_passes.cancel()
         if self._state.called is not None:
             self._state = Waiting()
             place = StreamPlace(self._child, starts=False, ends=True)
             await ctc_roles.end(self._detached, place)
 
-    async def _take(self, samples: Array, calls: Calls, *, ends: bool) -> None:
-        """Hear one step: the VAD alone until somebody speaks, then VAD and encoder side by side."""
+    async def _recognize_step(self, samples: Array, calls: Calls, *, ends: bool) -> None:
+        """Recognise a step: by the VAD alone before speech, else by VAD and encoder together."""
         if isinstance(self._state, Waiting) and self.options.vad:
-            await self._listen(self._state, samples, calls, ends=ends)
+            await self._wait_for_speech(self._state, samples, calls, ends=ends)
         else:
-            await self._go_on(self._state, samples, calls, ends=ends)
+            await self._continue(self._state, samples, calls, ends=ends)
 
-    async def _listen(self, waiting: Waiting, samples: Array, calls: Calls, *, ends: bool) -> None:
-        """Hear a step by the VAD alone; begin an utterance if somebody speaks in it."""
+    async def _wait_for_speech(
+        self, waiting: Waiting, samples: Array, calls: Calls, *, ends: bool
+    ) -> None:
+        """Call the VAD alone for a step; begin an utterance if the step has speech."""
         step = Step(samples, await self._find_speech(samples, calls))
-        rule = self._follow(step)
+        rule = self._find_endpoint(step)
         if self._endpointer.speech.first is None:
-            self._state = waiting.passed(step)
+            self._state = waiting.after_silence(step)
             if rule is not None:
                 self._endpointer.restart()
             return
         step = waiting.pre_roll.followed_by(step)
-        speaking = waiting.begun(self._heard - len(step.waveform), time.monotonic())
+        speaking = waiting.speaking(self._num_samples - len(step.waveform), time.monotonic())
         place = self._enter(speaking, ends=ends)
         log_probs = await ctc_roles.encode_step(calls, step.waveform, place)
         await self._decode(speaking, step, log_probs, place, calls, rule)
 
-    async def _go_on(self, state: State, samples: Array, calls: Calls, *, ends: bool) -> None:
-        """Hear a step by the encoder, with or without the VAD; begin an utterance if none is."""
+    async def _continue(self, state: State, samples: Array, calls: Calls, *, ends: bool) -> None:
+        """Call the encoder for a step, and the VAD if enabled; begin an utterance if needed."""
         now = time.monotonic()
         if isinstance(state, Waiting):
-            speaking = state.begun(self._heard, now)
+            speaking = state.speaking(self._num_samples, now)
         else:
             speaking = replace(state, called=now)
         place = self._enter(speaking, ends=ends)
@@ -156,20 +161,20 @@ class Stream:
         else:
             speech, log_probs = await ctc_roles.encode_and_find_speech(calls, samples, place)
         step = Step(samples, speech)
-        rule = self._follow(step)
+        rule = self._find_endpoint(step)
         await self._decode(speaking, step, log_probs, place, calls, rule)
 
     @property
-    def _is_forgotten_soon(self) -> bool:
-        """Whether encoder and search keep the stream, and have not been called for long."""
+    def _needs_keep_alive(self) -> bool:
+        """Whether encoder and search keep state, and were not called for `keep_alive_s`."""
         called = self._state.called
         return called is not None and time.monotonic() - called > self._keep_alive_s
 
     def _enter(self, state: State, *, ends: bool) -> StreamPlace:
-        """Take on a state whose calls are about to be made.
+        """Set the state for the next calls.
 
         Returns:
-            where the calls stand in the components' stream; the first ones open it.
+            The place of these calls in the components' stream. The first calls open it.
         """
         place = StreamPlace(self._child, starts=self._state.called is None, ends=ends)
         self._state = state
@@ -184,27 +189,27 @@ class Stream:
         calls: Calls,
         rule: Rule | None,
     ) -> None:
-        """Take over what the utterance is known to be after a step, and end it if it is over."""
+        """Update the text of the utterance after a step, and end it if it is over."""
         if self._has_second_pass:
-            speaking = speaking.heard(step)
+            speaking = speaking.with_step(step)
         is_over = rule is not None or place.ends
         found = await self._search(log_probs, place, calls, speaking.utterance, is_over=is_over)
         if not is_over:
-            self._state = _told(speaking, found)
+            self._state = _with_partial(speaking, found)
             return
-        self._state = speaking.over(ends=place.ends)
+        self._state = speaking.after_utterance(ends=place.ends)
         if self._search_options.rescore:
             found = await self._rescored(found, calls)
         await self._end_utterance(speaking.utterance, found, rule or "end")
 
     async def _keep_alive(self, calls: Calls) -> None:
-        """Send nothing to encoder and search, which would take the stream for abandoned."""
+        """Send empty calls to encoder and search, so that they do not drop the stream."""
         state = replace(self._state, called=time.monotonic())
         place = self._enter(state, ends=False)
         nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
         found = await self._search(nothing, place, calls, self._utterance, is_over=False)
         if isinstance(state, Speaking):
-            self._state = _told(state, found)
+            self._state = _with_partial(state, found)
 
     async def _search(
         self,
@@ -224,9 +229,9 @@ class Stream:
             is_over=is_over,
         )
 
-    def _follow(self, step: Step) -> Rule | None:
-        """Go on behind a step; return the rule that ends the utterance there, if one does."""
-        self._heard += len(step.waveform)
+    def _find_endpoint(self, step: Step) -> Rule | None:
+        """Return the rule that ends the utterance after a step, or None."""
+        self._num_samples += len(step.waveform)
         rule = self._endpointer.push(step.speech)
         if rule is None or not self.options.endpointing:
             return None
@@ -237,7 +242,7 @@ class Stream:
         if not len(samples):
             return SpeechProbs(samples, VAD_FRAME_SAMPLES)
         probs, state = await roles.find_speech(calls, samples, self._vad_state)
-        self._vad_state = state.numpy().copy()  # a handle would keep the server's memory
+        self._vad_state = state.numpy().copy()  # the handle would keep the server's memory
         return SpeechProbs(probs, VAD_FRAME_SAMPLES)
 
     async def _rescored(self, found: CtcDecoded, calls: Calls) -> CtcDecoded:
@@ -245,12 +250,14 @@ class Stream:
         return replace(found, nbest=rescored(found.nbest, scores, self._search_options))
 
     async def _end_utterance(self, utterance: Utterance, found: CtcDecoded, endpoint: str) -> None:
-        """Keep an utterance's text and have a second pass made of it."""
+        """Add the utterance to the segments and start its second pass."""
         speech = self._endpointer.speech
         self._endpointer.restart()
         if speech.first is None and not found.nbest[0].text:
             return
-        span = speech_span(speech, Span(utterance.start, self._heard), self.options.vad_pad_ms)
+        span = speech_span(
+            speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
+        )
         segment = Segment(
             start=round(span.start / SAMPLE_RATE, 3),
             end=round(span.end / SAMPLE_RATE, 3),
@@ -264,7 +271,7 @@ class Stream:
             await self._second_passes.begin(segment, self._spoken(utterance, span))
 
     def _spoken(self, utterance: Utterance, span: Span) -> SpeechSegment:
-        """Return the audio of an utterance, from and to samples of the stream."""
+        """Return the audio of a span of an utterance, in samples of the stream."""
         start, end = span.start - utterance.start, span.end - utterance.start
         waveform = np.concatenate([step.waveform for step in utterance.steps])[start:end]
         if self.options.vad:
@@ -274,7 +281,7 @@ class Stream:
             speech_probs = speech_likeness(waveform)
         return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)
 
-    def _transcript(self, told: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
+    def _transcript(self, changed: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
         stable = [segment.text for segment in self._segments[: self._second_passes.first]]
         texts = [segment.text for segment in self._segments]
         if self.options.partials:
@@ -289,9 +296,9 @@ class Stream:
             nbest = (Hypothesis(" ".join(filter(None, texts)), score, am_score=score),)
         return Transcript(
             nbest=nbest,
-            segments=tuple(self._segments[index] for index in told),
-            duration=round(self._heard / SAMPLE_RATE, 3),
-            road=calls.road,
+            segments=tuple(self._segments[index] for index in changed),
+            duration=round(self._num_samples / SAMPLE_RATE, 3),
+            path=calls.path,
             stages=calls.stages,
             is_final=ends,
             stable=" ".join(filter(None, stable)),
@@ -299,7 +306,7 @@ class Stream:
 
     @property
     def _utterance(self) -> Utterance:
-        """The utterance under way, or one in which nothing is said yet."""
+        """The present utterance, or an empty one."""
         return self._state.utterance if isinstance(self._state, Speaking) else Utterance()
 
     @property
@@ -307,13 +314,17 @@ class Stream:
         return self.options.mode == "two_pass"
 
 
-def _told(speaking: Speaking, found: CtcDecoded) -> Speaking:
+def _with_partial(speaking: Speaking, found: CtcDecoded) -> Speaking:
     best = found.nbest[0]
-    return speaking.found(best.text, found.stable, best.score)
+    return speaking.with_text(best.text, found.stable, best.score)
 
 
 async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:
-    """Wait for two things side by side, for both of them even where one fails."""
+    """Await two awaitables at the same time, both to their end even if one fails.
+
+    Raises:
+        BaseException: the first error of the two, after both have ended.
+    """
     first, second = await asyncio.gather(one, other, return_exceptions=True)
     for found in (first, second):
         if isinstance(found, BaseException):
@@ -322,7 +333,7 @@ async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other
 
 
 def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
-    """Return the request's rules."""
+    """Return the endpoint rules of a request's options."""
     return EndpointRules(
         threshold=options.vad_threshold,
         silence_ms=options.endpoint_silence_ms,

@@ -1,6 +1,6 @@
-"""Where a live stream stands between two steps of its audio: nobody speaks, or somebody does.
+"""The states of a live stream between two steps of its audio: waiting for speech, or speaking.
 
-The states are frozen, and no component is called here: a step makes a new state of the old one.
+The states are frozen: each step gives a new one. Nothing here calls a component.
 """
 
 from dataclasses import dataclass, replace
@@ -16,14 +16,14 @@ NO_SAMPLES = np.zeros(0, np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A stretch of a stream's audio, and where in it somebody speaks."""
+    """A step of live audio, and its speech probabilities."""
 
     waveform: Array
     """FP32 [samples], 16 kHz."""
     speech: SpeechProbs
 
     def followed_by(self, other: "Step") -> "Step":
-        """Return both as one."""
+        """Return this step and the next one as one."""
         probs = np.concatenate([self.speech.probs, other.speech.probs])
         return Step(
             np.concatenate([self.waveform, other.waveform]), replace(other.speech, probs=probs)
@@ -35,69 +35,69 @@ NO_STEP = Step(NO_SAMPLES, SpeechProbs(NO_SAMPLES, VAD_FRAME_SAMPLES))
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What has been said since the last endpoint."""
+    """The utterance since the last endpoint."""
 
     start: int = 0
-    """Sample of the stream."""
+    """Start, in samples of the live stream."""
     text: str = ""
-    """So far …"""
+    """Text so far."""
     stable: str = ""
-    """… and the beginning of it that will not change any more."""
+    """Beginning of the text that no longer changes."""
     score: float = 0.0
-    """Of the text."""
+    """Score of the text."""
     steps: tuple[Step, ...] = ()
-    """Its audio, for a second pass; empty without one."""
+    """Audio for the second pass; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """No utterance is under way: with a VAD, the VAD alone is called."""
+    """State without an utterance: with a VAD, only the VAD is called."""
 
     called: float | None = None
-    """When encoder and search were last called, on the monotonic clock; None where they keep
-    nothing of the stream."""
+    """Time of the last call of encoder and search, on the monotonic clock. None if they keep no
+    state of the stream."""
     pre_roll: Step = NO_STEP
-    """The step before, if the VAD alone has heard it."""
+    """The step before, if only the VAD was called for it."""
 
-    def passed(self, silent: Step) -> "Waiting":
-        """Return the state behind a step in which nobody speaks."""
+    def after_silence(self, silent: Step) -> "Waiting":
+        """Return the state after a step without speech."""
         # A copy: a view would keep the whole chunk.
         return replace(self, pre_roll=replace(silent, waveform=silent.waveform.copy()))
 
-    def begun(self, start: int, now: float) -> "Speaking":
-        """Return the state in which an utterance has begun.
+    def speaking(self, start: int, now: float) -> "Speaking":
+        """Return the state at the start of an utterance.
 
         Args:
-            start: sample of the stream.
-            now: when encoder and search are called, on the monotonic clock.
+            start: Start of the utterance, in samples of the live stream.
+            now: Time of the call of encoder and search, on the monotonic clock.
         """
         return Speaking(now, Utterance(start))
 
 
 @dataclass(frozen=True, slots=True)
 class Speaking:
-    """An utterance is under way: encoder and search are called for each step."""
+    """State within an utterance: encoder and search are called for each step."""
 
     called: float
-    """As of `Waiting`."""
+    """Time of the last call of encoder and search, on the monotonic clock."""
     utterance: Utterance
 
-    def heard(self, step: Step) -> "Speaking":
-        """Return the state that keeps a step for the second pass."""
+    def with_step(self, step: Step) -> "Speaking":
+        """Return the state with a further step for the second pass."""
         steps = (*self.utterance.steps, step)
         return replace(self, utterance=replace(self.utterance, steps=steps))
 
-    def found(self, text: str, stable: str, score: float) -> "Speaking":
-        """Return the state with what the search now holds of the utterance."""
+    def with_text(self, text: str, stable: str, score: float) -> "Speaking":
+        """Return the state with the present text of the utterance."""
         return replace(
             self, utterance=replace(self.utterance, text=text, stable=stable, score=score)
         )
 
-    def over(self, *, ends: bool) -> Waiting:
-        """Return the state behind the utterance.
+    def after_utterance(self, *, ends: bool) -> Waiting:
+        """Return the state after the utterance.
 
         Args:
-            ends: whether the stream ends with it, so that encoder and search keep nothing.
+            ends: Whether the stream ends too, so that encoder and search keep no state.
         """
         return Waiting(None if ends else self.called)
 

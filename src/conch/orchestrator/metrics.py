@@ -1,4 +1,4 @@
-"""What the models count about their work, for whoever publishes it (`conch.triton.metrics`)."""
+"""Count the work of the models; `conch.triton.metrics` publishes it."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One metric, as Prometheus names it; equal to itself alone, which is quick to look up."""
+    """One Prometheus metric. It equals only itself, which makes look-ups fast."""
 
     name: str
     description: str
@@ -30,11 +30,11 @@ class Family:
 
 
 REQUESTS = Family("conch_requests_total", "Recordings answered", ("mode", "outcome"))
-CHUNKS = Family("conch_chunks_total", "Chunks of streams answered", ("mode", "outcome"))
+CHUNKS = Family("conch_chunks_total", "Chunks of live audio answered", ("mode", "outcome"))
 ANSWER_SECONDS = Family(
     "conch_answer_seconds_total", "Time from a request or chunk to its answer", ("mode",)
 )
-AUDIO_SECONDS = Family("conch_audio_seconds_total", "Audio heard", ("mode",))
+AUDIO_SECONDS = Family("conch_audio_seconds_total", "Audio received", ("mode",))
 CALLS = Family("conch_calls_total", "Calls of components", ("mode", "component"))
 CALL_SECONDS = Family(
     "conch_call_seconds_total",
@@ -42,14 +42,16 @@ CALL_SECONDS = Family(
     ("mode", "component"),
 )
 HOLES = Family(
-    "conch_holes_total", "Stretches of speech that a text left out, or seemed to", ("outcome",)
+    "conch_holes_total",
+    "Stretches of speech that a text left out, or seemed to leave out",
+    ("outcome",),
 )
 UNRECOGNISED_SECONDS = Family("conch_unrecognised_seconds_total", "Speech left without a text")
-ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in streams", ("rule",))
-STREAMS_ENDED = Family("conch_streams_ended_total", "Streams that ended", ("how",))
-OPEN_STREAMS = Family("conch_open_streams", "Streams open now", kind="gauge")
+ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in live streams", ("rule",))
+STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))
+OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge")
 COMPONENT_STREAMS = Family(
-    "conch_component_streams", "Streams that a component keeps state of now", kind="gauge"
+    "conch_component_streams", "Live streams that a component keeps state of now", kind="gauge"
 )
 
 _OUTCOMES = {
@@ -72,9 +74,9 @@ class Metrics:
         """Add to one sum.
 
         Args:
-            family: the metric.
-            value: not negative.
-            **labels: a value for each of the metric's labels.
+            family: The metric.
+            value: The value, not negative.
+            **labels: A value for each label of the metric.
         """
         assert len(labels) == len(family.labels), (family.name, labels)
         key = family, tuple([labels[name] for name in family.labels])
@@ -83,10 +85,14 @@ class Metrics:
 
     @contextmanager
     def answering(self, family: Family, mode: str) -> Iterator[dict[str, str]]:
-        """Count and time what is answered inside, by how it ends.
+        """Count and time the answer that is made in the block, by its outcome.
+
+        Args:
+            family: The metric to count in, with the labels `mode` and `outcome`.
+            mode: Label of the path.
 
         Yields:
-            the labels: what is known of them only inside is put in there.
+            The labels. The block may change them.
         """
         labels = {"mode": mode, "outcome": "ok"}
         started = time.perf_counter()
@@ -100,20 +106,20 @@ class Metrics:
             self.add(ANSWER_SECONDS, time.perf_counter() - started, mode=labels["mode"])
 
     def drain(self) -> Mapping[tuple[Family, Labels], float]:
-        """Return what was added since the last time."""
+        """Return the sums since the last call, and reset them."""
         with self._lock:
             drained, self._sums = self._sums, defaultdict(float)
         return drained
 
     def give_back(self, sums: Mapping[tuple[Family, Labels], float]) -> None:
-        """Keep what was drained and could not be published."""
+        """Add sums of `drain` again that could not be published."""
         with self._lock:
             for key, value in sums.items():
                 self._sums[key] += value
 
 
 def outcome(error: BaseException) -> str:
-    """Return how a request that ends with this error is counted."""
-    if not isinstance(error, Exception):  # its task or its generator was closed
+    """Return the label `outcome` of a request that ends with this error."""
+    if not isinstance(error, Exception):  # the task or the generator was closed
         return "cancelled"
     return next((name for kind, name in _OUTCOMES.items() if isinstance(error, kind)), "internal")

@@ -1,4 +1,4 @@
-"""The offline road: audio → speech → segments, all in flight at once → text, in order of time."""
+"""The path of a recording: audio → VAD → segments, in flight at once → text, in order of time."""
 
 import asyncio
 from collections import deque
@@ -36,25 +36,34 @@ async def recognize_channels(
 ) -> AsyncGenerator[Segment, None]:
     """Yield the segments of all channels of a recording in order of their starts.
 
-    The channels are recognised side by side. A segment comes as soon as it is known that no other
-    channel has an earlier one.
+    The channels are recognised at the same time. A segment is yielded as soon as no other channel
+    can have an earlier one.
+
+    Args:
+        recording: The recording.
+        options: Options of the request.
+        calls: Calls of the request.
+        max_segments_in_flight: Limit over all channels.
+
+    Raises:
+        TranscriptionError: the audio is faulty, or a call failed.
     """
     share = max(1, max_segments_in_flight // len(recording.channels))
     async with AsyncExitStack() as stack:
-        roads = {}
+        channels = {}
         for number, blocks in recording.channels.items():
-            road = recognize(blocks, options, calls, share)
-            roads[number] = await stack.enter_async_context(aclosing(road))
-        async with aclosing(_in_order_of_time(roads)) as segments:
+            channel = recognize(blocks, options, calls, share)
+            channels[number] = await stack.enter_async_context(aclosing(channel))
+        async with aclosing(_in_order_of_time(channels)) as segments:
             async for segment in segments:
                 yield segment
 
 
 async def _in_order_of_time(
-    roads: Mapping[int, AsyncGenerator[Segment, None]],
+    channels: Mapping[int, AsyncGenerator[Segment, None]],
 ) -> AsyncGenerator[Segment, None]:
-    """Merge roads, each of which is in order, and say of each segment which channel it is of."""
-    nexts = {number: asyncio.create_task(anext(road, None)) for number, road in roads.items()}
+    """Merge channels, each in order of time, and set the channel of each segment."""
+    nexts = {number: asyncio.create_task(anext(item, None)) for number, item in channels.items()}
     try:
         while True:
             known = zip(nexts, await asyncio.gather(*nexts.values()), strict=True)
@@ -63,7 +72,7 @@ async def _in_order_of_time(
                 return
             first = min(heads, key=lambda segment: (segment.start, segment.channel))
             yield first
-            nexts[first.channel] = asyncio.create_task(anext(roads[first.channel], None))
+            nexts[first.channel] = asyncio.create_task(anext(channels[first.channel], None))
     finally:
         for task in nexts.values():
             task.cancel()
@@ -76,17 +85,17 @@ async def recognize(
     calls: Calls,
     max_segments_in_flight: int,
 ) -> AsyncGenerator[Segment, None]:
-    """Yield the segments of one channel in order of time, each as soon as it is known.
+    """Yield the segments of one channel in order of time, each as soon as it is ready.
 
-    Later segments are being encoded and decoded while earlier ones are waited for; only when
-    `max_segments_in_flight` are under way does reading the audio pause.
+    Several segments are encoded and decoded at once. Reading the audio pauses while
+    `max_segments_in_flight` are in flight. Arguments and errors are those of `recognize_channels`.
     """
     under_way: deque[asyncio.Task[Segment]] = deque()
     async with aclosing(speech_segments(blocks, options, calls)) as found:
         reading = asyncio.create_task(anext(found, None))
         try:
             while True:
-                # A segment that is known does not wait for the end of the silence behind it.
+                # A finished segment does not wait for the next speech to be found.
                 if under_way:
                     is_full = len(under_way) >= max_segments_in_flight
                     awaited = under_way[0], *(() if is_full else (reading,))
@@ -111,7 +120,7 @@ async def recognize(
 async def recognize_asked(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    """Return what the request asks for of one segment."""
+    """Return a recognised segment, with words only if the request asks for them."""
     found = await recognize_covered(speech, options, calls)
     return found if options.word_timestamps else replace(found, words=())
 
@@ -119,7 +128,7 @@ async def recognize_asked(
 async def speech_segments(
     blocks: AudioBlocks, options: RecognitionOptions, calls: Calls
 ) -> AsyncGenerator[SpeechSegment, None]:
-    """Yield the stretches of speech; without VAD, all of the audio cut where it is quietest."""
+    """Yield the stretches of speech. Without VAD, yield all audio, cut where it is quietest."""
     segmenter = Segmenter(segment_rules(options))
     held = _Held()
     state: Tensor | None = None
@@ -137,13 +146,13 @@ async def speech_segments(
 
 
 class _Held:
-    """The audio that a later segment may still contain, and its speech probabilities."""
+    """The audio that a later segment may still need, and its speech probabilities."""
 
     def __init__(self) -> None:
         self._samples = np.zeros(0, np.float32)
         self._probs = np.zeros(0, np.float32)
         self._start = 0
-        """Sample of the audio where it begins, a multiple of VAD_FRAME_SAMPLES."""
+        """Its first sample in the recording, a multiple of VAD_FRAME_SAMPLES."""
 
     @property
     def end(self) -> int:
@@ -161,7 +170,7 @@ class _Held:
         self._start += dropped
 
     def cut(self, span: Span, options: RecognitionOptions) -> SpeechSegment:
-        # A copy: a view would keep all of the held audio for as long as the segment is under way.
+        # A view would keep all of the audio in memory until the segment is done.
         start, end = span.start - self._start, span.end - self._start
         waveform = self._samples[start:end].copy()
         if options.vad:
@@ -178,7 +187,7 @@ async def _read(blocks: AudioBlocks) -> Array | None:
 
 
 def segment_rules(options: RecognitionOptions) -> SegmentRules:
-    """Return the request's rules; without VAD every frame counts as speech."""
+    """Return the segment rules of a request's options; without VAD every frame is speech."""
     return SegmentRules(
         threshold=options.vad_threshold if options.vad else 0.0,
         min_speech_ms=options.vad_min_speech_ms if options.vad else 0,

@@ -1,4 +1,4 @@
-"""The streams that are open: from a chunk's request to its stream, and how each of them ends."""
+"""The open live streams: find the stream of a chunk, and end streams."""
 
 import asyncio
 import logging
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from conch.audio.stream import StreamAudio
+from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
-from conch.orchestrator.live import Stream
+from conch.orchestrator.live import LiveStream
 from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
 from conch.orchestrator.request import SpeechRequest
 from conch.wire.errors import (
@@ -29,30 +29,34 @@ from conch.wire.result import Transcript
 logger = logging.getLogger(__name__)
 
 SESSION = "session"
-"""The request parameter that tells a client's chunks from those of another with its sequence id."""
+"""Request parameter that separates the chunks of two clients with the same sequence id."""
 
 
 @dataclass(slots=True)
 class _Open:
-    stream: Stream
+    stream: LiveStream
     parameters: Mapping[str, Any]
-    """As START sent them."""
+    """Parameters of START."""
     session: str | None
-    """That START sent, if it did."""
+    """Session of START, if it sent one."""
     used: float = field(default_factory=time.monotonic)
-    heard_s: float = 0.0
+    audio_s: float = 0.0
+    """Seconds of audio so far."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Chunks take it in the order in which they came."""
+    """Held by one chunk after the other, in the order of their arrival."""
     waiting: int = 0
-    """Chunks that have not been answered yet."""
+    """Number of chunks without an answer."""
     is_closed: bool = False
 
     @contextmanager
     def in_line(self, most: int) -> Iterator[None]:
-        """Count a chunk among those that have not been answered.
+        """Count a chunk as waiting until the end of the block.
+
+        Args:
+            most: Largest number of waiting chunks.
 
         Raises:
-            OverloadedError: there are more of them than `most`.
+            OverloadedError: more than `most` chunks are waiting.
         """
         self.waiting += 1
         try:
@@ -69,40 +73,40 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """What becomes of a chunk that is wrong in itself: nothing of it was heard."""
+    """A chunk that was refused as a whole, because it is wrong in itself."""
 
     reason: InvalidRequestError
 
 
 class OpenStreams:
-    """Every stream that has started and not ended, by the client's sequence id.
+    """The open live streams, by the client's sequence id.
 
-    A stream ends with END, with another START of its id, with an error of a component, and when no
-    chunk has come for `stream_ttl_s`. Each of these frees what the components keep of it.
+    A stream ends with END, with another START of its id, with an error of a component, or after
+    `stream_ttl_s` without a chunk. Its end frees the components' state of it.
     """
 
     def __init__(self, config: OrchestratorConfig, detached: Components, metrics: Metrics) -> None:
         """Start with no stream.
 
         Args:
-            config: limits.
-            detached: the components, for calls that belong to no request.
-            metrics: to count in.
+            config: Limits.
+            detached: Components for calls that belong to no request.
+            metrics: Where streams and chunks are counted.
         """
         self._config, self._detached, self._metrics = config, detached, metrics
         self._open: dict[int | str, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        """What frees the components of streams that have ended."""
+        """Tasks that free the components' state of ended streams."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
     async def close(self, timeout_s: float) -> None:
-        """Let no stream expire any more, and wait until those that have ended are freed.
+        """Stop the expiry of streams, and wait until ended streams are freed.
 
         Args:
-            timeout_s: seconds after which what is not freed is given up.
+            timeout_s: Longest time to wait, in seconds.
         """
         if self._sweeper:
             self._sweeper.cancel()
@@ -112,12 +116,16 @@ class OpenStreams:
             task.cancel()
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def hear(self, request: SpeechRequest, components: Components) -> Transcript:
-        """Answer one chunk.
+    async def recognize(self, request: SpeechRequest, components: Components) -> Transcript:
+        """Return the transcript after one chunk.
+
+        Args:
+            request: The chunk.
+            components: Components for the calls of the chunk.
 
         Raises:
-            TranscriptionError: the chunk cannot be answered; see `conch.wire.errors`. What is wrong
-                with the chunk itself leaves the stream open, everything else ends it.
+            TranscriptionError: the chunk cannot be answered; see `conch.wire.errors`. An error of
+                the chunk itself leaves the stream open. Any other error ends it.
         """
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
@@ -138,7 +146,7 @@ class OpenStreams:
     async def _take_turn(
         self, entry: _Open, request: SpeechRequest, components: Components
     ) -> Transcript | _Refused:
-        """Answer a chunk behind those before it; what this raises is to end its stream."""
+        """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
         calls = Calls(components, options.deadline_ms, self._metrics, options.mode)
         with entry.in_line(self._config.max_waiting_chunks):
@@ -154,13 +162,17 @@ class OpenStreams:
             steps = self._steps(entry, request)
         except InvalidRequestError as error:
             return _Refused(error)
-        transcript = await entry.stream.hear(steps, calls, ends=request.ends)
+        transcript = await entry.stream.recognize(steps, calls, ends=request.ends)
         if request.ends:
             self._close(request.stream_id, entry, "end")
         return transcript
 
     def _steps(self, entry: _Open, request: SpeechRequest) -> Sequence[tuple[Array, bool]]:
-        """Check a chunk and cut it into steps; nothing of it is taken where it is refused."""
+        """Check a chunk and cut it into steps.
+
+        Raises:
+            InvalidRequestError: the chunk is refused; the stream is unchanged.
+        """
         for name, value in _options(request).items():
             if name not in entry.parameters or entry.parameters[name] != value:
                 raise OptionError(
@@ -179,19 +191,19 @@ class OpenStreams:
                 f"the chunk is {seconds:.1f} s long; this server takes at most "
                 f"{self._config.max_chunk_s:g} s (parameter max_chunk_s of the model)"
             )
-        if entry.heard_s + seconds > self._config.max_stream_s:
+        if entry.audio_s + seconds > self._config.max_stream_s:
             raise AudioError(
                 f"the stream would be longer than {self._config.max_stream_s:g} s "
                 "(parameter max_stream_s of the model): end it and start another"
             )
         steps = entry.stream.audio.steps(chunk, ends=request.ends)
-        entry.heard_s += seconds
+        entry.audio_s += seconds
         self._metrics.add(AUDIO_SECONDS, seconds, mode=entry.stream.options.mode)
         return steps
 
     def _started(self, request: SpeechRequest) -> _Open:
         parameters = _options(request)
-        options = RecognitionOptions.parse(parameters, streams=True)
+        options = RecognitionOptions.parse(parameters, live=True)
         before = self._open.get(request.stream_id)
         if before is None and len(self._open) >= self._config.max_streams:
             raise OverloadedError(
@@ -199,9 +211,9 @@ class OpenStreams:
                 "(parameter max_streams of the model); try again"
             )
         rate = SAMPLE_RATE if request.sample_rate_sent is None else request.sample_rate_sent
-        stream = Stream(
+        stream = LiveStream(
             options,
-            StreamAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
+            LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
             Calls(self._detached, 0, self._metrics, options.mode),
             self._metrics,
             max_second_passes=self._config.max_second_passes,
@@ -217,14 +229,14 @@ class OpenStreams:
         entry = self._open.get(request.stream_id)
         if entry is None or _session(request) != entry.session:
             raise _unknown(request)
-        # The sweep alone would come up to a quarter too late, and the components' own before it.
+        # The sweep is up to a quarter of the time late, and the components may expire before it.
         if self._is_abandoned(entry):
             self._close(request.stream_id, entry, "expired")
             raise _unknown(request)
         return entry
 
     def _close(self, stream_id: int | str, entry: _Open, how: str) -> None:
-        """End a stream: at once for its client, behind the chunk under way for the components."""
+        """End a stream: at once for its client, and after the present chunk for the components."""
         if self._open.get(stream_id) is entry:
             del self._open[stream_id]
         if not entry.is_closed:
@@ -247,7 +259,7 @@ class OpenStreams:
             await asyncio.sleep(self._config.stream_ttl_s / 4)
             try:
                 self._expire()
-            except Exception:  # the next round must come whatever happens in this one
+            except Exception:  # the next round must run in any case
                 logger.exception("streams that are abandoned could not be ended")
 
     def _expire(self) -> None:

@@ -1,4 +1,4 @@
-"""From a request to its transcripts: limits, options, and a road for every row."""
+"""Answer requests: check limits and options, and recognise every row."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
@@ -18,18 +18,18 @@ from conch.wire.result import Segment, Transcript
 
 OFFLINE = "offline"
 MAX_WARNINGS = 10
-"""About speech that was not recognised; all of it is told in the segments."""
+"""Largest number of warnings about unrecognised speech. The segments have all of it."""
 
 
 class Recognizer:
-    """Answers requests, any number at once, on one event loop."""
+    """Answers any number of requests at once on one event loop."""
 
     def __init__(self, config: OrchestratorConfig, detached: Components) -> None:
-        """Prepare to answer.
+        """Start without requests.
 
         Args:
-            config: limits.
-            detached: the components, for calls of a stream that belong to none of its requests.
+            config: Limits.
+            detached: Components for calls that belong to no request.
         """
         self._config = config
         self._in_flight = 0
@@ -37,14 +37,18 @@ class Recognizer:
         self.open_streams = OpenStreams(config, detached, self.metrics)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
-        """Return one transcript per row, all rows on their roads at once; of a stream's chunk one.
+        """Return one transcript per row, or the transcript after a live chunk.
+
+        Args:
+            request: The request. Its rows are recognised at the same time.
+            components: Components for the calls of the request.
 
         Raises:
-            TranscriptionError: the request, or a component it needs, failed; see
+            TranscriptionError: the request or one of its components failed; see
                 `conch.wire.errors`.
         """
         if request.stream_id:
-            return [await self.open_streams.hear(request, components)]
+            return [await self.open_streams.recognize(request, components)]
         with self._admitted():
             options = _options(request)
             calls = [self._calls(components, options) for _ in range(request.num_rows)]
@@ -64,13 +68,17 @@ class Recognizer:
     async def stream(
         self, request: SpeechRequest, components: Components
     ) -> AsyncGenerator[Transcript, None]:
-        """Yield a transcript per segment of a request's only row, as soon as it is known.
+        """Yield a transcript per segment of a request with one row, each as soon as it is ready.
 
-        The last one has no segment: it closes the stream with the duration of the whole audio, the
-        road and the stages, which the last segment is too early for where silence follows it.
+        The last transcript has no segment. It carries the duration, the path and the timings of the
+        whole audio, which are not known with the last segment.
+
+        Args:
+            request: The request.
+            components: Components for the calls of the request.
 
         Raises:
-            TranscriptionError: as `recognize`, at the point where the stream breaks off.
+            TranscriptionError: as `recognize`; the answer ends there.
         """
         with self._admitted():
             options = _options(request)
@@ -106,7 +114,7 @@ class Recognizer:
     async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
         if request.audio is None:
             return request.rows(options, self._config.max_audio_s)
-        # Some files are searched for their first samples, or compared channel with channel.
+        # In a thread: some files are decoded in part, to find samples or compare channels.
         return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
     def _segments(
@@ -128,18 +136,18 @@ def _options(request: SpeechRequest) -> RecognitionOptions:
     return RecognitionOptions.parse(request.parameters)
 
 
-async def _all_of(roads: Sequence[Coroutine[None, None, Transcript]]) -> list[Transcript]:
-    """Run the roads together; the first error ends the others and is raised as it is."""
+async def _all_of(rows: Sequence[Coroutine[None, None, Transcript]]) -> list[Transcript]:
+    """Run the rows together; the first error cancels the others and is raised unchanged."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(road) for road in roads]
+            tasks = [group.create_task(row) for row in rows]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
 def _warnings(recording: Recording, found: Sequence[Segment]) -> tuple[str, ...]:
-    """Return what was wrong with a recording, and what of it has no text."""
+    """Return the warnings of a recording, and one for each stretch of speech without a text."""
     left = [
         f"speech from {span.start:.1f} to {span.end:.1f} s{_on_channel(segment)} was not recognised"
         for segment in found
@@ -167,7 +175,7 @@ def _transcript(
         found,
         options.nbest,
         duration=round(recording.duration, 3),
-        road=calls.road,
+        path=calls.path,
         stages=calls.stages,
         channels=tuple(filter(None, recording.channels)),
         warnings=warnings,

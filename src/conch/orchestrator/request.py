@@ -1,4 +1,4 @@
-"""A request to the speech model, as it arrives, and what it says about each of its rows."""
+"""A request to an entry point: check it, and open the audio of its rows."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from conch.wire.options import RecognitionOptions
 
 @dataclass(frozen=True, slots=True)
 class SpeechRequest:
-    """The tensors of one request, batch dimension in front, and its options."""
+    """The tensors of one request, with the batch dimension first, and its options."""
 
     wav: Array | None = None
     """FP32 [rows, samples]: mono in [-1, 1], rows padded at the end."""
@@ -31,19 +31,20 @@ class SpeechRequest:
     audio: Array | None = None
     """BYTES [rows, 1]: an encoded audio file per row, in place of `wav`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Options, still unchecked."""
+    """Options, not checked yet."""
     stream_id: int | str = 0
-    """The stream that it is a chunk of; 0 or "" is none."""
+    """Sequence id of a live chunk; 0 or "" for a recording."""
     starts: bool = False
-    """Whether it is the stream's first chunk."""
+    """Whether it is the first chunk of a live stream."""
     ends: bool = False
-    """Whether it is the last."""
+    """Whether it is the last chunk of a live stream."""
 
     def check(self) -> None:
-        """Refuse tensors that do not go together.
+        """Check that the tensors go together.
 
         Raises:
-            AudioError: not exactly one of WAV and AUDIO, or WAV's companions with AUDIO.
+            AudioError: neither or both of WAV and AUDIO are there, or tensors of WAV come with
+                AUDIO.
         """
         if (self.wav is None) == (self.audio is None):
             sent = "neither" if self.wav is None else "both"
@@ -52,11 +53,15 @@ class SpeechRequest:
             raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV; AUDIO carries its own")
 
     def rows(self, options: RecognitionOptions, max_audio_s: float) -> list[Recording]:
-        """Open each row's audio; of files that takes a while (see `file_recording`).
+        """Open the audio of each row. Files may take a while; see `file_recording`.
+
+        Args:
+            options: Options of the request.
+            max_audio_s: Longest audio of a row, in seconds.
 
         Raises:
-            AudioError: what a row holds is no audio.
-            OptionError: `channels` asks for one that a row does not have.
+            AudioError: a row has no audio that can be decoded.
+            OptionError: `channels` names a channel that a row does not have.
         """
         recordings = []
         for row in range(self.num_rows):
@@ -65,10 +70,10 @@ class SpeechRequest:
         return recordings
 
     def chunk(self) -> Array:
-        """Return the samples of a stream's chunk, FP32 [samples], possibly none.
+        """Return the samples of a live chunk, FP32 [samples], possibly empty.
 
         Raises:
-            AudioError: more than one row, or no WAV.
+            AudioError: the request has more than one row, or no WAV.
         """
         if self.wav is None or self.audio is not None:
             raise AudioError("a chunk of a stream is sent as WAV (samples), not as AUDIO")
@@ -81,12 +86,12 @@ class SpeechRequest:
 
     @property
     def sample_rate_sent(self) -> int | None:
-        """Hz, or None where the request does not say."""
+        """Sample rate in Hz, or None if the request has none."""
         return None if self.sample_rate is None else int(self.sample_rate[0].item())
 
     @property
     def num_rows(self) -> int:
-        """Rows of the batch that the client sent."""
+        """Number of rows of the batch."""
         rows = self.audio if self.wav is None else self.wav
         return 0 if rows is None else len(rows)
 
@@ -114,7 +119,11 @@ class SpeechRequest:
 
 @contextmanager
 def naming_row(row: int, num_rows: int) -> Iterator[None]:
-    """Say in an error which row of a batch it is about."""
+    """Add the row to the message of an error in the block, if the batch has several rows.
+
+    Raises:
+        TranscriptionError: the error of the block, with the row in its message.
+    """
     try:
         yield
     except TranscriptionError as error:

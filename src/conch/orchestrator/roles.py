@@ -1,4 +1,4 @@
-"""The roles that components play, as typed calls: component_models/README.md in Python."""
+"""Typed calls of the components; component_models/README.md has their tensors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from conch.wire.result import Hypothesis, Word
 
 @dataclass(frozen=True, slots=True)
 class EncodedSegment:
-    """What an encoder made of a segment; it is handed on without being read."""
+    """Output of the attention encoder, passed to the decoder without a copy."""
 
     encoder_out: Tensor
     encoder_out_lens: Tensor
@@ -25,7 +25,13 @@ WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")
 async def find_speech(
     calls: Calls, waveform: Array, state: Array | Tensor | None
 ) -> tuple[Array, Tensor]:
-    """Return speech probabilities FP32 [frames] and the state to go on from."""
+    """Return speech probabilities FP32 [frames] of 32 ms each, and the state for the next call.
+
+    Args:
+        calls: Calls of the request.
+        waveform: FP32 [samples], 16 kHz.
+        state: State of the call before; None for the start of the audio.
+    """
     inputs: dict[str, Array | Tensor] = {"waveform": waveform}
     if state is not None:
         inputs["state"] = state
@@ -34,7 +40,7 @@ async def find_speech(
 
 
 async def encode(calls: Calls, waveform: Array) -> EncodedSegment:
-    """Encode one segment, FP32 [samples] at 16 kHz."""
+    """Return the hidden states of a segment, FP32 [samples] at 16 kHz."""
     outputs = await calls(
         "attention_encoder", {"waveform": waveform}, ("encoder_out", "encoder_out_lens")
     )
@@ -47,10 +53,10 @@ async def decode(
     """Return the n-best hypotheses of a segment, and the words of the best one.
 
     Args:
-        calls: of the request.
-        segment: of `encode`.
-        options: of the request; with rescoring all hypotheses are returned that the beam holds.
-        start: of the segment, in seconds; None leaves the words out.
+        calls: Calls of the request.
+        segment: Result of `encode`.
+        options: Options of the request. With rescoring, all hypotheses of the beam are returned.
+        start: Start of the segment in seconds; None for no words.
     """
     outputs = await calls(
         "attention_decoder",
@@ -115,14 +121,14 @@ async def language_scores(calls: Calls, texts: list[str]) -> list[tuple[float, i
 
 
 def hypotheses(outputs: Mapping[str, Tensor]) -> list[Hypothesis]:
-    """Return what a decoder found, best first."""
+    """Return the hypotheses of a decoder's outputs, best first."""
     texts = [text.decode() for text in outputs["hypotheses"].numpy()]
     scores = [float(score) for score in outputs["scores"].numpy()]
     return [Hypothesis(*pair, am_score=pair[1]) for pair in zip(texts, scores, strict=True)]
 
 
 def words(outputs: Mapping[str, Tensor], start: float) -> tuple[Word, ...]:
-    """Return the words that a decoder timed; `start` is the segment's, in seconds."""
+    """Return the words of a decoder's outputs; `start` is the segment's, in seconds."""
     columns = (
         [word.decode() for word in outputs["words"].numpy()],
         np.round(start + outputs["word_starts"].numpy().astype(float), 3).tolist(),

@@ -1,4 +1,4 @@
-"""Second passes of a stream: its utterances by the offline road, while later chunks are heard."""
+"""Second passes: recognise live utterances again by the offline path, beside later chunks."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,51 +13,51 @@ from conch.wire.result import Segment
 
 
 class SecondPasses:
-    """Those of one stream that are under way, or done and not taken yet."""
+    """The second passes of one live stream that are in flight, or done and not taken yet."""
 
     def __init__(self, options: RecognitionOptions, calls: Calls, most: int) -> None:
         """Start with no second pass.
 
         Args:
-            options: of the stream.
-            calls: that outlive the chunk that causes a second pass.
-            most: under way at once; one more waits, and the stream with it.
+            options: Options of the stream.
+            calls: Calls that may outlive the request of a chunk.
+            most: Largest number in flight at once.
         """
         self._options, self._calls, self._most = options, calls, most
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
 
     @property
     def first(self) -> int | None:
-        """The first utterance whose text may still change."""
+        """Index of the first utterance whose text may still change, or None."""
         return min(self._tasks, default=None)
 
     async def begin(self, segment: Segment, speech: SpeechSegment) -> None:
-        """Begin one as soon as there is room.
+        """Begin a second pass, and wait before it while `most` are in flight.
 
         Args:
-            segment: the utterance, by its first pass.
-            speech: its audio.
+            segment: The utterance with the text of its first pass.
+            speech: Its audio.
         """
         while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
         self._tasks[segment.index] = asyncio.create_task(self._pass(segment, speech))
 
     async def finish(self) -> None:
-        """Wait for all."""
+        """Wait for all second passes."""
         await asyncio.gather(*self._tasks.values())
 
     def take_done(self) -> Sequence[Segment]:
-        """Return the utterances whose second pass is done, each once."""
+        """Return the utterances whose second pass is done, and remove them."""
         done = [index for index, task in self._tasks.items() if task.done()]
         return [self._tasks.pop(index).result() for index in done]
 
     def cancel(self) -> None:
-        """Give them up."""
+        """Cancel all second passes."""
         for task in self._tasks.values():
             task.cancel()
 
     async def _pass(self, segment: Segment, speech: SpeechSegment) -> Segment:
-        """Return the segment with the offline road's text; with its own, where that road fails."""
+        """Return the segment with the text of the offline path, or unchanged with the error."""
         try:
             again = await recognize_asked(speech, self._options, self._calls)
         except Exception as failure:

@@ -1,4 +1,4 @@
-"""The path of one segment: encode, decode and, where the request asks for it, rescore and align."""
+"""Recognise one segment: encode, decode and, if the request asks for it, rescore and align."""
 
 from dataclasses import dataclass
 
@@ -18,24 +18,24 @@ class SpeechSegment:
     """A stretch of audio to recognise."""
 
     start: float
-    """Seconds on the audio's clock."""
+    """Start in the audio, in seconds."""
     waveform: Array
     """FP32 [samples], 16 kHz."""
     speech_probs: Array
-    """FP32 [frames], of 32 ms each: the probability of speech."""
+    """Speech probabilities, FP32 [frames] of 32 ms each."""
 
     @property
     def duration(self) -> float:
-        """Seconds."""
+        """Length in seconds."""
         return len(self.waveform) / SAMPLE_RATE
 
     @property
     def end(self) -> float:
-        """Seconds on the audio's clock."""
+        """End in the audio, in seconds."""
         return self.start + self.duration
 
     def part(self, start: float, end: float) -> "SpeechSegment":
-        """Return a part of it, from and to seconds of its own."""
+        """Return the part between two times, in seconds from the segment's start."""
         samples = round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)
         return SpeechSegment(
             self.start + start,
@@ -47,9 +47,17 @@ class SpeechSegment:
 async def recognize_segment(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    """Return a segment's text, and its words where the request asks for them.
+    """Return a recognised segment, with words if the request asks for them.
 
-    By attention they are also there where the text may leave speech out.
+    With decoder attention, words are also there if the text may leave speech out.
+
+    Args:
+        speech: The segment.
+        options: Options of the request.
+        calls: Calls of the request.
+
+    Raises:
+        TranscriptionError: a call failed; see `Calls`.
     """
     words: tuple[Word, ...] = ()
     threshold = options.vad_threshold
@@ -65,7 +73,7 @@ async def recognize_segment(
             calls, encoded, options, speech.start if is_timed else None
         )
         timed = nbest[0].text if is_timed else None
-    if options.rescore:  # before attention_rescore, whose scores are added to what this leaves
+    if options.rescore:  # before attention_rescore, which adds to these scores
         lm_scores = await roles.language_scores(calls, [hypothesis.text for hypothesis in nbest])
         nbest = rescored(nbest, lm_scores, options)
     if options.attention_rescore:

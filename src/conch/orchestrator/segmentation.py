@@ -1,4 +1,4 @@
-"""From speech probabilities to the segments that go to the encoder; pure and incremental."""
+"""Turn speech probabilities into segments for the encoder, incrementally."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 
 HYSTERESIS = 0.15
-"""A region closes this far below the threshold that opened it, as in Silero's own utilities."""
+"""A region closes this far below the threshold, as in Silero's own utilities."""
 
 LEAST_CLOSE = 0.01
-"""A region closes below this at the latest, as there."""
+"""Smallest probability at which a region closes, as in Silero's own utilities."""
 
 MIN_LEVEL = 0.3
 """Loudness of -70 dB full scale: the noise of a microphone."""
 
 MERGE_GAP_S = 2.0
-"""Regions closer than this share a segment where they fit: context helps the decoder."""
+"""Regions closer than this share a segment if they fit, because context helps the decoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRules:
-    """When speech begins and ends, and how long a segment may be."""
+    """Rules for the start and end of speech, and for the length of segments."""
 
     threshold: float
     min_speech_ms: float
@@ -41,7 +41,7 @@ class SegmentRules:
 
 
 def closing_threshold(threshold: float) -> float:
-    """Return the probability below which speech ends that began at a threshold."""
+    """Return the probability below which speech ends, for the threshold at which it begins."""
     # No probability is below 0; with a threshold of 0 every frame is speech.
     return max(threshold - HYSTERESIS, min(threshold, LEAST_CLOSE))
 
@@ -50,11 +50,11 @@ class Segmenter:
     """Turns a stream of speech probabilities into padded, merged and split segments.
 
     A region opens at a frame whose probability reaches the threshold. Silence begins at a frame
-    under `threshold - HYSTERESIS` and goes on until a frame reaches the threshold again; the
-    region closes before `min_silence_ms` of it. Neighbouring regions merge into
-    one segment of at most `max_segment_s`; a region longer than that is split at its least
-    probable frame in the second half. Padding never reaches past the middle of a pause, so
-    segments do not overlap.
+    below `threshold - HYSTERESIS` and lasts until a frame reaches the threshold again. After
+    `min_silence_ms` of silence the region closes; it ends before the silence. Neighbouring regions
+    merge into one segment of at most `max_segment_s`. A longer region is split at the least
+    probable frame of its second half. Padding ends at the middle of a pause, so that segments do
+    not overlap.
     """
 
     def __init__(self, rules: SegmentRules) -> None:
@@ -72,28 +72,28 @@ class Segmenter:
         self._quiet = 0
         """Frames of silence at the end of the open region."""
         self._pending: Span | None = None
-        """The segment, in frames, that later regions may still join."""
+        """The segment, in frames, that later regions may still extend."""
         self._emitted_until = 0
         self._split_at = -1
-        """Where the open region continues one that was too long."""
+        """Start of an open region that was split off; -1 without one."""
 
     @property
     def needed_from(self) -> int:
-        """The first sample that a later segment can still contain."""
+        """The first sample that a later segment may need."""
         first = self._now - len(self._probs)
         if self._pending is not None:
             first = self._pending.start
         return max(self._emitted_until, first - self._pad, 0) * VAD_FRAME_SAMPLES
 
     def push(self, speech_probs: Iterable[float]) -> list[Span]:
-        """Take the next frames' probabilities; return the segments that are complete now."""
+        """Add the probabilities of the next frames; return the segments that are complete."""
         done: list[Span] = []
         for prob in speech_probs:
             self._step(float(prob), done)
         return done
 
     def flush(self, num_samples: int) -> list[Span]:
-        """Return what is left at the end of audio of `num_samples` samples."""
+        """Return the remaining segments at the end of the audio, which has `num_samples`."""
         done: list[Span] = []
         if self._probs:
             self._close(done)
@@ -130,7 +130,7 @@ class Segmenter:
             self._add(Span(start, end), done)
 
     def _split(self, done: list[Span]) -> None:
-        """Cut the open region where speech is least likely; what follows stays open."""
+        """Split the open region where speech is least likely; the second part stays open."""
         half = len(self._probs) // 2
         cut = half + int(np.argmin(self._probs[half:]))
         start = self._now - len(self._probs)
@@ -150,7 +150,7 @@ class Segmenter:
         self._pending = region
 
     def _emit(self, done: list[Span], until: int) -> None:
-        """Pad the pending segment, at its end up to frame `until`, and hand it out."""
+        """Pad the pending segment, at its end up to frame `until`, and add it to `done`."""
         if self._pending is None:
             return
         start = max(self._pending.start - self._pad, self._emitted_until, 0)
@@ -165,21 +165,22 @@ def _frames(milliseconds: float) -> int:
 
 
 def frames_between(speech_probs: Array, start: int, end: int) -> Array:
-    """Return the probabilities of the frames that samples `[start, end)` lie in.
+    """Return the probabilities of the frames of the samples `[start, end)`.
 
     Args:
-        speech_probs: FP32 [frames] of VAD_FRAME_SAMPLES each, from sample 0 on.
-        start, end: samples.
+        speech_probs: FP32 [frames] of VAD_FRAME_SAMPLES each, from sample 0.
+        start: First sample.
+        end: Sample after the last.
     """
     between: Array = speech_probs[start // VAD_FRAME_SAMPLES : -(-end // VAD_FRAME_SAMPLES)]
     return between
 
 
 def speech_likeness(waveform: Array) -> Array:
-    """Return what stands in for speech probabilities inside a segment that no VAD has heard.
+    """Return an estimate of the speech probabilities of a segment, without a VAD.
 
-    A frame within 20 dB of the segment's loud ones is more likely speech than not, unless it is
-    below MIN_LEVEL.
+    A frame within 20 dB of the segment's loudest frames is more likely speech than not, unless it
+    is below MIN_LEVEL.
 
     Args:
         waveform: FP32 [samples] in [-1, 1].
@@ -195,7 +196,7 @@ def speech_likeness(waveform: Array) -> Array:
 
 
 def loudness(waveform: Array) -> Array:
-    """Return each frame's loudness in [0, 1]: what stands in for speech probabilities without VAD.
+    """Return the loudness of each frame in [0, 1], used for segments without VAD.
 
     Args:
         waveform: FP32 [samples] in [-1, 1].

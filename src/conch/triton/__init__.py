@@ -1,8 +1,8 @@
-"""The only package that knows `triton_python_backend_utils`.
+"""The only package that imports `triton_python_backend_utils`.
 
-Inside the server the python backend provides that module; it is never installed. `respond` answers
-the requests of a component, `EntryPoint` those of a BLS model; `publish_streams` tells the metrics
-port how many streams a component keeps.
+The python backend provides that module inside the server; it is never installed. `respond` answers
+the requests of a component, and `EntryPoint` those of a BLS model. `publish_streams` publishes the
+number of open streams of a component as a metric.
 """
 
 from conch.component.parameters import read_parameters

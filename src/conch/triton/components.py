@@ -1,4 +1,4 @@
-"""The components of this server, called in process (BLS)."""
+"""Calls of the component models of this server, in process (BLS)."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ from conch.wire.stream_place import StreamPlace
 
 
 class TritonComponents:
-    """The component models of this server, called in process on behalf of one request, or none."""
+    """The component models of this server, called in process for one request or for none."""
 
     def __init__(self, request: Any | None, sender: Any | None, pool: Executor) -> None:
         self._request = request
@@ -35,10 +35,10 @@ class TritonComponents:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Make no further call: to be called before the request's last response is sent.
+        """Refuse further calls. Call this before the last response of the request is sent.
 
-        A call whose road is over may still wait for its thread, and a sender that is asked
-        something behind its last response crashes the server.
+        A cancelled call may still wait for a thread. Using the sender after its last response
+        crashes the server.
         """
         with self._lock:
             self._is_open = False
@@ -52,7 +52,7 @@ class TritonComponents:
         timeout_s: float | None,
         place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
-        """See `conch.orchestrator.Components.call`; the wait is done by a thread."""
+        """Call a component from a thread; see `conch.orchestrator.Components.call`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._pool, self._call, model, inputs, wanted, parameters, timeout_s, place
@@ -86,12 +86,12 @@ class TritonComponents:
 
 
 def _error(model: str, message: str) -> TranscriptionError:
-    """Return the error that a component's answer stands for."""
+    """Return the exception for a component's error answer."""
     said = from_wire(message)
-    # What only the model can judge, as the languages it knows, is still the client's word.
+    # Only the model can check some options, such as the language. They are the client's error.
     if isinstance(said, OptionError):
         return said
-    # Asked only now: a model whose process died counts as ready.
+    # Check this last, because a model whose process died counts as ready.
     if said is None and not _is_ready(model):
         needed = " or ".join(needed_for(model))
         return MissingModelError(
@@ -105,7 +105,7 @@ def _error(model: str, message: str) -> TranscriptionError:
 def _is_ready(model: str) -> bool:
     try:
         return bool(pb_utils.is_model_ready(model))
-    except pb_utils.TritonModelException:  # the server is going, and answers nothing any more
+    except pb_utils.TritonModelException:  # the server is shutting down
         return True
 
 
@@ -116,13 +116,13 @@ def _sequence(place: StreamPlace) -> dict[str, Any]:
 
 
 class TritonTensor:
-    """A component's output, which another component can take without a copy to the host."""
+    """A component's output, which another component takes without a copy to the host."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
 
     def numpy(self) -> Array:
-        """See `conch.orchestrator.Tensor.numpy`."""
+        """Return the content in host memory; see `conch.orchestrator.Tensor.numpy`."""
         array: Array = _to_numpy(self.tensor)[0]
         return array
 
@@ -136,7 +136,7 @@ def _bls_input(name: str, value: Array | Tensor) -> Any:
 
 
 def _to_numpy(tensor: Any) -> Array:
-    """Return a tensor's content on the host."""
+    """Return a tensor's content in host memory."""
     if tensor.is_cpu():
         array: Array = tensor.as_numpy()
         return array

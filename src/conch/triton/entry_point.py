@@ -1,4 +1,4 @@
-"""Requests of a BLS model: each answered on its own, through its response sender."""
+"""Answer the requests of a BLS model, each through its own response sender."""
 
 import asyncio
 import json
@@ -24,27 +24,27 @@ from conch.wire.result import Transcript
 logger = logging.getLogger(__name__)
 
 LEAST_SCORE = float(np.finfo(np.float32).min)
-"""Of a hypothesis that is not there, and in place of -inf and NaN, which JSON cannot hold."""
+"""Score of a missing hypothesis, and in place of -inf and NaN, which JSON cannot hold."""
 
 CLOSE_TIMEOUT_S = 5.0
-"""For components to free streams that have ended; they free what is left when it expires."""
+"""Seconds to free ended streams in the components. The rest expires there by itself."""
 
 
 class EntryPoint:
-    """Answers requests of a BLS model, every request on its own, on one event loop.
+    """Answers the requests of a BLS model on one event loop.
 
-    `execute` only hands a request over: it is answered through its response sender as its road
-    goes on, so that one instance carries any number of requests at once.
+    `execute` only starts a request. Its answer goes through its response sender, so that one
+    instance has any number of requests in flight.
     """
 
     def __init__(self, config: OrchestratorConfig, model: str) -> None:
         """Start the event loop, and the threads in which component calls wait.
 
         Args:
-            config: limits.
-            model: the name under which metrics are published.
+            config: Limits.
+            model: Label of the metrics.
         """
-        # Live streams must not wait for a thread behind a long file's segments.
+        # Live chunks must not wait for a thread behind the segments of long recordings.
         live = config.max_calls_in_flight // 4
         others = config.max_calls_in_flight - live
         self._pool = ThreadPoolExecutor(others, thread_name_prefix="bls-call")
@@ -56,21 +56,23 @@ class EntryPoint:
         )
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._pool)
-        self._thread = threading.Thread(target=self._loop.run_forever, name="roads", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="event-loop", daemon=True
+        )
         self._thread.start()
 
     def start(self, request: Any) -> None:
-        """Begin to answer a request with one response; returns at once."""
+        """Start to answer a request with one response, without waiting for it."""
         self._run(self._answer(request, request.get_response_sender()))
 
     def start_stream(self, request: Any) -> None:
-        """Begin to answer a request of a decoupled model, a response per segment."""
+        """Start to answer a request of a decoupled model with one response per segment."""
         self._run(self._stream(request, request.get_response_sender()))
 
     def close(self) -> None:
-        """Finish what frees ended streams, end what still runs, and stop all threads.
+        """Free ended streams, cancel what still runs, and stop all threads.
 
-        Triton has waited for the requests in flight.
+        Triton waits for the requests in flight before it calls this.
         """
         asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result()
         for pool in (self._pool, self._live_pool):
@@ -82,7 +84,7 @@ class EntryPoint:
 
     async def _finish(self) -> None:
         await self._recognizer.open_streams.close(CLOSE_TIMEOUT_S)
-        # Once more where what was cancelled has left something to do.
+        # Repeat, because a cancelled task may have started another.
         while running := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in running:
                 task.cancel()
@@ -126,7 +128,7 @@ def _log_failure(answer: "Future[None]") -> None:
 
 
 def _error_response(error: Exception | asyncio.CancelledError) -> Any:
-    if isinstance(error, asyncio.CancelledError):  # by `close` alone
+    if isinstance(error, asyncio.CancelledError):  # only `close` cancels
         error = OverloadedError("the model is being unloaded; try again")
     return pb_utils.InferenceResponse(error=triton_error(error))
 
@@ -149,7 +151,7 @@ def _speech_request(request: Any) -> SpeechRequest:
 def _speech_response(
     transcripts: Sequence[Transcript], wanted: Sequence[str], *, is_chunk: bool = False
 ) -> Any:
-    """Return those of the answer's tensors that are wanted."""
+    """Return the response with the wanted tensors."""
     outputs: dict[str, Array] = {}
     if "TRANSCRIPTS" in wanted or "SCORES" in wanted:
         texts, scores = _columns(transcripts)
@@ -165,7 +167,7 @@ def _speech_response(
 
 
 def _columns(transcripts: Sequence[Transcript]) -> tuple[Array, Array]:
-    """Return all texts and scores, rows with fewer hypotheses than others filled up."""
+    """Return texts BYTES and scores FP32, both [rows, n-best] and padded to the longest list."""
     width = max(len(transcript.nbest) for transcript in transcripts)
     texts = np.full((len(transcripts), width), b"", dtype=np.object_)
     scores = np.full((len(transcripts), width), LEAST_SCORE, dtype=np.float32)

@@ -15,10 +15,10 @@ PERIOD_S = 1.0
 
 
 class MetricsPublisher:
-    """Brings a model's metrics to the server, once a second.
+    """Publishes a model's metrics on the server once a second.
 
-    Each change of a metric is a message from the model's process to the server; summed up first,
-    they cost a request nothing.
+    Each change of a metric is a message from the model's process to the server. Sums over a second
+    keep this cost off the requests.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class MetricsPublisher:
         """Start the thread that publishes.
 
         Args:
-            model: the label of everything published, beside the metrics' own.
-            metrics: sums to publish.
-            gauges: functions that return a metric's present value.
+            model: Label `model` of all metrics.
+            metrics: Sums to publish.
+            gauges: Functions that return the present value of a metric.
         """
         self._model, self._metrics, self._gauges = model, metrics or Metrics(), dict(gauges or {})
         self._families: dict[Family, Any] = {}
@@ -43,7 +43,7 @@ class MetricsPublisher:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, and publish what is left: of an unloaded model no stream is open."""
+        """Stop the thread, publish the remaining sums and set all gauges to 0."""
         self._closing.set()
         self._thread.join()
         self._gauges = dict.fromkeys(self._gauges, lambda: 0.0)
@@ -70,7 +70,7 @@ class MetricsPublisher:
         finally:
             self._metrics.give_back(sums)
         for family, value_of in self._gauges.items():
-            # By its change: several instances of a model share one metric.
+            # Publish the change, because the instances of a model share one metric.
             value = float(value_of())
             self._metric(family, ()).increment(value - self._gauged[family])
             self._gauged[family] = value
@@ -91,10 +91,13 @@ class MetricsPublisher:
 
 
 def publish_streams(args: Mapping[str, str], component: Sized) -> MetricsPublisher:
-    """Publish how many streams a component keeps state of.
+    """Publish the number of streams of which a component keeps state.
 
     Args:
-        args: of the model's `initialize`.
-        component: its length is the number of open streams.
+        args: Arguments of the model's `initialize`.
+        component: The component; its length is the number of open streams.
+
+    Returns:
+        The publisher, to be closed with the model.
     """
     return MetricsPublisher(args["model_name"], gauges={COMPONENT_STREAMS: lambda: len(component)})

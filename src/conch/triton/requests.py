@@ -1,4 +1,4 @@
-"""Requests of a component: rows in, answers out; and what every request says about its sequence."""
+"""Answer the requests of a component, and read the sequence flags of requests."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,12 @@ from conch.wire.errors import InvalidRequestError
 
 
 def respond(requests: Sequence[Any], component: Component) -> list[Any]:
-    """Answer a batch of requests with a component; a bad request fails alone."""
+    """Return the responses of a component to a batch of requests; a bad request fails alone.
+
+    Args:
+        requests: Requests of Triton.
+        component: The component.
+    """
     read = [_read(request) for request in requests]
     rows = [row for found in read if not isinstance(found, Exception) for row in found]
     answers = iter(_answers(rows, component) if rows else ())
@@ -27,7 +32,7 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
 
 
 def _read(request: Any) -> list[Row] | Exception:
-    """Return the rows of a request, or why they cannot be read."""
+    """Return the rows of a request, or the error if they cannot be read."""
     try:
         return _rows(request)
     except Exception as error:
@@ -51,9 +56,9 @@ def _answers(rows: list[Row], component: Component) -> Sequence[Outputs | Except
         return component(rows)
     except Exception as error:
         if len(rows) == 1 or rows[0].stream_id:
-            # A stream that has taken its chunk must not be given it again.
+            # The stream may have taken its chunk, and must not get it twice.
             return [error] * len(rows)
-        # One row can make the whole batch raise; alone, it fails by itself.
+        # One row may fail the whole batch, so call the component for each row alone.
         return [_answers([row], component)[0] for row in rows]
 
 

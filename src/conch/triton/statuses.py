@@ -1,4 +1,4 @@
-"""Errors as clients see them."""
+"""Convert exceptions to errors of Triton."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from conch.wire.errors import public_error, to_wire
 
 
 def triton_error(error: Exception) -> Any:
-    """Return an exception as the `TritonError` that a client sees.
+    """Return the `TritonError` that a client gets for an exception.
 
-    Its text begins with a code, because a status tells several kinds of errors alike and an answer
-    in parts carries none.
+    Its text begins with a code, because several kinds of errors share a status, and a streamed
+    answer has no status.
     """
-    told = public_error(error)
-    return pb_utils.TritonError(to_wire(told), getattr(pb_utils.TritonError, told.status))
+    public = public_error(error)
+    return pb_utils.TritonError(to_wire(public), getattr(pb_utils.TritonError, public.status))

@@ -1,1 +1,1 @@
-"""What client and server speak: options, results, errors and their formats; needs numpy alone."""
+"""Types that client and server share: options, results, errors, formats. Needs only numpy."""

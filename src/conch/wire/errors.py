@@ -1,4 +1,4 @@
-"""Every error that Conch raises on purpose.
+"""All errors that Conch raises on purpose.
 
 Only a `TranscriptionError` is about a single request:
 
@@ -18,9 +18,9 @@ Only a `TranscriptionError` is about a single request:
         │   └── MissingModelError        a component model is not loaded
         └── InternalError            a defect; the server's log has the cause
 
-A server answers a `TranscriptionError` with one of Triton's statuses, which are fewer than these
-kinds. So the text of the answer begins with the kind's code: `INVALID_OPTION: option 'nbest' …`.
-`to_wire` writes that text and `from_wire` reads it.
+Triton has fewer statuses than there are kinds of errors. The text of an error answer therefore
+begins with a code: `INVALID_OPTION: option 'nbest' …`. `to_wire` writes this text and `from_wire`
+reads it.
 """
 
 import logging
@@ -48,12 +48,12 @@ class BenchError(ConchError):
 
 
 class TranscriptionError(ConchError):
-    """One request failed; every other request is unharmed."""
+    """One request failed. Other requests are not affected."""
 
     code: ClassVar[str] = "INTERNAL"
-    """Names the kind at the beginning of an answer's text."""
+    """Code of this kind of error, at the beginning of the answer's text."""
     status: ClassVar[str] = "INTERNAL"
-    """Triton's name for the status of the answer: one for several kinds."""
+    """Triton's name for the status of the answer. Several kinds share a status."""
 
 
 class InvalidRequestError(TranscriptionError, ValueError):
@@ -121,7 +121,7 @@ class MissingModelError(ComponentError):
 
 
 class InternalError(TranscriptionError):
-    """The server failed where it should not; the message names the entry in its log."""
+    """The server has a defect; the message names the entry in its log."""
 
 
 _BY_CODE: dict[str, type[TranscriptionError]] = {
@@ -158,7 +158,11 @@ def from_wire(text: str) -> TranscriptionError | None:
 
 
 def public_error(failure: Exception) -> TranscriptionError:
-    """Return what a client is told of a failure: of a defect only where the log has it."""
+    """Return the error to send to a client.
+
+    An error that is not a `TranscriptionError` is a defect. It is logged with a reference, and the
+    client gets an `InternalError` with that reference alone.
+    """
     if isinstance(failure, TranscriptionError):
         return failure
     reference = secrets.token_hex(4)

@@ -1,4 +1,4 @@
-"""A transcript as text, JSON, SubRip (SRT) or WebVTT."""
+"""Write a transcript as text, JSON, SubRip (SRT) or WebVTT."""
 
 import html
 import textwrap
@@ -15,7 +15,7 @@ MAX_CUE_S = 7.0
 MAX_PAUSE_S = 0.5
 """A longer pause ends a cue."""
 MIN_SENTENCE_S = 1.0
-"""A sentence that took less shares its cue with the next one: a cue has to be read in its time."""
+"""A shorter sentence shares its cue with the next one, so that there is time to read it."""
 SENTENCE_ENDS = (".", "!", "?", "…")
 CLAUSE_ENDS = (*SENTENCE_ENDS, ",", ";", ":", "—")
 CLOSING_MARKS = "\"')]\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
@@ -23,7 +23,7 @@ CLOSING_MARKS = "\"')]\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION M
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What a subtitle shows from `start_ms` up to `end_ms`."""
+    """The lines of a subtitle, shown from `start_ms` to `end_ms`."""
 
     start_ms: int
     end_ms: int
@@ -31,7 +31,7 @@ class Cue:
 
 
 def to_text(transcript: Transcript) -> str:
-    """Return the best hypothesis, one line; of several channels a line for each turn."""
+    """Return the best hypothesis as one line, or one line per turn if the channels are split."""
     if not _is_split(transcript):
         return transcript.text + "\n"
     spoken = [segment for segment in transcript.segments if segment.text]
@@ -43,22 +43,22 @@ def to_text(transcript: Transcript) -> str:
 
 
 def to_json(transcript: Transcript, *, indent: int | None = None, **extra: str) -> str:
-    """Return everything as a JSON object, nothing twice, keys of the caller's first.
+    """Return a transcript as a JSON object that people can read.
 
-    The best hypothesis' fields stand in the object itself, those of a segment in the segment;
-    `alternatives` are the others, if they were asked for. What says nothing is left out.
+    The fields of the best hypothesis are part of the object, or of the segment. The other
+    hypotheses are in `alternatives`. Fields with their default value are left out.
 
     Args:
-        transcript: to write.
-        indent: spaces; None for one line.
-        **extra: keys of the caller's.
+        transcript: The transcript to write.
+        indent: Number of spaces; None for one line.
+        **extra: Further keys, written first.
     """
     data = {**extra, **_plain(transcript, len(transcript.nbest))}
     return strict_json(data, indent=indent) + "\n"
 
 
 def _plain(item: Any, nbest: int) -> Any:
-    """Return what JSON holds of a dataclass, a sequence or a mapping of them, or a plain value."""
+    """Return the JSON value of a dataclass, a sequence, a mapping or a plain value."""
     if isinstance(item, Mapping):
         return {name: _plain(value, nbest) for name, value in item.items()}
     if isinstance(item, Sequence) and not isinstance(item, str):
@@ -76,7 +76,7 @@ def _plain(item: Any, nbest: int) -> Any:
 
 def to_srt(transcript: Transcript) -> str:
     """Return subtitles in the SubRip format."""
-    # Inside a text, an arrow would make a player take the line for times.
+    # A player would read a line with an arrow as a line of times.
     return "".join(
         f"{number}\n{_time(cue.start_ms, ',')} --> {_time(cue.end_ms, ',')}\n"
         + "".join(line.replace("-->", "->") + "\n" for line in cue.lines)
@@ -96,19 +96,19 @@ def to_webvtt(transcript: Transcript) -> str:
 
 
 def cues(transcript: Transcript) -> list[Cue]:
-    """Return subtitle cues in order of time; none is empty, and of a channel none overlaps another.
+    """Return subtitle cues in order of time. No cue is empty, and cues of a channel do not overlap.
 
-    From a segment's word times: at most MAX_LINES lines of MAX_LINE_CHARS (a longer word has a
-    line of its own), at most MAX_CUE_S long, ended at sentences and pauses. A segment without word
-    times is one cue with as many lines as it needs. Of several channels each cue begins with the
-    number of its own.
+    A segment with word times gives cues of at most MAX_LINES lines and MAX_CUE_S. They end at
+    sentences and pauses. A line has at most MAX_LINE_CHARS; a longer word has a line of its own.
+    A segment without word times is one cue with as many lines as it needs. If the channels are
+    split, each cue begins with its channel number.
     """
     made: list[Cue] = []
     ends_ms: dict[int, int] = {}
     for segment in transcript.segments:
         label = f"[{segment.channel}] " if _is_split(transcript) else ""
         for start, end, lines in _spans(segment, label):
-            # Times are measured word by word and may overlap by a little.
+            # Each word is timed by itself, so that times may overlap a little.
             start_ms = max(round(start * 1000), ends_ms.get(segment.channel, 0))
             cue = Cue(start_ms, max(round(end * 1000), start_ms + 1), tuple(lines))
             ends_ms[segment.channel] = cue.end_ms
@@ -130,7 +130,7 @@ def _spans(segment: Segment, label: str) -> Iterator[tuple[float, float, list[st
 
 
 def _groups(words: Sequence[Word], label: str) -> Iterator[list[Word]]:
-    """Cut words into the groups that share a cue."""
+    """Yield the groups of words that share a cue."""
     group: list[Word] = []
     for word in words:
         if group and _is_end(group, word):
@@ -162,7 +162,7 @@ def _end(group: Sequence[Word]) -> float:
 
 
 def _best_cut(group: Sequence[Word]) -> int:
-    """Return how many words to show first: up to the last clause of the second half, or all."""
+    """Return the number of words to show first: up to the last clause end in the second half."""
     half = (len(group) + 1) // 2
     clauses = [i for i in range(half, len(group)) if group[i - 1].text.endswith(CLAUSE_ENDS)]
     return clauses[-1] if clauses else len(group)

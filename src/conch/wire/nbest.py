@@ -1,4 +1,4 @@
-"""N-best lists: rescored by a language model, and joined over segments."""
+"""N-best lists: rescore them with a language model, and join them over segments."""
 
 import heapq
 from collections.abc import Sequence
@@ -17,16 +17,18 @@ def rescored(
     language_scores: Sequence[tuple[float, int]],
     options: RecognitionOptions,
 ) -> list[Hypothesis]:
-    """Return the hypotheses by `score + lm_weight · lm_score + word_bonus · num_words`.
+    """Return the hypotheses sorted by `score + lm_weight · lm_score + word_bonus · num_words`.
 
-    With decoder wfst `am_score` is in place of `score`: a graph's n-grams are a pruned model's.
+    With decoder wfst, `am_score` takes the place of `score`, because the n-grams in the graph come
+    from a pruned model.
 
     Args:
-        nbest: The hypotheses of one segment, as the decoder found them.
-        language_scores: Per hypothesis, its log probability and its words by the model.
-        options: Of the search that found them. `lm_weight`: what a nat of the language model is
-            worth in nats of the decoder. `word_bonus`: nats per word; makes up for the model's
-            dislike of every further word.
+        nbest: The hypotheses of one segment.
+        language_scores: Log probability and number of words of each hypothesis by the language
+            model.
+        options: The request's options. `lm_weight` scales the language model's score to the
+            decoder's. `word_bonus` is added per word, in nats; it makes up for the language
+            model's preference for short texts.
     """
     weight, bonus = options.lm_weight, options.word_bonus
     has_graph = options.decoder == "wfst"
@@ -47,15 +49,15 @@ def rescored(
 def attention_rescored(
     nbest: Sequence[Hypothesis], attention_scores: Sequence[float], attention_weight: float
 ) -> list[Hypothesis]:
-    """Return the hypotheses by `score + attention_weight · attention_score`.
+    """Return the hypotheses sorted by `score + attention_weight · attention_score`.
 
-    The second pass of U2 (https://arxiv.org/abs/2012.05481): an attention decoder's opinion of the
-    texts that CTC found.
+    This is the second pass of U2 (https://arxiv.org/abs/2012.05481): an attention decoder scores
+    the texts that CTC found.
 
     Args:
         nbest: The hypotheses of one segment.
-        attention_scores: Per hypothesis, its log probability by the attention decoder.
-        attention_weight: What a nat of the attention decoder is worth in nats of CTC.
+        attention_scores: Log probability of each hypothesis by the attention decoder.
+        attention_weight: Weight of the attention decoder's score.
     """
     scored = [
         replace(
@@ -71,12 +73,12 @@ def attention_rescored(
 def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypothesis, ...]:
     """Return the best hypotheses of the whole audio from those of its segments.
 
-    Scores of segments add up, so the best `nbest` combinations of each prefix are all that the
-    next segment needs: exact, and linear in the number of segments.
+    The scores of segments add up, so it is enough to keep the best `nbest` combinations after each
+    segment. The result is exact, and the time is linear in the number of segments.
 
     Args:
         segments: N-best list of each segment, best first, in order of time.
-        nbest: How many to return at most.
+        nbest: Largest number of hypotheses to return.
     """
     best = [_Joined()]
     for segment in segments:
@@ -87,7 +89,7 @@ def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypoth
 
 
 class _Joined:
-    """One hypothesis per segment so far, as a chain that prefixes share, and their total score."""
+    """A hypothesis per segment, as a linked list with shared prefixes, and the total score."""
 
     __slots__ = ("last", "prefix", "score")
 
@@ -117,6 +119,6 @@ class _Joined:
 
 
 def _sum(values: Sequence[Number | None]) -> Number | None:
-    """Return the sum of values, or None where one is unknown or there is none."""
+    """Return the sum of the values, or None if one is None or there are no values."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(values) else None

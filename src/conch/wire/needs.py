@@ -1,4 +1,4 @@
-"""Which components a request needs: what a server for it loads, and what a missing one is for."""
+"""Map a request's options to the components that it needs, and a component to its options."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,20 +15,20 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
     "streaming": {"mode": "streaming"},
     "two_pass": {"mode": "two_pass"},
 }
-"""Names for the components of a path: values of the options `decoder` and `mode`."""
+"""Options of each path, by name: a value of `decoder` or of `mode`."""
 
 _OPTIONS: tuple[Mapping[str, Any], ...] = (
     *PATHS.values(),
     {"rescore": True},
     {"decoder": "ctc", "attention_rescore": True},
 )
-"""Between them they need every component, for every reason there is."""
+"""Together these need every component for every possible reason."""
 
 
 def components_of(options: RecognitionOptions) -> Mapping[str, str]:
-    """Return the components that a request must have, each with the option that makes it.
+    """Return the components that a request needs, each with the option that needs it.
 
-    Audio without speech calls fewer; `coverage` asks the CTC model too, where it is loaded.
+    Audio without speech calls fewer. `coverage` also calls the CTC model if it is loaded.
     """
     needs: dict[str, str] = {}
     if options.vad:
@@ -49,15 +49,15 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
 
 
 def components_of_path(name: str) -> tuple[str, ...]:
-    """Return the components of one of `PATHS`."""
+    """Return the components of a path, by its name in `PATHS`."""
     return tuple(components_of(_parsed(PATHS[name])))
 
 
 def needed_for(model: str) -> tuple[str, ...]:
-    """Return the options that need a component; none where no path calls it."""
+    """Return the options that need a component; empty if no path calls it."""
     reasons = (components_of(_parsed(sent)).get(model) for sent in _OPTIONS)
     return tuple(dict.fromkeys(reason for reason in reasons if reason))
 
 
 def _parsed(sent: Mapping[str, Any]) -> RecognitionOptions:
-    return RecognitionOptions.parse(sent, streams="mode" in sent)
+    return RecognitionOptions.parse(sent, live="mode" in sent)

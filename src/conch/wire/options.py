@@ -1,8 +1,8 @@
 """The options of one request: every default, range and meaning, in one frozen dataclass.
 
-A request carries its options as Triton request parameters. Nothing falls back silently: an
-unknown name, a wrong type or a value out of range is an `OptionError` that names the option,
-what it takes and what was sent.
+A request carries its options as Triton request parameters. An unknown name, a wrong type or a
+value out of range raises an `OptionError`. The error names the option, its range and the value
+that was sent.
 """
 
 import difflib
@@ -24,15 +24,16 @@ def option(
     wfst: Any = None,
     decoders: tuple[str, ...] = (),
 ) -> Any:
-    """Return a dataclass field with what `parse`, `--help` and docs/guide/options.md tell about it.
+    """Return a dataclass field with the metadata for `parse`, `--help` and docs/guide/options.md.
 
     Args:
-        default: without the option.
-        ctc: in its place with decoder ctc, and with wfst too, if that has none of its own.
-        wfst: in its place with decoder wfst.
-        help: one line.
-        low, high: the closed range of a number.
-        decoders: it is an error with any other; empty: with none.
+        default: Value if the option is not sent.
+        help: Meaning, in one line.
+        low: Smallest number.
+        high: Largest number.
+        ctc: Default with decoder ctc, and with wfst if `wfst` is None.
+        wfst: Default with decoder wfst.
+        decoders: Decoders that take the option; empty for all.
     """
     own = {"ctc": ctc, "wfst": ctc if wfst is None else wfst}
     metadata = {"help": help, "low": low, "high": high, "own": own, "decoders": decoders}
@@ -41,7 +42,7 @@ def option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecognitionOptions:
-    """What one request asks for; the defaults are what a request without options gets."""
+    """The options of one request, with their defaults."""
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto", "the path; auto is streaming for live audio, offline for a recording"
@@ -76,7 +77,6 @@ class RecognitionOptions:
         False,
         "rescore the n-best with the language model, which replaces the one in the graph",
     )
-    # Chosen by lab/training/tune_rescoring.py, for ctc by tune_ctc.py; see docs/notes/decoding.md.
     # Chosen by lab/training/tune_rescoring.py, for ctc by lab/training/tune_ctc.py: see
     # docs/notes/decoding.md.
     lm_weight: float = option(
@@ -161,8 +161,12 @@ class RecognitionOptions:
     )
 
     @classmethod
-    def parse(cls, parameters: Mapping[str, Any], *, streams: bool = False) -> "RecognitionOptions":
-        """Build options from request parameters, of a stream's START or of a recording.
+    def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":
+        """Build options from request parameters.
+
+        Args:
+            parameters: The options that were sent, by name.
+            live: Whether they belong to the first chunk of a live stream, not to a recording.
 
         Raises:
             OptionError: an unknown name, a wrong type, a value out of range, or two options
@@ -174,12 +178,12 @@ class RecognitionOptions:
                 raise OptionError(_unknown_name(name, list(known)))
         sent = {name: _checked(known[name], value) for name, value in parameters.items()}
         if sent.get("mode", "auto") == "auto":
-            sent["mode"] = "streaming" if streams else "offline"
-        if streams != (sent["mode"] in ("streaming", "two_pass")):
-            what = "a stream's chunks" if streams else "a request without a sequence id"
+            sent["mode"] = "streaming" if live else "offline"
+        if live != (sent["mode"] in ("streaming", "two_pass")):
+            what = "a stream's chunks" if live else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
         if sent["mode"] == "streaming":
-            sent.setdefault("decoder", _streams_decoder(sent))
+            sent.setdefault("decoder", _live_decoder(sent))
         sent.setdefault("decoder", cls().decoder)
         options = cls(**_defaults_of(sent["decoder"]) | sent)
         for name, item in known.items():
@@ -193,15 +197,15 @@ class RecognitionOptions:
         return options
 
     def _is_followed(self, name: str, decoders: tuple[str, ...]) -> bool:
-        """Whether an option means something to one of the passes."""
+        """Return whether one of the passes uses an option of these decoders."""
         if not decoders or self.decoder in decoders:
             return True
-        # The first pass of two is by ctc, where the second is by attention.
+        # If the second pass uses attention, the first one uses ctc or wfst.
         is_first = self.mode == "two_pass" and self.decoder == "attention"
         return is_first and name != "attention_rescore"
 
     def _contradiction(self) -> str | None:
-        """Return what is wrong with two options together."""
+        """Return the error message for two options that exclude each other, or None."""
         if self.channels != "mix" and self.mode != "offline":
             return f"option 'channels' is for recordings, a stream is mono; sent: {self.channels}"
         if self.mode == "streaming" and self.decoder == "attention":
@@ -238,27 +242,27 @@ class RecognitionOptions:
         return None
 
     def of_first_pass(self) -> "RecognitionOptions":
-        """Return what a stream's search goes by: of two passes, without what is for the second."""
+        """Return the options of the live search: of two passes, those of the first."""
         if self.mode != "two_pass":
             return self
         first = replace(self, rescore=False, attention_rescore=False, nbest=1)
         if self.decoder != "attention":
             return first
-        decoder = _streams_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
-        # What was not chosen, as far as can be told, is as it is with that decoder.
+        decoder = _live_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
+        # An option with the default of attention was most likely not sent.
         unchosen = RecognitionOptions()
         own = _defaults_of(decoder).items()
         changed = {k: v for k, v in own if getattr(self, k) == getattr(unchosen, k)}
         return replace(first, decoder=decoder, **changed)
 
 
-def _streams_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
-    """Return what decodes a stream that does not say: the better one, as far as it can."""
+def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
+    """Return the default decoder of live audio: wfst, or ctc if an option needs it."""
     return "ctc" if sent.get("hotwords") or sent.get("lm_fusion") else "wfst"
 
 
 def _defaults_of(decoder: str) -> dict[str, Any]:
-    """Return the defaults of a decoder that are not those of the fields."""
+    """Return a decoder's own defaults, where they differ from those of the fields."""
     if decoder == "attention":
         return {}
     own = {item.name: item.metadata["own"][decoder] for item in fields(RecognitionOptions)}
@@ -266,7 +270,7 @@ def _defaults_of(decoder: str) -> dict[str, Any]:
 
 
 def describe(item: "Field[Any]") -> str:
-    """Return the type and range of an option in words, as error messages and `--help` show it."""
+    """Return the type and range of an option in words, for error messages and `--help`."""
     names = {bool: "a bool (true or false)", int: "an integer", float: "a number", str: "a string"}
     words, kind = words_of(item), kind_of(item)
     if kind is None:
@@ -277,19 +281,19 @@ def describe(item: "Field[Any]") -> str:
 
 
 def words_of(item: "Field[Any]") -> tuple[str, ...]:
-    """Return the words that an option takes, none where it takes any value of its type."""
+    """Return the words that an option takes; empty if it takes any value of its type."""
     kinds = (item.type, *get_args(item.type))
     return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 def kind_of(item: "Field[Any]") -> type | None:
-    """Return the type of an option's values beside its words, None where there is none."""
+    """Return the type of the values that an option takes beside words, or None."""
     kinds = (item.type, *get_args(item.type))
     return next((kind for kind in kinds if isinstance(kind, type)), None)
 
 
 def default_of(item: "Field[Any]") -> str:
-    """Return the default of an option in words, as `--help` and docs/guide/options.md show it."""
+    """Return the default of an option in words, for `--help` and docs/guide/options.md."""
     default = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
     own = {name: value for name, value in item.metadata["own"].items() if value is not None}
     if len(own) == 2 and own["ctc"] == own["wfst"]:
@@ -305,7 +309,7 @@ def _unknown_name(name: str, known: list[str]) -> str:
 
 def _checked(item: "Field[Any]", value: Any) -> Any:
     if words_of(item) and kind_of(item) is int and isinstance(value, str):
-        # As a command line and a header have it.
+        # Command lines and HTTP headers send numbers as text.
         value = int(value) if value.isdecimal() and len(value) < 10 else value
     if not _fits(item, value):
         raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {value!r:.80}")
@@ -320,7 +324,7 @@ def _fits(item: "Field[Any]", value: Any) -> bool:
         return False
     if kind in (bool, str):
         return isinstance(value, kind)
-    # bool is an int to Python, but not to someone who sends nbest=true.
+    # In Python bool is an int, but nbest=true is a mistake.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if kind is int and not isinstance(value, int):

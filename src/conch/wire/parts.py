@@ -1,4 +1,4 @@
-"""A transcript and its parts: what a stream brings piece by piece is what one answer holds."""
+"""Build a transcript from segments, and join the parts of a streamed answer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,25 +11,28 @@ def transcript_of(
     nbest: int,
     *,
     duration: float,
-    road: tuple[str, ...],
+    path: tuple[str, ...],
     stages: Mapping[str, Stage],
     channels: Sequence[int] = (),
     warnings: tuple[str, ...] = (),
 ) -> Transcript:
-    """Return the transcript of the segments that have a text, or miss one.
+    """Return the transcript of segments; those without a text or unrecognised speech are left out.
 
     Args:
-        segments: in order of time.
-        nbest: how many hypotheses it has at most.
-        duration, road, stages, warnings: fields of `Transcript`.
-        channels: the numbers of those that are recognised by themselves.
+        segments: Segments in order of time.
+        nbest: Largest number of hypotheses of the transcript.
+        duration: Seconds of audio.
+        path: Field of `Transcript`.
+        stages: Field of `Transcript`.
+        channels: Numbers of the channels that were transcribed by themselves.
+        warnings: Field of `Transcript`.
     """
     spoken = tuple(segment for segment in segments if segment.text or segment.unrecognised)
     return Transcript(
         nbest=joined([segment.nbest for segment in spoken], nbest),
         segments=spoken,
         duration=duration,
-        road=road,
+        path=path,
         stages=stages,
         channels=tuple(_channel(number, spoken) for number in channels),
         warnings=warnings,
@@ -42,22 +45,22 @@ def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
 
 
 def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
-    """Return the transcript of the whole audio from the parts of its stream.
+    """Return the transcript of the whole audio from the parts of a streamed answer.
 
-    It equals the answer to the same request by `transcribe`. If the stream broke off, it holds what
-    was known by then.
+    It equals the answer of `transcribe` to the same request. If the answer broke off, it holds the
+    text up to there.
 
     Args:
-        parts: all parts in the order in which they came, at least one.
-        nbest: the option of the request, which the parts do not hold.
+        parts: All parts in the order of their arrival, at least one.
+        nbest: The option of the request.
     """
     last = parts[-1]
     return transcript_of(
         [segment for part in parts for segment in part.segments],
         nbest,
-        # Each part counts from the start of the audio, so that nothing is to be added up.
+        # The duration of each part is counted from the start of the audio.
         duration=last.duration,
-        road=last.road,
+        path=last.path,
         stages=last.stages,
         channels=[channel.number for channel in last.channels],
         warnings=last.warnings,

@@ -1,4 +1,4 @@
-"""What a request is answered with: one `Transcript`; text, JSON and word times are views of it."""
+"""The answer to a request: a `Transcript`. Text, JSON and word times are views of it."""
 
 import json
 import math
@@ -31,37 +31,37 @@ class Hypothesis:
     text: str
     """The candidate's text."""
     score: float
-    """What orders the candidates: `am_score`, plus the hotwords' weights, plus
-    `attention_weight · attention_score`, plus `lm_weight · lm_score + word_bonus · num_words`, as
-    far as the request asks for them. Without `rescore`, decoder wfst takes the graph's own n-grams
-    and weights for the last: `(lm_score + word_bonus · num_words) / acoustic_scale`."""
+    """Score by which candidates are sorted: `am_score`, plus the weights of hotwords, plus
+    `attention_weight · attention_score`, plus `lm_weight · lm_score + word_bonus · num_words`. Only
+    the terms that the request asks for count. Without `rescore`, decoder wfst uses the graph's
+    n-grams and weights for the last: `(lm_score + word_bonus · num_words) / acoustic_scale`."""
     am_score: float
-    """Log probability of the text given the audio, by the decoder. With decoder wfst it is that of
-    the best alignment, less the blank penalty of the graph for each blank."""
+    """Log probability of the text given the audio, by the decoder. With decoder wfst it belongs to
+    the best alignment, minus the graph's penalty for each blank."""
     lm_score: float | None = None
-    """Log probability of the words by the rescorer or, without `rescore`, by the language model of
-    the search; None without both."""
+    """Log probability of the words by the rescorer. Without `rescore`, by the language model of the
+    search. None without a language model."""
     num_words: int | None = None
-    """Words as the language model counts them; None without a language model."""
+    """Number of words, as the language model counts them. None without a language model."""
     attention_score: float | None = None
     """Log probability of the text by Whisper's decoder; None without `attention_rescore`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrecognised:
-    """A stretch of speech that no decoder found a text for."""
+    """A stretch of speech for which no decoder found a text."""
 
     start: float
     """Seconds on the audio's clock."""
     end: float
     """Seconds on the audio's clock."""
     heard: str = ""
-    """What the CTC model recognised there: a hint, too uncertain for the text."""
+    """Text of the CTC model for this stretch: a hint, too uncertain for the transcript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A span of speech that was decoded as one, with its n-best list, best first."""
+    """A span of speech that was decoded as one."""
 
     start: float
     """Seconds on the audio's clock."""
@@ -92,7 +92,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """What is said on one channel of a recording whose channels are not mixed."""
+    """The text of one channel of a recording whose channels are not mixed."""
 
     number: int
     """Number of the channel, from 1."""
@@ -104,12 +104,12 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one component cost a request."""
+    """Calls of one component for one request."""
 
     calls: int
-    """Calls of the component."""
+    """Number of calls."""
     ms: float
-    """Milliseconds in these calls; calls in flight at once each count."""
+    """Milliseconds in these calls. Calls at the same time add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +119,21 @@ class Transcript:
     nbest: tuple[Hypothesis, ...]
     """Candidates for the whole audio, best first; at least one."""
     segments: tuple[Segment, ...]
-    """In order of time."""
+    """Segments in order of time."""
     duration: float
     """Seconds of audio."""
-    road: tuple[str, ...]
-    """The components that were called, in order of first use; of a stream, for this chunk."""
+    path: tuple[str, ...]
+    """Components that were called, in order of first use. Live: for this chunk."""
     stages: Mapping[str, Stage]
-    """By component, plus `total` for the time from request to answer."""
+    """Calls by component; `total` has the time from request to answer."""
     is_final: bool = True
     """Live: whether the stream has ended."""
     stable: str = ""
-    """Live: the beginning of the text that no longer changes."""
+    """Live: the beginning of `text` that no longer changes."""
     channels: tuple[Channel, ...] = ()
     """Recordings: the channels that were transcribed by themselves; empty if they are mixed."""
     warnings: tuple[str, ...] = ()
-    """Recordings: what is wrong with the audio, a sentence each."""
+    """Recordings: problems of the audio, one sentence each."""
 
     @property
     def text(self) -> str:
@@ -151,20 +151,20 @@ class Transcript:
         return tuple(span for segment in self.segments for span in segment.unrecognised)
 
     def to_json(self) -> str:
-        """Return the content of the tensor RESULT: all fields, and the text of each n-best."""
+        """Return the JSON of the tensor RESULT: all fields, and the text of each n-best list."""
         return strict_json(_fields(self), default=_fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Transcript":
-        """Return the transcript of a RESULT, or of the output of `conch transcribe --format json`.
+        """Return the transcript of a RESULT or of the output of `conch transcribe --format json`.
 
-        Unknown keys, as of a newer server, are ignored.
+        Unknown keys, such as those of a newer server, are ignored.
         """
         data = json.loads(text)
         parts = {
             "nbest": _nbest(data),
             "segments": tuple(_segment(item) for item in data["segments"]),
-            "road": tuple(data["road"]),
+            "path": tuple(data["path"]),
             "channels": tuple(_known(Channel, item) for item in data.get("channels", ())),
             "warnings": tuple(data.get("warnings", ())),
             "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
@@ -173,26 +173,26 @@ class Transcript:
 
 
 def strict_json(data: Any, **settings: Any) -> str:
-    """Return data as JSON, which has neither infinity nor NaN.
+    """Return data as strict JSON, without infinity and NaN.
 
-    The largest FP32 stands for infinity, so that a score of an impossible text is still the least,
-    and null for what is not a number.
+    Infinity becomes the largest FP32, so that the score of an impossible text is still the lowest.
+    NaN becomes null.
 
     Args:
-        data: to write.
-        **settings: of `json.dumps`.
+        data: The data to write.
+        **settings: Arguments of `json.dumps`.
     """
     settings |= {"ensure_ascii": False}
     try:
         return json.dumps(data, allow_nan=False, **settings)
-    except ValueError:  # rare, and a look at every number is slow
+    except ValueError:  # rare, and checking every number is slow
         loose = json.dumps(data, **settings)
         found = json.loads(loose, parse_constant=_WRITABLE.__getitem__)
         return json.dumps(found, allow_nan=False, **settings)
 
 
 def _fields(item: Any) -> dict[str, Any]:
-    """Return a dataclass's fields; `asdict` copies what is in them: three times the time."""
+    """Return the fields of a dataclass. `asdict` takes three times as long, because it copies."""
     fields = {name: getattr(item, name) for name in item.__dataclass_fields__}
     return {"text": item.text, **fields} if "nbest" in fields else fields
 
@@ -205,7 +205,7 @@ def _segment(data: Mapping[str, Any]) -> Segment:
 
 
 def _nbest(data: Mapping[str, Any]) -> tuple[Hypothesis, ...]:
-    """Return the hypotheses; in JSON for people the best one's fields stand beside the others."""
+    """Return the hypotheses of either JSON format."""
     items = data["nbest"] if "nbest" in data else [data, *data.get("alternatives", ())]
     return tuple(_known(Hypothesis, item) for item in items)
 

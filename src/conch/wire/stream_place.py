@@ -1,11 +1,11 @@
-"""Where a chunk stands in its stream; Triton's sequence batcher has the same three fields."""
+"""The place of a chunk in its stream, as the three fields of Triton's sequence batcher."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPlace:
-    """Which stream a chunk belongs to, and where it stands in it."""
+    """The stream of a chunk, and whether the chunk is its first or last."""
 
     stream_id: str
     starts: bool

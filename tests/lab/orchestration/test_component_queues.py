@@ -1,4 +1,4 @@
-"""The queue that batches as Triton does, and the road over components of this process."""
+"""The queue that batches as Triton does, and the path over components of this process."""
 
 import asyncio
 import threading
@@ -95,7 +95,7 @@ def test_a_component_that_raises_fails_its_batch() -> None:
         BatchingQueue([component], 1, 0.0).submit(row(0)).result(timeout=30)
 
 
-def test_the_road_is_that_of_speech_and_its_bytes_are_counted() -> None:
+def test_the_path_is_that_of_speech_and_its_bytes_are_counted() -> None:
     plain = PlainComponents()
 
     def queue_of(model: str) -> BatchingQueue:

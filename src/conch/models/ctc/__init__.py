@@ -1,8 +1,8 @@
-"""The CTC model: encoder for chunks and whole segments, its units, and the weights that ship."""
+"""The CTC model: encoders for chunks and whole segments, units, and the shipped weights."""
 
 from pathlib import Path
 
 BLANK = 0
-"""The blank is the first unit of every vocabulary."""
+"""Id of the blank, the first unit of every vocabulary."""
 WEIGHTS = Path(__file__).parent / "weights"
-"""The folder of the model and of the decoding graph made for it."""
+"""Folder of the model and of its decoding graph."""

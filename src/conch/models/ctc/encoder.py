@@ -1,4 +1,4 @@
-"""The CTC model in full context, as the `ctc_encoder` component."""
+"""The `ctc_encoder` component: the CTC model in full context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from conch.models.features import HISTORY, streaming_log_mel
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 
 MAX_S = 40.0
-"""Longest segment: the model's positions repeat after 41 s."""
+"""Longest segment in seconds, because the model's positions repeat after 41 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,20 +21,20 @@ class CtcEncoderConfig(CtcGraphConfig):
     """Parameters of the `ctc_encoder` component."""
 
     max_padding: float = 0.2
-    """Of a batch, how much of a row may be padding: rows that differ more are encoded apart."""
+    """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
     max_batch_s: float = 8.0
-    """Seconds of audio encoded together, padding included; a longer row is encoded alone. A CPU
-    gains nothing beyond the default, a GPU wants hundreds."""
+    """Largest batch in seconds of audio, with padding; a longer row is encoded alone. A CPU gains
+    nothing from more, a GPU needs hundreds."""
 
 
 class CtcEncoder:
-    """Waveforms to the log probabilities of units."""
+    """Turns waveforms into log probabilities of units."""
 
     def __init__(self, config: CtcEncoderConfig) -> None:
         """Load the model.
 
         Raises:
-            ConfigError: it cannot be loaded, or the batches make no sense.
+            ConfigError: the model cannot be loaded, or a limit of the batches is out of range.
         """
         if not 0 <= config.max_padding < 1 or config.max_batch_s <= 0:
             raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
@@ -43,7 +43,7 @@ class CtcEncoder:
         self.vocabulary = self._graph.vocabulary
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Answer rows with `waveform`; those of about one length are encoded together."""
+        """Return the outputs of rows with `waveform`; rows of similar length share a batch."""
         waveforms = [row.inputs["waveform"].ravel() for row in rows]
         answers: dict[int, Outputs | TranscriptionError] = {}
         for index, waveform in enumerate(waveforms):
@@ -75,7 +75,7 @@ class CtcEncoder:
         """
         stack = self._graph.vocabulary.stack
         frame = ENCODER_FRAME_SAMPLES * stack
-        lens = [-(-len(item) // frame) for item in waveforms]  # of output frames
+        lens = [-(-len(item) // frame) for item in waveforms]  # in output frames
         features = np.zeros((len(waveforms), max(lens) * 2 * stack, self._graph.n_mels), np.float32)
         for row, (waveform, length) in enumerate(zip(waveforms, lens, strict=True)):
             padded = np.pad(waveform, (HISTORY, length * frame - len(waveform)))
@@ -85,12 +85,13 @@ class CtcEncoder:
 
 
 def buckets(lens: Sequence[int], max_padding: float, max_total: int) -> list[list[int]]:
-    """Return which items share a batch, by their index: neighbours in length.
+    """Return batches of items of similar length, as lists of indexes.
 
     Args:
-        lens: of the items.
-        max_padding: in a batch, an item is at least `1 - max_padding` of the longest.
-        max_total: of a batch's longest times its items; a longer item is alone.
+        lens: Length of each item.
+        max_padding: Largest share of padding: an item has at least `1 - max_padding` of the length
+            of the longest.
+        max_total: Largest product of a batch's longest item and its size; a longer item is alone.
 
     >>> buckets([10, 5, 9, 30], max_padding=0.2, max_total=40)
     [[3], [0, 2], [1]]

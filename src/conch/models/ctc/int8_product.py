@@ -1,7 +1,7 @@
-"""The int8 products of an exported CTC graph, and the same graph without them.
+"""Replace the int8 products of an exported CTC graph by float32 products.
 
-They are calls of a function that the file itself defines (`lab.training.ctc.int8`): made for CPUs,
-as ONNX Runtime has no such product on CUDA.
+The int8 products are calls of a function in the file (`lab.training.ctc.int8`). They are made for
+CPUs; ONNX Runtime has no such product on CUDA.
 """
 
 from pathlib import Path
@@ -22,9 +22,12 @@ _IN_FLOAT = f"""
 
 
 def float_graph(path: Path) -> onnx.ModelProto:
-    """Return an exported graph with its products in float32.
+    """Return an exported graph with float32 products.
 
-    The runtime multiplies weights and scales out when it loads the graph.
+    ONNX Runtime multiplies weights and scales when it loads the graph.
+
+    Args:
+        path: The exported .onnx file.
     """
     proto = onnx.load(path)
     for function in proto.functions:

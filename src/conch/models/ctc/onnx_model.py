@@ -1,4 +1,4 @@
-"""The exported CTC model: one ONNX graph for chunks with caches and for full context."""
+"""The exported CTC model: an ONNX graph for chunks with caches and for full context."""
 
 import json
 from collections.abc import Sequence
@@ -23,73 +23,73 @@ SHIPPED = WEIGHTS / "ctc-en.onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcGraphConfig:
-    """Which graph, and where it runs."""
+    """File and device of a CTC model."""
 
     model: str = ""
-    """An .onnx file of `lab.training.ctc.export`; empty is the one that comes with Conch."""
+    """Path of an .onnx file of `lab.training.ctc.export`; empty for the shipped model."""
     device: str = "cpu"
-    """cpu or cuda (with onnxruntime-gpu); left out of config.pbtxt, the instance's kind decides."""
+    """cpu, or cuda with onnxruntime-gpu. The instance group sets it if config.pbtxt does not."""
     device_index: int = 0
-    """Which GPU, with device cuda."""
+    """Number of the GPU, with device cuda."""
     intra_threads: int = 0
-    """CPU threads of one call; 0 is the instance's share of the cores."""
+    """CPU threads of one call; 0 for the instance's share of the cores."""
     instances: int = 1
-    """That share the cores; left out of config.pbtxt, as many as its instance group has."""
+    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What a graph writes, and how often."""
+    """The output units of a graph."""
 
     texts: tuple[str, ...]
-    """The text of each unit; the first is the blank's, empty. A space parts words."""
+    """Text of each unit. The first is the blank, with an empty text. A space separates words."""
     stack: int
-    """Encoder frames of one output frame."""
+    """Number of encoder frames per output frame."""
     units: str
-    """As JSON, for `conch.models.ctc.units.units_from_dict`."""
+    """The units as JSON, for `conch.models.ctc.units.units_from_dict`."""
 
     @property
     def frame_s(self) -> float:
-        """Seconds of an output frame."""
+        """Length of an output frame in seconds."""
         return self.stack * ENCODER_FRAME_SAMPLES / SAMPLE_RATE
 
 
 class Caches(NamedTuple):
-    """What a batch of streams keeps from one step to the next; the first axis is the stream."""
+    """State of a batch of streams between two steps; the first axis is the stream."""
 
     mel: FloatArray
-    """float32 `[B, 2, n_mels]`: the last features."""
+    """Last features, float32 `[B, 2, n_mels]`."""
     conv: FloatArray
-    """float32 `[B, 1, D]`: the first convolution's last output."""
+    """Last output of the first convolution, float32 `[B, 1, D]`."""
     keys: FloatArray
-    """float32 `[B, layers, heads, left_frames, D / heads]`."""
+    """Attention keys, float32 `[B, layers, heads, left_frames, D / heads]`."""
     values: FloatArray
-    """As keys."""
+    """Attention values, with the shape of `keys`."""
     position: NDArray[np.int64]
-    """int64 `[B]`: encoder frames that the stream has had."""
+    """Number of encoder frames so far, int64 `[B]`."""
 
     @classmethod
     def of_streams(cls, streams: Sequence["Caches"]) -> "Caches":
-        """Return the caches of several streams as those of one batch."""
+        """Return the caches of several streams as one batch."""
         if len(streams) == 1:
             return streams[0]
         return cls._make(map(np.concatenate, zip(*streams, strict=True)))
 
     def of_stream(self, index: int) -> "Caches":
-        """Return one stream's own, as a batch of one that keeps no other in memory."""
+        """Return a copy of the caches of one stream, as a batch of one."""
         if len(self.position) == 1:
             return self
         return Caches._make(item[index : index + 1].copy() for item in self)
 
 
 class CtcGraph:
-    """Log-mel features and caches to the log probabilities of units; see `CtcModel.step`."""
+    """Runs a CTC model: log-mel features and caches to log probabilities of units."""
 
     def __init__(self, config: CtcGraphConfig) -> None:
         """Load the graph.
 
         Raises:
-            ConfigError: the file is missing, no such graph, or cannot run on the device.
+            ConfigError: the file is missing, is not a CTC graph, or cannot run on the device.
         """
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = config.intra_threads or share_of_cores(config.instances)
@@ -97,14 +97,14 @@ class CtcGraph:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         provider: tuple[str, dict[str, int | str]] = ("CPUExecutionProvider", {})
         if config.device == "cuda":
-            # By default every convolution is tried out anew for each shape of a batch, and hardly
-            # two batches share one.
+            # By default cuDNN searches an algorithm for each shape of a batch, and hardly two
+            # batches have the same shape.
             search = {"cudnn_conv_algo_search": "HEURISTIC"}
             provider = ("CUDAExecutionProvider", {"device_id": config.device_index, **search})
             _find_cuda()
         self._session = _opened(config.model, options, provider)
         if provider[0] not in self._session.get_providers():
-            # onnxruntime logs what is missing and goes on with the CPU, many times slower.
+            # onnxruntime logs the reason and uses the CPU instead, which is many times slower.
             raise ConfigError(
                 "onnxruntime-gpu finds no CUDA, or not the version of CUDA and cuDNN that it was "
                 "built for: pip install 'onnxruntime-gpu[cuda,cudnn]'; the log above has its reason"
@@ -115,7 +115,7 @@ class CtcGraph:
         _, self._num_layers, self._num_heads, _, self._head_size = inputs["keys"]
 
     def empty_caches(self, batch: int, left_frames: int) -> Caches:
-        """Return the start of `batch` streams that see `left_frames` before each chunk."""
+        """Return the caches of `batch` new streams with `left_frames` frames of left context."""
         heads = (batch, self._num_layers, self._num_heads, left_frames, self._head_size)
         return Caches(
             mel=np.zeros((batch, 2, self.n_mels), np.float32),
@@ -128,12 +128,12 @@ class CtcGraph:
     def step(
         self, features: FloatArray, lens: NDArray[np.int64], caches: Caches
     ) -> tuple[FloatArray, Caches]:
-        """Return log probabilities of the next chunk of each stream, and what it leaves.
+        """Return the log probabilities of the next chunk of each stream, and the new caches.
 
         Args:
             features: float32 `[B, F, n_mels]` of `streaming_log_mel`, F a multiple of 2 `stack`.
-            lens: int64 `[B]`: of F, how many frames are the stream's; less than F ends it.
-            caches: of the last step, or `empty_caches`.
+            lens: int64 `[B]`: valid frames of each stream; fewer than F end the stream.
+            caches: Caches of the last step, or `empty_caches`.
 
         Returns:
             float32 `[B, F / 2 / stack, vocab]`, and the caches for the next step.
@@ -143,7 +143,15 @@ class CtcGraph:
         return log_probs, Caches(*rest)
 
     def log_probs(self, features: FloatArray, lens: NDArray[np.int64]) -> FloatArray:
-        """Return log probabilities of whole utterances in full context; see `step`."""
+        """Return the log probabilities of whole utterances in full context.
+
+        Args:
+            features: As of `step`.
+            lens: As of `step`.
+
+        Returns:
+            float32 `[B, F / 2 / stack, vocab]`.
+        """
         feed = {"features": features, "lens": lens}
         caches = self.empty_caches(len(features), 0)
         (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()})
@@ -157,18 +165,18 @@ def _find_cuda() -> None:
             "the onnxruntime that is installed knows no CUDA: pip uninstall onnxruntime, then "
             "pip install 'onnxruntime-gpu[cuda,cudnn]'"
         )
-    # Those of the packages from PyPI lie where the system's loader does not look.
+    # The loader of the system does not find the libraries of PyPI packages.
     onnxruntime.preload_dlls()
 
 
 def read_vocabulary(model: str) -> Vocabulary:
-    """Return what a graph writes, without keeping the graph.
+    """Return the output units of a graph.
 
     Args:
-        model: an .onnx file; empty is the one that comes with Conch.
+        model: Path of an .onnx file; empty for the shipped model.
 
     Raises:
-        ConfigError: the file is missing or no such graph.
+        ConfigError: the file is missing or is not a CTC graph.
     """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -1,4 +1,4 @@
-"""What a CTC model writes: its output units, and texts from and to them."""
+"""Output units of CTC models, and the conversion of texts to units."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -9,49 +9,53 @@ _CHARACTERS = " 'abcdefghijklmnopqrstuvwxyz"
 
 
 class Units(Protocol):
-    """A vocabulary; texts are words in lower case as `language_model_words` gives them."""
+    """Interface of a vocabulary. Texts are words in lower case, as of `language_model_words`."""
 
     vocab: tuple[str, ...]
-    """The text of each unit, the blank's empty. A space parts words."""
+    """Text of each unit, empty for the blank. A space separates words."""
     stack: int
-    """Encoder frames (20 ms) of one output frame."""
+    """Number of encoder frames of 20 ms per output frame."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the units of a text; what they cannot write is left out."""
+        """Return the units of a text, without characters that have no unit."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `units_from_dict` makes the same units of."""
+        """Return a dict from which `units_from_dict` makes the same units."""
         ...
 
 
 def opens_words(vocab: Sequence[str]) -> bool:
-    """Return whether spaces are part of the unit that follows them, not units between words."""
+    """Return whether spaces belong to the unit after them, instead of being units themselves."""
     return any(len(unit) > 1 for unit in vocab)
 
 
 class Characters:
-    """Space, apostrophe and a to z, every 20 ms."""
+    """Units of space, apostrophe and a to z, every 20 ms."""
 
     vocab = ("", *_CHARACTERS)
     stack = 1
 
     def encode(self, text: str) -> list[int]:
-        """Return the units of a text; what they cannot write is left out."""
+        """Return the units of a text, without characters that have no unit."""
         return [_CHARACTERS.index(item) + 1 for item in text if item in _CHARACTERS]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `units_from_dict` makes the same units of."""
+        """Return a dict from which `units_from_dict` makes the same units."""
         return {"kind": "characters"}
 
 
 class Subwords:
-    """Byte-pair units that open words with a space, every 40 ms."""
+    """Byte-pair units with a space at the start of words, every 40 ms."""
 
     stack = 2
 
     def __init__(self, tokenizer: str) -> None:
-        """Take a tokenizer in the JSON form of the package `tokenizers`."""
+        """Read a tokenizer.
+
+        Args:
+            tokenizer: JSON of the package `tokenizers`.
+        """
         self._json = tokenizer
         self._tokenizer = tokenizers.Tokenizer.from_str(tokenizer)
         size = self._tokenizer.get_vocab_size()
@@ -59,16 +63,16 @@ class Subwords:
         self.vocab = ("", *(piece.replace("▁", " ") for piece in pieces))
 
     def encode(self, text: str) -> list[int]:
-        """Return the units of a text; what they cannot write is left out."""
+        """Return the units of a text, without characters that have no unit."""
         return [index + 1 for index in self._tokenizer.encode(text).ids]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `units_from_dict` makes the same units of."""
+        """Return a dict from which `units_from_dict` makes the same units."""
         return {"kind": "subwords", "tokenizer": self._json}
 
 
 def units_from_dict(values: dict[str, Any]) -> Units:
-    """Return the units that a checkpoint names."""
+    """Return the units that `to_dict` described."""
     if values["kind"] == "characters":
         return Characters()
     return Subwords(values["tokenizer"])

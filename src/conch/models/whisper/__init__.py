@@ -1,1 +1,1 @@
-"""Whisper in CTranslate2: encoder, decoder and the times of its words."""
+"""Whisper in CTranslate2: encoder, decoder and word times."""

