@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 from conch.acoustic.ctc_encoder import CtcEncoder, CtcEncoderConfig
@@ -57,8 +56,7 @@ class DecoderBenchmark:
     word_bonus: float = 1.0
     runs: int = 5
     device: str = "cpu"
-    threads: int = 1
-    """That share a batch of the beam; everything else is on one."""
+    """Of the beam: cpu, or a CUDA device of torch."""
 
 
 def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
@@ -71,13 +69,12 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
     utterances = chosen(benchmark)
     log_probs, vocabulary = encoded(utterances)
     vocab = CtcVocab(vocabulary.texts)
-    torch.set_num_threads(1)
     options = CtcSearchOptions(
         beam_size=benchmark.beam_size,
         lm_weight=benchmark.lm_weight,
         word_bonus=benchmark.word_bonus,
     )
-    device = torch.device(benchmark.device)
+    device = None if benchmark.device == "cpu" else benchmark.device
     language_model = LanguageModelConfig(oov_log_prob=CtcDecoderConfig().oov_log_prob)
     model = load_ctc_language_model(language_model, vocab, device)
     ways = searches(
@@ -88,8 +85,7 @@ def run(benchmark: DecoderBenchmark) -> dict[str, Any]:
         hotwords=_HOTWORDS,
         batch_size=benchmark.batch_size,
         runs=benchmark.runs,
-        device=benchmark.device,
-        threads=benchmark.threads,
+        device=device,
     )
     ways.append(graph_time(log_probs, vocab, unpacked_graph(), benchmark.runs))
     with tempfile.TemporaryDirectory() as folder:
@@ -147,8 +143,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     machine = report["machine"]
     where = (
         f"batch {report['batch_size']}, beam {report['beam_size']}, lm_weight "
-        f"{report['lm_weight']:g}, word_bonus {report['word_bonus']:g}; the beam on "
-        f"{report['threads']} threads, all else on one; median of "
+        f"{report['lm_weight']:g}, word_bonus {report['word_bonus']:g}; one thread; median of "
         f"{report['runs']} runs; {machine['cpu']}, {machine['cores']} cores; {report['started_at']}"
     )
     return "\n\n".join([f"`{report['command']}`", table(columns, rows), where]) + "\n"

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from conch.acoustic.ctc_graph import read_vocabulary
@@ -28,7 +27,6 @@ from conch.decoding.utterance_search import (
 from conch.decoding.wfst_search import DecodingGraph, WfstConfig
 from conch.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 from conch.language.ngram import LanguageModelConfig
-from conch.parameters import share_of_cores
 
 FloatArray = NDArray[np.float32]
 
@@ -59,12 +57,9 @@ class CtcDecoderConfig:
     """Cost above a frame's best path up to which the graph is searched."""
     graph_max_active: int = WfstConfig().max_active
     """States of the graph followed from a frame."""
-    search_threads: int = 0
-    """Threads that share a batch of the beam search; 0 is the instance's share of the cores."""
-    instances: int = 1
-    """That share the cores; left out of config.pbtxt, as many as its instance group has."""
     device: str = "cpu"
-    """cpu or cuda, of the beam; left out of config.pbtxt, the instance's kind decides."""
+    """cpu or cuda (with torch), of the beam; left out of config.pbtxt, the instance's kind
+    decides."""
     device_index: int = 0
     """Which GPU, with device cuda."""
 
@@ -78,14 +73,7 @@ class CtcDecoder:
         Raises:
             ConfigError: one of them is missing or broken, or CUDA where it is asked for.
         """
-        torch.set_num_threads(1)  # an operation of the search is too small for more
-        threads = config.search_threads or share_of_cores(config.instances)
-        cuda = config.device == "cuda"
-        if cuda and not torch.cuda.is_available():
-            raise ConfigError(
-                f"torch {torch.__version__} finds no CUDA: it takes PyTorch's CUDA build and a GPU"
-            )
-        device = torch.device("cuda", config.device_index) if cuda else torch.device("cpu")
+        device = _cuda(config.device_index) if config.device == "cuda" else None
         vocabulary = read_vocabulary(config.model)
         vocab = CtcVocab(vocabulary.texts)
         model = None
@@ -94,8 +82,9 @@ class CtcDecoder:
                 model=config.language_model, oov_log_prob=config.oov_log_prob
             )
             model = load_ctc_language_model(language_model, vocab, device)
-        self._search = CtcSearch(vocab, model, device, threads)
-        _warm_up(self._search, with_words=model is not None)
+        self._search = CtcSearch(vocab, model, device)
+        if device is not None:
+            _warm_up(self._search, with_words=model is not None)
         self._graph = None
         if config.graph != "none":
             path = Path(config.graph) if config.graph else unpacked_graph()
@@ -170,14 +159,30 @@ class CtcDecoder:
         return log_probs
 
 
+def _cuda(index: int) -> str:
+    """Return torch's name of a GPU.
+
+    Raises:
+        ConfigError: torch is not there, or finds no CUDA.
+    """
+    try:
+        import torch  # only for a GPU
+    except ImportError as error:
+        raise ConfigError("device cuda takes PyTorch's CUDA build, torch is missing") from error
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            f"torch {torch.__version__} finds no CUDA: it takes PyTorch's CUDA build and a GPU"
+        )
+    return f"cuda:{index}"
+
+
 def _warm_up(search: CtcSearch, *, with_words: bool) -> None:
-    """Have the search compiled before the first request waits for it."""
-    frames = torch.full((8, len(search.vocab.texts)), -3.0)
+    """Have a GPU load what the search runs before the first request waits for it."""
+    frames = np.full((8, len(search.vocab.texts)), -3.0)
     for language_model in (False, True) if with_words else (False,):
-        for _ in range(3):
-            start = search.start(CtcSearchOptions(language_model=language_model))
-            (state,) = search.advance([start], [frames])
-            search.nbest(state, 1, True)
+        start = search.start(CtcSearchOptions(language_model=language_model))
+        (state,) = search.advance([start], [frames])
+        search.nbest(state, 1, True)
 
 
 def outputs(found: Sequence[Found]) -> Outputs:

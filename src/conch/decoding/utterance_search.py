@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from conch.decoding.agreement import LocalAgreement
@@ -59,7 +58,7 @@ class BeamUtterance:
 
     def advance(self, log_probs: FloatArray) -> None:
         """See `UtteranceSearch`."""
-        (self.state,) = self.shared.advance([self.state], [torch.from_numpy(log_probs.copy())])
+        (self.state,) = self.shared.advance([self.state], [log_probs])
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
         """See `UtteranceSearch`."""
@@ -129,9 +128,9 @@ def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]
         else:
             search.advance(frames)
     for shared, pairs in beams.items():
-        # A copy: the server's memory, where a row's array lies, cannot be written to.
-        tensors = [torch.from_numpy(frames.copy()) for _, frames in pairs]
-        states = shared.advance([search.state for search, _ in pairs], tensors)
+        states = shared.advance(
+            [search.state for search, _ in pairs], [frames for _, frames in pairs]
+        )
         for (search, _), state in zip(pairs, states, strict=True):
             search.state = state
 
