@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from tqdm import tqdm
 
 from conch.bench import require
@@ -49,8 +48,7 @@ class DecoderBenchmark:
     word_bonus: float = 1.0
     runs: int = 5
     device: str = "cpu"
-    threads: int = 1
-    """Threads for a batch of the beam; everything else has one."""
+    """Of the beam: cpu, or a CUDA device of torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +83,12 @@ def run(benchmark: DecoderBenchmark) -> DecoderReport:
     utterances = chosen(benchmark)
     log_probs, vocabulary = encoded(utterances)
     vocab = CtcVocab(vocabulary.texts)
-    torch.set_num_threads(1)
     options = CtcSearchOptions(
         beam_size=benchmark.beam_size,
         lm_weight=benchmark.lm_weight,
         word_bonus=benchmark.word_bonus,
     )
-    device = torch.device(benchmark.device)
+    device = None if benchmark.device == "cpu" else benchmark.device
     language_model = LanguageModelConfig(oov_log_prob=CtcDecoderConfig().oov_log_prob)
     model = load_ctc_language_model(language_model, vocab, device)
     ways = searches(
@@ -102,8 +99,7 @@ def run(benchmark: DecoderBenchmark) -> DecoderReport:
         hotwords=_HOTWORDS,
         batch_size=benchmark.batch_size,
         runs=benchmark.runs,
-        device=benchmark.device,
-        threads=benchmark.threads,
+        device=device,
     )
     ways.append(graph_time(log_probs, vocab, unpacked_graph(), benchmark.runs))
     with tempfile.TemporaryDirectory() as folder:
@@ -165,8 +161,8 @@ def markdown(report: DecoderReport) -> str:
     settings, machine = report.header.settings, report.header.machine
     where = (
         f"batch {settings['batch_size']}, beam {settings['beam_size']}, lm_weight "
-        f"{settings['lm_weight']}, word_bonus {settings['word_bonus']}; the beam on "
-        f"{settings['threads']} threads, all else on one; median of {settings['runs']} runs; "
+        f"{settings['lm_weight']}, word_bonus {settings['word_bonus']}; one thread; "
+        f"median of {settings['runs']} runs; "
         f"{machine.cpu}, {machine.cores} cores; {report.header.started_at}"
     )
     return "\n\n".join([f"`{report.header.command}`", table(columns, rows), where]) + "\n"

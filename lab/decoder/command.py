@@ -20,7 +20,6 @@ def add_decoder(commands: Subparsers) -> None:
     add_number = partial(how.add_argument, type=positive, metavar="N")
     add_number("--batch-size", default=32, help="utterances searched together (default: 32)")
     add_number("--beam-size", default=10, help="(default: 10)")
-    add_number("--threads", default=1, help="that share a batch of the beam (default: 1)")
     add_number("--runs", default=5, help="of which the median counts (default: 5)")
     how.add_argument("--device", default="cpu", help="of the beam: cpu or cuda (default: cpu)")
     add_output(parser)
@@ -41,7 +40,6 @@ def run_decoder(args: argparse.Namespace) -> int:
             beam_size=args.beam_size,
             runs=args.runs,
             device=args.device,
-            threads=args.threads,
         )
     )
     write_report(args, report, benchmark.markdown(report))

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from conch.component.arrays import FloatArray
 from conch.decoding.beam.language import CtcLanguageModel
 from conch.decoding.beam.search import CtcSearch
@@ -62,8 +60,7 @@ def searches(
     hotwords: Sequence[str] = (),
     batch_size: int = 32,
     runs: int = 5,
-    device: str = "cpu",
-    threads: int = 1,
+    device: str | None = None,
 ) -> list[DecoderTime]:
     """Return the times of this search: greedy, beam, with the n-gram, with hotwords.
 
@@ -75,10 +72,9 @@ def searches(
         hotwords: phrases; without any that row is left out.
         batch_size: utterances searched together.
         runs: of each.
-        device: where to search.
-        threads: that share a batch.
+        device: of torch, where to search; None is the CPU, by numpy.
     """
-    search = CtcSearch(vocab, model, device, threads)
+    search = CtcSearch(vocab, model, device)
 
     def greedy() -> list[str]:
         return [best_path(item, vocab).text for item in log_probs]
@@ -108,7 +104,7 @@ def beam_texts(
         batch = order[start : start + batch_size]
         states = search.advance(
             [search.start(options) for _ in batch],
-            [torch.from_numpy(log_probs[index]) for index in batch],
+            [log_probs[index] for index in batch],
         )
         for index, state in zip(batch, states, strict=True):
             texts[index] = search.nbest(state, 1, True)[0].text

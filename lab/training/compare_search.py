@@ -10,7 +10,6 @@ unit. Prints each pair of texts that differ, with both scores.
 import argparse
 from pathlib import Path
 
-import torch
 from tqdm import tqdm
 
 from conch.bench.manifest import read_manifest, select
@@ -39,7 +38,7 @@ def main() -> None:
     log_probs, vocabulary = encoded(utterances)
     vocab = CtcVocab(vocabulary.texts)
     ngram = LanguageModelConfig(oov_log_prob=CtcDecoderConfig().oov_log_prob)
-    search = CtcSearch(vocab, load_ctc_language_model(ngram, vocab, torch.device("cpu")))
+    search = CtcSearch(vocab, load_ctc_language_model(ngram, vocab, None))
     options = CtcSearchOptions(
         beam_size=args.beam_size,
         language_model=True,
@@ -56,7 +55,7 @@ def main() -> None:
     )
     same = 0
     for item in tqdm(log_probs, desc="searching", disable=None):
-        (state,) = search.advance([search.start(options)], [torch.from_numpy(item)])
+        (state,) = search.advance([search.start(options)], [item])
         ours = search.nbest(state, 1, True)[0]
         text, score = theirs.unpruned(item)[0]
         same += ours.text == text

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from tqdm import tqdm
 
 from conch.bench.manifest import read_manifest, select
@@ -78,10 +77,9 @@ def main() -> None:
             rates = [wer(decoded(row, column)) for column in columns]
             print(f"| {row:g} | {' | '.join(rates)} |", flush=True)
 
-    torch.set_num_threads(1)
     language_model = LanguageModelConfig(oov_log_prob=args.oov_log_prob)
-    model = load_ctc_language_model(language_model, vocab, torch.device("cpu"))
-    search = CtcSearch(vocab, model, threads=2)
+    model = load_ctc_language_model(language_model, vocab, None)
+    search = CtcSearch(vocab, model)
     plain = CtcSearchOptions(beam_size=args.beam_size)
     alone = wer(beam_texts(search, log_probs, plain, BATCH))
     print(f"beam {args.beam_size} without the language model: {alone}")

@@ -1,10 +1,12 @@
 """The decoder components: options and errors by row, and streams that equal whole segments."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from ctc_paths import log_probs_of
+from without_torch import run
 
 from conch.component import Row
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
@@ -81,6 +83,29 @@ def test_the_graph_knows_words_only(decoder):
     assert texts(beam) == ["the dokg"]
     assert graph["lm_scores"][0] < 0
     assert graph["words"].tolist() == [b"the", b"dog"]
+
+
+def test_every_search_runs_without_torch(letters):
+    arpa = Path(letters["graph"]).with_name("words.arpa")
+    code = f"""
+import numpy as np
+from conch.component import Row
+from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
+
+log_probs = np.full((6, 29), -9.0, np.float32)
+log_probs[range(6), [22, 0, 10, 0, 7, 0]] = -0.1
+inputs = dict(log_probs=log_probs, log_probs_lens=np.array([6], np.int32))
+searches = [
+    dict(beam_size=1),
+    dict(beam_size=4),
+    dict(beam_size=4, lm_fusion=True, hotwords="the"),
+    dict(decoder="wfst"),
+]
+decoder = CtcDecoder(CtcDecoderConfig(**{letters!r}, language_model={str(arpa)!r}))
+for answer in decoder([Row(inputs, item) for item in searches]):
+    print(answer["hypotheses"][0].decode())
+"""
+    assert run(code).splitlines() == ["the"] * 4
 
 
 def test_padding_is_not_read(decoder):

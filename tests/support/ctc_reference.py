@@ -49,3 +49,51 @@ def hotword_pending(text: str, weights: dict[str, float]) -> float:
         if text[start:] and phrase.startswith(text[start:])
     ]
     return hotword_score(done, weights) + max(shares, default=0.0)
+
+
+def beam_search(log_probs, vocab=VOCAB, size: int = 10) -> list[tuple[str, float]]:
+    """Return the texts and scores of a prefix beam search, best first, prefix by prefix.
+
+    The same search as `conch.decoding.beam.step`, without n-gram and hotwords.
+    """
+    beam: dict[tuple[int, ...], list[float]] = {
+        (): [0.0, -math.inf]
+    }  # of each prefix its paths that end in a blank, and in its unit
+    for row in log_probs.tolist():
+        grown: dict[tuple[int, ...], list[float]] = defaultdict(lambda: [-math.inf, -math.inf])
+
+        def add(prefix, part, score, grown=grown):
+            grown[prefix][part] = log_sum(grown[prefix][part], score)
+
+        for prefix, (blank, unit) in beam.items():
+            total = log_sum(blank, unit)
+            last = prefix[-1] if prefix else None
+            add(prefix, 0, total + row[0])
+            for new, log_prob in enumerate(row[1:], start=1):
+                if vocab[new] == " " and last in (None, new):
+                    add(prefix, 1, total + log_prob)  # a space too many is no other text
+                elif new == last:
+                    add(prefix, 1, unit + log_prob)
+                    add((*prefix, new), 1, blank + log_prob)
+                else:
+                    add((*prefix, new), 1, total + log_prob)
+        parts = sorted(((score, key) for key in grown for score in grown[key]), reverse=True)[:size]
+        worst = parts[-1][0]
+        beam = {
+            key: [score if score >= worst else -math.inf for score in grown[key]]
+            for score, key in parts
+            if score > -math.inf
+        }
+    found: dict[str, float] = defaultdict(lambda: -math.inf)
+    for prefix, pair in beam.items():
+        text = " ".join("".join(vocab[index] for index in prefix).split())
+        found[text] = log_sum(found[text], log_sum(*pair))
+    return sorted(found.items(), key=lambda item: -item[1])
+
+
+def log_sum(one: float, other: float) -> float:
+    """Return the logarithm of the sum of two probabilities."""
+    larger = max(one, other)
+    if larger == -math.inf:
+        return larger
+    return larger + math.log1p(math.exp(min(one, other) - larger))

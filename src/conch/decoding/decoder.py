@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
-from conch.component.parameters import share_of_cores
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
@@ -62,12 +60,8 @@ class CtcDecoderConfig:
     """Largest cost above a frame's best path that the search of the graph follows."""
     graph_max_active: int = WfstConfig().max_active
     """Largest number of states of the graph that the search follows from a frame."""
-    search_threads: int = 0
-    """Threads for a batch of the beam search; 0 is the instance's share of the cores."""
-    instances: int = 1
-    """Instances that share the cores; by default as many as the instance group has."""
     device: str = "cpu"
-    """Device of the beam, cpu or cuda; by default the instance's kind decides."""
+    """Device of the beam, cpu or cuda (with torch); by default the instance's kind decides."""
     device_index: int = 0
     """Index of the GPU, with device cuda."""
 
@@ -81,14 +75,7 @@ class CtcDecoder:
         Raises:
             ConfigError: one of them is missing or broken, or CUDA is asked for and missing.
         """
-        torch.set_num_threads(1)  # an operation of the search is too small for more
-        threads = config.search_threads or share_of_cores(config.instances)
-        cuda = config.device == "cuda"
-        if cuda and not torch.cuda.is_available():
-            raise ConfigError(
-                f"torch {torch.__version__} finds no CUDA: it takes PyTorch's CUDA build and a GPU"
-            )
-        device = torch.device("cuda", config.device_index) if cuda else torch.device("cpu")
+        device = _cuda(config.device_index) if config.device == "cuda" else None
         vocabulary = read_vocabulary(config.model)
         vocab = CtcVocab(vocabulary.texts)
         model = None
@@ -97,8 +84,9 @@ class CtcDecoder:
                 model=config.language_model, oov_log_prob=config.oov_log_prob
             )
             model = load_ctc_language_model(language_model, vocab, device)
-        self._search = CtcSearch(vocab, model, device, threads)
-        _warm_up(self._search, with_words=model is not None)
+        self._search = CtcSearch(vocab, model, device)
+        if device is not None:
+            _warm_up(self._search, with_words=model is not None)
         self._graph = None
         if config.graph != "none":
             path = Path(config.graph) if config.graph else unpacked_graph()
@@ -173,14 +161,30 @@ class CtcDecoder:
         return log_probs
 
 
+def _cuda(index: int) -> str:
+    """Return torch's name of a GPU.
+
+    Raises:
+        ConfigError: torch is not there, or finds no CUDA.
+    """
+    try:
+        import torch  # only for a GPU
+    except ImportError as error:
+        raise ConfigError("device cuda takes PyTorch's CUDA build, torch is missing") from error
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            f"torch {torch.__version__} finds no CUDA: it takes PyTorch's CUDA build and a GPU"
+        )
+    return f"cuda:{index}"
+
+
 def _warm_up(search: CtcSearch, *, with_words: bool) -> None:
-    """Compile the search, so that the first request does not wait for it."""
-    frames = torch.full((8, len(search.vocab.texts)), -3.0)
+    """Load on a GPU what the search runs, so that the first request does not wait for it."""
+    frames = np.full((8, len(search.vocab.texts)), -3.0)
     for language_model in (False, True) if with_words else (False,):
-        for _ in range(3):
-            start = search.start(CtcSearchOptions(language_model=language_model))
-            (state,) = search.advance([start], [frames])
-            search.nbest(state, 1, True)
+        start = search.start(CtcSearchOptions(language_model=language_model))
+        (state,) = search.advance([start], [frames])
+        search.nbest(state, 1, True)
 
 
 def outputs(found: Sequence[Found]) -> Outputs:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-import torch
-
 from conch.component.arrays import FloatArray
 from conch.decoding.agreement import LocalAgreement
 from conch.decoding.beam.search import CtcSearch
@@ -56,7 +54,7 @@ class BeamUtterance:
 
     def advance(self, log_probs: FloatArray) -> None:
         """See `UtteranceSearch`."""
-        (self.state,) = self.shared.advance([self.state], [torch.from_numpy(log_probs.copy())])
+        (self.state,) = self.shared.advance([self.state], [log_probs])
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
         """See `UtteranceSearch`."""
@@ -126,9 +124,9 @@ def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]
         else:
             search.advance(frames)
     for shared, pairs in beams.items():
-        # A copy, because torch wants memory that it may write to, unlike a request's.
-        tensors = [torch.from_numpy(frames.copy()) for _, frames in pairs]
-        states = shared.advance([search.state for search, _ in pairs], tensors)
+        states = shared.advance(
+            [search.state for search, _ in pairs], [frames for _, frames in pairs]
+        )
         for (search, _), state in zip(pairs, states, strict=True):
             search.state = state
 

@@ -3,11 +3,10 @@
 import math
 
 import pytest
-import torch
 from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
 
 from conch.decoding.beam.language import load_ctc_language_model
-from conch.decoding.beam.lexicon import NO_WORD, ROOT, lexicon
+from conch.decoding.beam.lexicon import NO_WORD, ROOT, word_trie
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.options import CtcSearchOptions, Hotword
 from conch.decoding.vocab import CtcVocab
@@ -52,7 +51,7 @@ def config(tmp_path_factory) -> LanguageModelConfig:
 
 def fused(config, vocab=VOCAB) -> CtcSearch:
     vocab = CtcVocab(vocab)
-    model = load_ctc_language_model(config, vocab, torch.device("cpu"))
+    model = load_ctc_language_model(config, vocab, None)
     return CtcSearch(vocab, model)
 
 
@@ -169,9 +168,9 @@ def test_the_same_scores_as_pyctcdecode(config):
     assert same > 0.9 * total
 
 
-def test_the_lexicon_knows_beginnings():
+def test_the_trie_knows_beginnings():
     vocab = CtcVocab(VOCAB)
-    tables = lexicon(["cab", "ca", "x", "bb"], vocab, torch.device("cpu"))
+    tables = word_trie(["cab", "ca", "x", "bb"], vocab, None)
 
     def walked(text):
         node, penalty = ROOT, 0.0
@@ -195,6 +194,4 @@ def test_a_model_without_sentence_marks_cannot_be_fused(tmp_path):
     path = tmp_path / "bare.arpa"
     path.write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1.0\ta\n\n\\end\\\n")
     with pytest.raises(ConfigError, match="has no <s>"):
-        load_ctc_language_model(
-            LanguageModelConfig(model=str(path)), CtcVocab(VOCAB), torch.device("cpu")
-        )
+        load_ctc_language_model(LanguageModelConfig(model=str(path)), CtcVocab(VOCAB), None)

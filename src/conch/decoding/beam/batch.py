@@ -1,17 +1,19 @@
 """Streams that are searched together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import torch
+import numpy as np
 
-from conch.decoding.beam.fusion import FusionState, FusionTables, FusionWeights, empty_fusion
+from conch.decoding.beam.arrays import Array, namespace, on_host, placed
+from conch.decoding.beam.frames import Chunk
+from conch.decoding.beam.fusion import Fusion, FusionWeights, empty_fusion
 from conch.decoding.beam.hotwords import HotwordTables, combined, no_hotwords
-from conch.decoding.beam.language import CtcLanguageModel, no_language_model
-from conch.decoding.beam.prefix import Trace, linked, traced
+from conch.decoding.beam.language import CtcLanguageModel
+from conch.decoding.beam.prefix import Trace, linked
 from conch.decoding.beam.state import SearchState, StreamChunk
-from conch.decoding.beam.step import Beam, Chunk, Moment, advance_frames, empty_beam
+from conch.decoding.beam.step import BeamState, advance_frames, empty_beam
 from conch.decoding.vocab import CtcVocab
 
 
@@ -19,169 +21,208 @@ def advance_batch(
     chunks: Sequence[StreamChunk],
     vocab: CtcVocab,
     model: CtcLanguageModel | None,
-    device: torch.device,
+    device: str | None,
 ) -> list[SearchState]:
     """Return the states after these chunks.
-
-    Streams that end sooner leave the batch when a quarter of it has ended; until then they go on
-    over nothing, their states taken where they ended.
 
     Args:
         chunks: one of each stream, at least a frame each, longest first.
         vocab: of the log posteriors.
         model: if any stream may use it.
-        device: where to compute.
+        device: as in `ctc_arrays.placed`.
+    """
+    states = [chunk.state for chunk in chunks]
+    size = max(len(state.tips) for state in states)
+    hotwords, starts = _joined_hotwords(states, len(vocab.texts), device)
+    before = _stacked(states, size, starts, device)
+    fusion = None
+    if before.fusion is not None:
+        fusion = _fusion(states, vocab, model, hotwords, size, device)
+    after, trace = _searched(chunks, vocab, before, fusion, device)
+    found = []
+    for row, chunk in enumerate(chunks):
+        count = len(chunk.log_probs)
+        own = _of_stream(after[count], row, chunk.state, starts[row])
+        tips = linked(
+            Trace(trace.slots[row, :count], trace.emitted[row, :count]),
+            chunk.log_probs,
+            chunk.frames,
+            chunk.state.tips,
+            on_host(own.beam.is_alive()).reshape(-1).tolist(),
+        )
+        found.append(replace(chunk.passed(), beam_state=own, tips=tuple(tips)))
+    return found
+
+
+def _searched(
+    chunks: Sequence[StreamChunk],
+    vocab: CtcVocab,
+    state: BeamState,
+    fusion: Fusion | None,
+    device: str | None,
+) -> tuple[dict[int, BeamState], Trace]:
+    """Return the states of all streams after each frame that one ends with, and the trace.
+
+    Streams that end sooner leave the batch when a quarter of it has ended; until then they go on
+    over nothing, their states taken where they ended.
     """
     lens = [len(chunk.log_probs) for chunk in chunks]
-    sizes = [len(chunk.state.prefixes) for chunk in chunks]
-    size = max(sizes)
-    log_probs = torch.nn.utils.rnn.pad_sequence([chunk.log_probs for chunk in chunks])
-    limits = None
-    if min(sizes) < size:
-        slots = torch.arange(size, device=device)
-        limits = slots >= torch.tensor(sizes, device=device)[:, None]
-    fusing = _Fusing(chunks, vocab, model, size, device)
-    beams = [chunk.state.moment.beam for chunk in chunks]
-    beam = _stacked(beams, empty_beam(size, -1, device))
-    emission = torch.arange(size, device=device).expand(len(chunks), size)
-    moment = Moment(beam._replace(emission=emission), fusing.stacked(size))
-    at_end: dict[int, Moment] = {}
+    log_probs = np.full((len(chunks), lens[0], len(vocab.texts)), -np.inf)
+    for row, chunk in enumerate(chunks):
+        log_probs[row, : lens[row]] = chunk.log_probs
+    limits = _limits([chunk.state for chunk in chunks], device)
+    at_end: dict[int, BeamState] = {}
     traces = []
     for first, last, streams in _spans(lens):
-        ends = sorted({frame - first for frame in lens if first < frame <= last})
-        narrowed = moment if streams == len(moment.beam.last) else _rows(moment, streams)
-        chunk = Chunk(
-            log_probs[first:last, :streams],
+        ends = sorted({count - first for count in lens if first < count <= last})
+        span = Chunk(
+            log_probs[:streams, first:last].swapaxes(0, 1),
             ends,
-            first,
-            vocab.space,
+            vocab,
             None if limits is None else limits[:streams],
+            device,
         )
-        moments, steps = advance_frames(narrowed, chunk, fusing.tables, fusing.weights(streams))
-        at_end.update(zip([first + end for end in ends], moments, strict=True))
-        moment = moments[-1]
-        traces.append(traced(steps, len(chunks)))
-    parents, units, peaks = (torch.cat(part).cpu().numpy() for part in zip(*traces, strict=True))
-    emissions = {frame: item.beam.emission.tolist() for frame, item in at_end.items()}
-    states = []
-    for row, (stream, own, frames) in enumerate(zip(chunks, sizes, lens, strict=True)):
-        state = stream.state
-        before = (*state.prefixes, *state.prefixes[:1] * (size - own))
-        trace = Trace(size, parents[:frames, row], units[:frames, row], peaks[:frames, row])
-        prefixes = linked(trace, emissions[frames][row][:own], before, stream.frames)
-        beam = Beam(*(item[row : row + 1, :own] for item in at_end[frames].beam))
-        fusion = fusing.of(row, at_end[frames].fusion, own)
-        states.append(
-            replace(stream.passed(), moment=Moment(beam, fusion), prefixes=tuple(prefixes))
+        found, trace = advance_frames(
+            _first_streams(state, streams), span, fusion and fusion.of_first(streams)
         )
-    return states
+        state = found[-1]
+        at_end.update(zip([first + end for end in ends], found, strict=True))
+        ended = ((0, len(chunks) - streams), (0, 0), (0, 0))
+        traces.append([np.pad(item, ended) for item in trace])
+    slots, emitted = (np.concatenate(parts, 1) for parts in zip(*traces, strict=True))
+    return at_end, Trace(slots, emitted)
 
 
-class _Fusing:
-    """What the streams of a batch need for fusion, if any does."""
+def _limits(states: Sequence[SearchState], device: str | None) -> Array | None:
+    """Return the slots that a stream may not use, bool `[B, 1, K]`; None if all may use all."""
+    sizes = np.array([len(state.tips) for state in states])
+    if sizes.min() == sizes.max():
+        return None
+    return placed(np.arange(sizes.max()) >= sizes[:, None, None], device)
 
-    def __init__(
-        self,
-        chunks: Sequence[StreamChunk],
-        vocab: CtcVocab,
-        model: CtcLanguageModel | None,
-        size: int,
-        device: torch.device,
-    ) -> None:
-        self._states = [chunk.state for chunk in chunks]
-        self._device = device
-        self.tables: FusionTables | None = None
-        if all(state.moment.fusion is None for state in self._states):
-            return
-        options = [state.options for state in self._states]
-        with_words = model is not None and any(item.language_model for item in options)
-        nothing = no_hotwords(len(vocab.texts), device)
-        automata = {id(item): item for item in self._automata(nothing)}
-        hotwords, starts = combined(list(automata.values()))
-        places = dict(zip(automata, starts, strict=True))
-        self._starts = [places[id(item)] for item in self._automata(nothing)]
-        opening = torch.tensor([*vocab.opening, False], device=device)
-        model = model or no_language_model(len(vocab.texts), device)
-        self.tables = FusionTables(
-            with_words,
-            any(state.hotwords is not None for state in self._states),
-            model.ngram,
-            model.lexicon,
-            hotwords,
-            opening,
-            with_words and any(item.prune_history for item in options),
+
+def _joined_hotwords(
+    states: Sequence[SearchState], width: int, device: str | None
+) -> tuple[HotwordTables | None, list[int]]:
+    """Return the automata of all streams as one, and where that of each begins.
+
+    Args:
+        states: of the streams.
+        width: of the vocabulary.
+        device: where the automata are.
+    """
+    if all(state.hotwords is None for state in states):
+        return None, [0] * len(states)
+    nothing = no_hotwords(width, device)
+    every = [nothing if state.hotwords is None else state.hotwords for state in states]
+    different = {id(item): item for item in every}
+    joined, starts = combined(list(different.values()))
+    places = dict(zip(different, starts, strict=True))
+    return joined, [places[id(item)] for item in every]
+
+
+def _fusion(
+    states: Sequence[SearchState],
+    vocab: CtcVocab,
+    model: CtcLanguageModel | None,
+    hotwords: HotwordTables | None,
+    size: int,
+    device: str | None,
+) -> Fusion:
+    """Return what the streams are searched with, in `size` slots."""
+    options = [state.options for state in states]
+    has_words = np.array([item.language_model for item in options])[:, None, None]
+    prunes = np.array([item.prune_history for item in options])[:, None, None] & has_words
+    model = model if has_words.any() else None
+    lm_weight, word_bonus = (
+        np.where(has_words, np.array(numbers)[:, None, None], np.zeros(size))
+        for numbers in (
+            [item.lm_weight for item in options],
+            [item.word_bonus for item in options],
         )
-        used = [
-            (item.lm_weight, item.word_bonus) if item.language_model else (0.0, 0.0)
-            for item in options
-        ]
-        numbers = torch.tensor(used, dtype=torch.float64, device=device)
-        lm_weight, word_bonus = numbers[:, :, None].expand(-1, -1, size).unbind(1)
-        letters = torch.tensor([text.strip() != "" for text in (*vocab.texts, "")], device=device)
-        uses = torch.tensor([[item.language_model] for item in options], device=device)
-        prunes = torch.tensor([[[item.prune_history]] for item in options], device=device)
-        slots = torch.arange(size, device=device)
-        self._weights = FusionWeights(
-            lm_weight.contiguous(),
-            word_bonus.contiguous(),
-            (numbers[:, :1] * model.ngram.oov_log_prob)[:, :, None],
-            uses & letters,
-            uses[:, :, None] & prunes & (slots < slots[:, None]),
-        )
-
-    def _automata(self, nothing: HotwordTables) -> Iterator[HotwordTables]:
-        for state in self._states:
-            yield nothing if state.hotwords is None else state.hotwords
-
-    def weights(self, streams: int) -> FusionWeights | None:
-        """Return those of the first streams."""
-        if self.tables is None:
-            return None
-        return FusionWeights(*(item[:streams] for item in self._weights))
-
-    def stacked(self, size: int) -> FusionState | None:
-        """Return the streams' fusions as one, hotwords' states as in the joined automaton."""
-        if self.tables is None:
-            return None
-        neutral = empty_fusion(size, 0, self._device)
-        states = [state.moment.fusion or neutral for state in self._states]
-        stacked = _stacked(states, neutral)
-        starts = torch.tensor(self._starts, device=self._device)[:, None]
-        return stacked._replace(hotword=stacked.hotword + starts)
-
-    def of(self, row: int, fusion: FusionState | None, size: int) -> FusionState | None:
-        """Return that of one stream out of that of the batch."""
-        if fusion is None or self._states[row].moment.fusion is None:
-            return None
-        own = FusionState(*(item[..., row : row + 1, :size] for item in fusion))
-        return own._replace(hotword=own.hotword - self._starts[row])
-
-
-_Columns = TypeVar("_Columns", Beam, FusionState)
-
-
-def _stacked(streams: Sequence[_Columns], nothing: _Columns) -> _Columns:
-    """Return the columns of all streams, filled up to the slots of `nothing` with those of it."""
-    size = nothing[0].shape[-1]
-    columns = []
-    for item, filling in zip(zip(*streams, strict=True), nothing, strict=True):
-        padded = [
-            column
-            if column.shape[-1] == size
-            else torch.cat([column, filling[..., column.shape[-1] :]], -1)
-            for column in item
-        ]
-        columns.append(torch.cat(padded, -2))
-    return type(nothing)(*columns)
-
-
-def _rows(moment: Moment, streams: int) -> Moment:
-    """Return the first streams."""
-    fusion = moment.fusion
-    return Moment(
-        Beam(*(item[:streams] for item in moment.beam)),
-        fusion and FusionState(*(item[..., :streams, :] for item in fusion)),
     )
+    unknown = lm_weight[:, :, :1] * (model.ngram.oov_log_prob if model else 0.0)
+    return Fusion(
+        model,
+        hotwords,
+        closes_word=placed(np.array(vocab.opening), device),
+        prune_history=bool(prunes.any()),
+        slots=placed(np.arange(size), device),
+        weights=FusionWeights(
+            *(placed(item, device) for item in (lm_weight, word_bonus, unknown, has_words, prunes))
+        ),
+    )
+
+
+def _stacked(
+    states: Sequence[SearchState], size: int, starts: Sequence[int], device: str | None
+) -> BeamState:
+    """Return the states of all streams as one, with `size` slots each.
+
+    Args:
+        states: of the streams.
+        size: slots, as many as any has or more.
+        starts: where the streams' automata of hotwords begin in that of all.
+        device: where the states are.
+    """
+    beam = _joined([state.beam_state.beam for state in states], empty_beam(size, -1, device))
+    if all(state.beam_state.fusion is None for state in states):
+        return BeamState(beam, None)
+    nothing = empty_fusion(size, 0, device)
+    fusion = _joined([state.beam_state.fusion or nothing for state in states], nothing)
+    hotword = fusion.hotword + placed(np.array(starts)[:, None, None], device)
+    return BeamState(beam, fusion._replace(hotword=hotword))
+
+
+_Record = TypeVar("_Record")
+
+
+def _joined(streams: Sequence[_Record], nothing: _Record) -> _Record:
+    """Return the records of all streams as one, filled up to the slots of `nothing` with that."""
+
+    def joined(filling: Array, *own: Array) -> Array:
+        rows = [
+            namespace(filling).concatenate((item, filling[:, :, item.shape[2] :]), 2)
+            for item in own
+        ]
+        return namespace(filling).concatenate(rows)
+
+    record: _Record = _mapped(joined, nothing, *streams)
+    return record
+
+
+def _first_streams(state: BeamState, streams: int) -> BeamState:
+    """Return the state of the first streams."""
+    if streams == len(state.beam.last):
+        return state
+    first: BeamState = _mapped(lambda item: item[:streams], state)
+    return first
+
+
+def _of_stream(state: BeamState, row: int, before: SearchState, start: int) -> BeamState:
+    """Return one stream's own state out of that of all.
+
+    Args:
+        state: of all streams.
+        row: of the stream.
+        before: the stream's state before the chunk.
+        start: where its automaton of hotwords begins in that of all.
+    """
+    size = len(before.tips)
+    # Copied: a part of an array keeps the whole of it in memory.
+    own = _mapped(lambda item: item[row : row + 1, :, :size] + 0, state)
+    if own.fusion is None or before.beam_state.fusion is None:
+        return BeamState(own.beam, None)
+    return BeamState(own.beam, own.fusion._replace(hotword=own.fusion.hotword - start))
+
+
+def _mapped(function: Callable[..., Array], *records: Any) -> Any:
+    """Return a record of what a function makes of the arrays that records of one kind hold."""
+    first = records[0]
+    if not isinstance(first, tuple):
+        return first if first is None else function(*records)
+    fields = zip(*records, strict=True)
+    return type(first)(*(_mapped(function, *field) for field in fields))
 
 
 def _spans(lens: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -3,247 +3,231 @@
 What a prefix got for good (`prior`) is kept apart from what is pending: the cost of a beginning
 of no known word and the shares of hotwords matched in part are taken back or made good when the
 word is complete.
+
+Shapes are those of `ctc_beam`.
 """
 
 import math
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from conch.decoding.beam.arrays import Array, first_true, indices, namespace, placed
+from conch.decoding.beam.frames import Frame
 from conch.decoding.beam.hotwords import BETWEEN_WORDS, HotwordTables
-from conch.decoding.beam.lexicon import ROOT, Lexicon
-from conch.decoding.beam.ngram_tensors import NgramTensors, score_words
+from conch.decoding.beam.language import CtcLanguageModel
+from conch.decoding.beam.lexicon import ROOT
+from conch.decoding.beam.ngram_tensors import score_words
+from conch.decoding.beam.prefix import HASH_MULTIPLIER
+from conch.decoding.vocab import BLANK
 
-
-class FusionTables(NamedTuple):
-    """What does not change while streams are searched together."""
-
-    with_words: bool
-    """Some stream uses the n-gram."""
-    with_hotwords: bool
-    """Some stream has hotwords."""
-    ngram: NgramTensors
-    lexicon: Lexicon
-    hotwords: HotwordTables
-    opening: Tensor
-    """bool `[V + 1]`: the units that close the word before them; one more for none."""
-    prune_history: bool
-    """Some stream drops prefixes that cannot become the best any more."""
+ROUNDING = 1e-6
+"""More than sums of the same numbers in another order differ by."""
+_NEVER = -math.inf
 
 
 class FusionWeights(NamedTuple):
     """What differs from stream to stream."""
 
-    lm_weight: Tensor
-    """float64 `[B, K]`, the same for all slots."""
-    word_bonus: Tensor
-    """float64 `[B, K]`."""
-    unknown: Tensor
+    lm_weight: Array
+    """float64 `[B, 1, K]`, the same for all slots."""
+    word_bonus: Array
+    """float64 `[B, 1, K]`."""
+    unknown: Array
     """float64 `[B, 1, 1]`: what a beginning of no known word costs, weighted: 0 or less."""
-    unscored: Tensor
-    """bool `[B, V + 1]`: the units after which the n-gram has to be asked for the last word; none
-    where it is not used."""
-    earlier: Tensor
-    """bool `[B, K, K]`: of a stream that drops prefixes which cannot become the best any more,
-    which slots come before each slot."""
+    has_words: Array
+    """bool `[B, 1, 1]`: the stream uses the n-gram."""
+    prunes: Array
+    """bool `[B, 1, 1]`: it drops prefixes that cannot become the best any more."""
+
+
+class Fusion(NamedTuple):
+    """What the streams of a batch are searched with."""
+
+    model: CtcLanguageModel | None
+    """The n-gram, if some stream uses it."""
+    hotwords: HotwordTables | None
+    """Those of all streams, if some stream has any."""
+    closes_word: Array
+    """bool `[V]`: the units that close the word before them."""
+    prune_history: bool
+    """Some stream drops prefixes that cannot become the best any more."""
+    slots: Array
+    """int64 `[K]`: 0 and following."""
+    weights: FusionWeights
+
+    def of_first(self, streams: int) -> "Fusion":
+        """Return that of the first streams."""
+        return self._replace(weights=FusionWeights(*(item[:streams] for item in self.weights)))
+
+
+class Words(NamedTuple):
+    """What the complete words of prefixes amount to; every field is `[B, 1, K]`."""
+
+    prior: Array
+    """float64: what they and complete hotwords have added to the score."""
+    bias: Array
+    """float64: what complete hotwords have added."""
+    lm_score: Array
+    """float64: log probability of the words, unweighted."""
+    context: Array
+    """int64: the n-gram's state after them."""
 
 
 class FusionState(NamedTuple):
-    """Of the prefixes of `B` streams in `K` slots.
+    """What is known of prefixes besides their acoustic score; every field is `[B, 1, K]`."""
 
-    Every field is `[B, K]`, or `[2, B, K]`: first as it is, then as it were if the last word
-    ended here.
-    """
-
-    prior: Tensor
-    """float64 `[2, B, K]`: what complete words and hotwords have added to the score, but for the
-    hotwords that would end with the last word; the second is -inf while the n-gram has not been
-    asked."""
-    lm_score: Tensor
-    """float64 `[2, B, K]`: log probability of the complete words, unweighted."""
-    context: Tensor
-    """int64 `[2, B, K]`: the n-gram's state after them."""
-    bias: Tensor
-    """float64: what complete hotwords have added."""
-    node: Tensor
-    """int64: the lexicon's node of the last word."""
-    hotword: Tensor
+    words: Words
+    """But the last one, which may go on."""
+    node: Array
+    """int64: the trie's node of the last word."""
+    hotword: Array
     """int64: the state of the hotwords' automaton."""
-    spelling: Tensor
+    spelling: Array
     """int64: a hash of the last word's units."""
 
 
-def empty_fusion(size: int, context: int, device: torch.device) -> FusionState:
+class Ranks(NamedTuple):
+    """What prefixes are ranked by in a frame."""
+
+    scores: Array
+    """float64 `[B, rows, K]`."""
+    closed: Words | None
+    """The words of each prefix with its last one; None where none is closed in the frame. `prior`
+    is -inf of prefixes that closing the last word would not bring into the beam."""
+
+
+def empty_fusion(size: int, context: int, device: str | None) -> FusionState:
     """Return the fusion of the empty prefix in every slot of one stream.
 
     Args:
         size: slots.
         context: the n-gram's state at the beginning of a sentence.
-        device: where to.
+        device: as in `ctc_arrays.placed`.
     """
-    zeros = torch.zeros(2, 1, size, dtype=torch.float64, device=device)
-    places = torch.zeros(2, 1, size, dtype=torch.int64, device=device)
-    return FusionState(
-        prior=zeros,
-        lm_score=zeros,
-        context=places + context,
-        bias=zeros[0],
-        node=places[0] + ROOT,
-        hotword=places[0] + BETWEEN_WORDS,
-        spelling=places[0],
+    shape = (1, 1, size)
+    nothing = placed(np.zeros(shape), device)
+    node, hotword, spelling, history = (
+        placed(np.full(shape, item), device) for item in (ROOT, BETWEEN_WORDS, 0, context)
     )
-
-
-def copied(state: FusionState) -> FusionState:
-    """Return a state that `ranked` may write to."""
-    return FusionState(
-        state.prior.clone(),
-        state.lm_score.clone(),
-        state.context.clone(),
-        state.bias,
-        state.node,
-        state.hotword,
-        state.spelling,
-    )
+    return FusionState(Words(nothing, nothing, nothing, history), node, hotword, spelling)
 
 
 def ranked(
-    grown: Tensor,
-    total: Tensor,
-    units: Tensor,
-    opening: Tensor,
-    opening_bound: Tensor,
-    limits: Tensor | None,
-    state: FusionState,
-    tables: FusionTables,
-    weights: FusionWeights,
-) -> Tensor:
-    """Return the scores that prefixes and their extensions are ranked by, float64 `[B, K, N]`.
-
-    Words are looked up, and written into the state, only where their end could make it into the
-    beam: a log probability is at most 0, so that many need not be.
+    scores: Array, frame: Frame, limits: Array | None, state: FusionState, fusion: Fusion
+) -> Ranks:
+    """Return what prefixes are ranked by.
 
     Args:
-        grown: float64 `[B, K, N]`: acoustic scores of each prefix, twice, and of its extensions.
-        total: float64 `[B, K]`: acoustic scores before this frame.
-        units: int64 `[B, 1, N]`: the units of the extensions; V in the second column.
-        opening: bool `[B, 1, N]`: which of them close a word.
-        opening_bound: float64 `[B, 1]`: the most that closing a word can add in this frame.
-        limits: as in `ctc_beam.advance_frames`.
-        state: before this frame.
-        tables: of these streams.
-        weights: of these streams.
+        scores: float64 `[B, rows, K]`: acoustic, -inf where there is no prefix.
+        frame: that is searched.
+        limits: as in `ctc_frames.Chunk`.
+        state: before the frame.
+        fusion: of these streams.
     """
-    never = -math.inf
-    width = tables.opening.shape[0]
-    prior, complete = state.prior.unbind()
-    ranks = grown
-    bound = opening_bound + total
-    if tables.with_hotwords:
-        pending = tables.hotwords.pending.take((state.hotword * width).unsqueeze(2) + units)
-        ranks = grown + pending
-        if tables.with_words:
-            cost = tables.lexicon.penalties.take((state.node * width).unsqueeze(2) + units)
-            # Where a hotword goes on, a word that the n-gram does not know is welcome.
-            ranks.addcmul_(cost.masked_fill_(pending > 0, 0.0), weights.unknown)
-            bound = bound + tables.hotwords.done.take(state.hotword) + (pending * opening).amax(2)
-    elif tables.with_words:
-        cost = tables.lexicon.penalties.take((state.node * width).unsqueeze(2) + units)
-        ranks = torch.addcmul(grown, cost, weights.unknown)
-    if tables.with_words:
-        staying = ranks.select(2, 0) + prior
+    ranks, words = _with_pending(scores, frame, state, fusion), state.words
+    if frame.closing is None:
+        return Ranks(ranks + words.prior, None)
+    xp, closed = namespace(ranks), words
+    done = 0.0 if fusion.hotwords is None else fusion.hotwords.done.take(state.hotword)
+    if fusion.model is not None:
+        # A word's log probability is at most 0: most need not be looked up.
+        best = xp.amax(xp.where(frame.closing, ranks, _NEVER), axis=1)[:, None]
+        best = best + words.prior + done + fusion.weights.word_bonus + ROUNDING
+        stays = ranks[:, :1] + words.prior
         if limits is not None:
-            staying.masked_fill_(limits, math.inf)
-        # Not where they are equal: in an empty slot both are impossible.
-        asked = (bound.add_(prior) > staying.amin(1, keepdim=True)) & (complete == never)
-        _look_up(asked.view(-1).nonzero().squeeze(1), state, tables, weights)
-    if tables.with_hotwords:
-        complete = complete + tables.hotwords.done.take(state.hotword)
-    return torch.where(opening, complete.unsqueeze(2), prior.unsqueeze(2)).add_(ranks)
+            stays[limits] = math.inf
+        least = xp.amin(stays, axis=2)[:, None]
+        closed = _closed(best > least, state, fusion.model, fusion.weights)
+    if fusion.hotwords is not None:
+        closed = closed._replace(prior=closed.prior + done, bias=closed.bias + done)
+    return Ranks(xp.where(frame.closing, closed.prior, words.prior) + ranks, closed)
 
 
-def _look_up(
-    places: Tensor, state: FusionState, tables: FusionTables, weights: FusionWeights
-) -> None:
-    """Write into a state what it would be if the last words ended at places in `[0, B * K)`."""
-    if places.shape[0] == 0:
-        return
-    word = tables.lexicon.words.take(state.node.take(places))
-    log_prob, context = score_words(tables.ngram, state.context.take(places), word)
-    added = weights.word_bonus.take(places).addcmul_(log_prob, weights.lm_weight.take(places))
-    complete = places + state.node.numel()
-    state.prior.view(-1).scatter_(0, complete, state.prior.take(places).add_(added))
-    state.lm_score.view(-1).scatter_(0, complete, state.lm_score.take(places).add_(log_prob))
-    state.context.view(-1).scatter_(0, complete, context)
+def _with_pending(scores: Array, frame: Frame, state: FusionState, fusion: Fusion) -> Array:
+    """Return scores with what the words and hotwords that are being said add as yet."""
+    width = len(fusion.closes_word)
+    pending = None
+    if fusion.hotwords is not None:
+        pending = fusion.hotwords.pending.take(frame.units + state.hotword * width)
+        scores = scores + pending
+    if fusion.model is not None:
+        cost = fusion.model.trie.penalties.take(frame.units + state.node * width)
+        if pending is not None:
+            # Where a hotword goes on, a word that the n-gram does not know is welcome.
+            cost[pending > 0] = 0.0
+        scores = scores + cost * fusion.weights.unknown
+    return scores
+
+
+def _closed(
+    is_asked: Array, state: FusionState, model: CtcLanguageModel, weights: FusionWeights
+) -> Words:
+    """Return the words with the last one, where that is asked, bool `[B, 1, K]`."""
+    xp, words = namespace(is_asked), state.words
+    has_word = (state.node != ROOT) & weights.has_words
+    prior = xp.where(has_word, _NEVER, words.prior)
+    (places,) = xp.where((is_asked & has_word).reshape(-1))
+    if not len(places):
+        return words._replace(prior=prior)
+    word = model.trie.words.take(state.node.take(places))
+    log_prob, history = score_words(model.ngram, words.context.take(places), word)
+    added = weights.word_bonus.take(places) + log_prob * weights.lm_weight.take(places)
+    lm_score, context = (
+        xp.where(has_word, 0.0, words.lm_score),
+        xp.where(has_word, 0, words.context),
+    )
+    prior.reshape(-1)[places] = words.prior.take(places) + added
+    lm_score.reshape(-1)[places] = words.lm_score.take(places) + log_prob
+    context.reshape(-1)[places] = history
+    return Words(prior, words.bias, lm_score, context)
 
 
 def selected(
-    rows: Tensor,
-    extended: Tensor,
-    added: Tensor,
-    state: FusionState,
-    tables: FusionTables,
-    weights: FusionWeights,
-    multiplier: int,
+    places: Array, units: Array, closed: Words | None, state: FusionState, fusion: Fusion
 ) -> FusionState:
     """Return the state after a frame.
 
     Args:
-        rows: int64 `[B, K]`: the place of the prefix in the beam before, in `[0, B * K)`.
-        extended: bool `[B, K]`: by a unit.
-        added: int64 `[B, K]`: which; the blank or V where not extended.
-        state: before the frame, as `ranked` left it.
-        tables: of these streams.
-        weights: of these streams.
-        multiplier: of hashes.
+        places: int64 `[B, 1, K]`: of the prefix in the beam before, in `[0, B * K)`.
+        units: int64 `[B, 1, K]`: what it grows by; the blank where it stays.
+        closed: as in `Ranks`.
+        state: before the frame.
+        fusion: of these streams.
     """
-    width, places = tables.opening.shape[0], rows.numel()
-    opens = tables.opening.take(added)
-    lm_score, context, bias = state.lm_score, state.context, state.bias
-    node, hotword, spelling = state.node, state.hotword, state.spelling
-    if tables.with_words:
-        # Where the word closes both are what it is if the word ends.
-        complete = rows + places
-        both = torch.stack([torch.where(opens, complete, rows), complete])
-        prior, lm_score, context = state.prior.take(both), lm_score.take(both), context.take(both)
-        prior.select(0, 1).masked_fill_(weights.unscored.gather(1, added), -math.inf)
-        node = torch.add(added, node.take(rows), alpha=width)
-        node = tables.lexicon.following.take(node).long()
-    else:
-        prior = state.prior.take(torch.stack([rows, rows + places]))
-    if tables.with_hotwords:
-        hotword = hotword.take(rows)
-        done = tables.hotwords.done.take(hotword).mul_(opens)
-        prior.add_(done)
-        bias = bias.take(rows).add_(done)
-        hotword = torch.add(added, hotword, alpha=width)
-        hotword = tables.hotwords.following.take(hotword).long()
-    if tables.prune_history:
-        spelling = spelling.take(rows)
-        longer = torch.add(added, spelling.masked_fill(opens, 0), alpha=multiplier)
-        spelling = torch.where(extended, longer, spelling)
-    return FusionState(prior, lm_score, context, bias, node, hotword, spelling)
+    xp, width = namespace(places), len(fusion.closes_word)
+    words = Words(*(item.take(places) for item in state.words))
+    node, hotword, spelling = (item.take(places) for item in state[1:])
+    begun = spelling
+    if closed is not None:
+        closes = fusion.closes_word.take(units)
+        pairs = zip(closed, words, strict=True)
+        words = Words(*(xp.where(closes, after.take(places), before) for after, before in pairs))
+        begun = xp.where(closes, 0, spelling)
+    if fusion.model is not None:
+        node = indices(fusion.model.trie.following.take(units + node * width))
+    if fusion.hotwords is not None:
+        hotword = indices(fusion.hotwords.following.take(units + hotword * width))
+    if fusion.prune_history:
+        spelling = xp.where(units == BLANK, spelling, begun * HASH_MULTIPLIER + units)
+    return FusionState(words, node, hotword, spelling)
 
 
-def superseded(
-    state: FusionState, in_blank: Tensor, tables: FusionTables, weights: FusionWeights
-) -> Tensor:
+def superseded(state: FusionState, in_blank: Array, fusion: Fusion) -> Array:
     """Return which prefixes differ from a better one only in what no score depends on any more.
 
     Args:
         state: of prefixes, the best first.
-        in_blank: bool `[B, K]`: the prefix ends in a blank.
-        tables: of these streams.
-        weights: of these streams.
+        in_blank: bool `[B, 1, K]`: the prefix ends in a blank.
+        fusion: of these streams.
 
     Returns:
-        bool `[B, K]`.
+        bool `[B, 1, K]`.
     """
     # Sums of large odd multiples wrap around: different parts do not make equal keys.
-    key = torch.add(state.spelling, state.context.select(0, 0), alpha=5555116246627715051)
-    if tables.with_hotwords:
-        key = torch.add(key, state.hotword, alpha=7319936632422683419)
-    key = torch.add(key, in_blank, alpha=3202034522624059733)
-    same = key.unsqueeze(2) == key.unsqueeze(1)
-    return same.logical_and_(weights.earlier).any(2)
+    key = state.spelling + state.words.context * 5555116246627715051
+    if fusion.hotwords is not None:
+        key = key + state.hotword * 7319936632422683419
+    key += in_blank * 3202034522624059733
+    best = first_true(key.swapaxes(1, 2) == key)[:, None]
+    return (best < fusion.slots) & fusion.weights.prunes

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from conch.decoding.beam.arrays import Array, namespace, placed
 from conch.decoding.options import Hotword
 from conch.decoding.vocab import CtcVocab
 from conch.wire.errors import OptionError
@@ -25,16 +24,16 @@ _UNMATCHED = 1
 class HotwordTables(NamedTuple):
     """The automaton's states over the units of a vocabulary; under the blank nothing moves."""
 
-    following: Tensor
-    """int32 `[states, V + 1]`: the state after a unit."""
-    pending: Tensor
-    """float32 `[states, V + 1]`: what phrases matched in part give after a unit, not for good."""
-    done: Tensor
+    following: Array
+    """int32 `[states, V]`: the state after a unit."""
+    pending: Array
+    """float32 `[states, V]`: what phrases matched in part give after a unit, not for good."""
+    done: Array
     """float64 `[states]`: what phrases give for good when a word ends here."""
 
 
 def hotword_tables(
-    hotwords: Iterable[Hotword], vocab: CtcVocab, device: torch.device
+    hotwords: Iterable[Hotword], vocab: CtcVocab, device: str | None
 ) -> HotwordTables:
     """Build the automaton of some phrases; of one given twice the larger weight counts.
 
@@ -55,31 +54,30 @@ def hotword_tables(
         weights[phrase] = max(hotword.weight, weights.get(phrase, 0.0))
     table, pending, done = _automaton(weights, letters)
     states = np.arange(len(table), dtype=np.int32)
-    following = np.empty((len(states), len(vocab.texts) + 1), np.int32)
-    following[:, -1] = states
+    following = np.empty((len(states), len(vocab.texts)), np.int32)
     for unit, text in enumerate(vocab.texts):
         state = states
         for letter in text:
             state = table[state, letters[letter]]
         following[:, unit] = state
     return HotwordTables(
-        following=torch.from_numpy(following).to(device),
-        pending=torch.from_numpy(pending[following].astype(np.float32)).to(device),
-        done=torch.from_numpy(done).to(device),
+        following=placed(following, device),
+        pending=placed(pending[following].astype(np.float32), device),
+        done=placed(done, device),
     )
 
 
-def no_hotwords(width: int, device: torch.device) -> HotwordTables:
+def no_hotwords(width: int, device: str | None) -> HotwordTables:
     """Return the automaton of no phrases.
 
     Args:
         width: of the vocabulary.
-        device: where it is to lie.
+        device: as in `ctc_arrays.placed`.
     """
     return HotwordTables(
-        following=torch.zeros(1, width + 1, dtype=torch.int32, device=device),
-        pending=torch.zeros(1, width + 1, device=device),
-        done=torch.zeros(1, dtype=torch.float64, device=device),
+        following=placed(np.zeros((1, width), np.int32), device),
+        pending=placed(np.zeros((1, width), np.float32), device),
+        done=placed(np.zeros(1), device),
     )
 
 
@@ -135,8 +133,9 @@ def combined(tables: Sequence[HotwordTables]) -> tuple[HotwordTables, list[int]]
         starts.append(count)
         following.append(item.following + count)
         count += len(item.done)
+    xp = namespace(tables[0].done)
     return HotwordTables(
-        torch.cat(following),
-        torch.cat([item.pending for item in tables]),
-        torch.cat([item.done for item in tables]),
+        xp.concatenate(following),
+        xp.concatenate([item.pending for item in tables]),
+        xp.concatenate([item.done for item in tables]),
     ), starts

@@ -1,14 +1,9 @@
 """The n-gram as the CTC search fuses it."""
 
-import functools
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from conch.decoding.beam.lexicon import NO_WORD, Lexicon, lexicon
+from conch.decoding.beam.arrays import Array, namespace
+from conch.decoding.beam.lexicon import NO_WORD, WordTrie, word_trie
 from conch.decoding.beam.ngram_tensors import NgramTensors, ngram_tensors, score_words
 from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
@@ -20,44 +15,33 @@ class CtcLanguageModel:
     """An n-gram and the trie of its words."""
 
     ngram: NgramTensors
-    lexicon: Lexicon
+    trie: WordTrie
     start: int
     """The history at the beginning of a sentence."""
     end: int
     """The word that is the end of a sentence."""
 
-    def final(self, node: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    def final(self, node: Array, context: Array) -> tuple[Array, Array]:
         """Return what the last word and the end of the sentence add, and where a word ended.
 
         Args:
-            node: int64 `[M]`, of the lexicon.
+            node: int64 `[M]`, of the trie.
             context: int64 `[M]`: the n-gram's state before the last word.
 
         Returns:
             Natural log probabilities, float64 `[M]`; and bool `[M]`, False between words.
         """
-        word = self.lexicon.words.take(node)
+        xp, word = namespace(node), self.trie.words.take(node)
         closes = word != NO_WORD
-        log_prob, target = _compiled()(self.ngram, context, word)
-        log_prob = torch.where(closes, log_prob, 0.0)
-        target = torch.where(closes, target, context)
-        ending, _ = _compiled()(self.ngram, target, torch.full_like(word, self.end))
+        log_prob, target = score_words(self.ngram, context, word)
+        log_prob = xp.where(closes, log_prob, 0.0)
+        target = xp.where(closes, target, context)
+        ending, _ = score_words(self.ngram, target, xp.full_like(word, self.end))
         return log_prob + ending, closes
 
 
-@functools.cache
-def _compiled() -> Callable[[NgramTensors, Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Compile `score_words`, as `ctc_beam` does all of its loop."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        compiled: Callable[[NgramTensors, Tensor, Tensor], tuple[Tensor, Tensor]] = (
-            torch.jit.script(score_words)
-        )
-    return compiled
-
-
 def load_ctc_language_model(
-    config: LanguageModelConfig, vocab: CtcVocab, device: torch.device
+    config: LanguageModelConfig, vocab: CtcVocab, device: str | None
 ) -> CtcLanguageModel:
     """Load an n-gram for a vocabulary: seconds, and 120 MB for the en-us trigram.
 
@@ -70,25 +54,7 @@ def load_ctc_language_model(
     ids = {word: index for index, word in enumerate(ngrams.words)}
     return CtcLanguageModel(
         ngram=ngram_tensors(ngrams, config.oov_log_prob, device),
-        lexicon=lexicon(ngrams.words, vocab, device),
+        trie=word_trie(ngrams.words, vocab, device),
         start=1 + ids["<s>"],
         end=ids["</s>"],
-    )
-
-
-def no_language_model(width: int, device: torch.device) -> CtcLanguageModel:
-    """Return what stands for the n-gram where no stream uses one.
-
-    Args:
-        width: of the vocabulary.
-        device: where it is to lie.
-    """
-    integers = torch.zeros(0, dtype=torch.int64, device=device)
-    numbers = torch.zeros(0, device=device)
-    table = torch.zeros(0, width + 1, device=device)
-    return CtcLanguageModel(
-        NgramTensors(integers, numbers, integers.int(), numbers, numbers, integers.int(), 1, 0.0),
-        Lexicon(table.int(), table, integers),
-        start=0,
-        end=0,
     )

@@ -1,13 +1,12 @@
-"""Beginnings of known words as tables over the units of a vocabulary."""
+"""The beginnings of known words, as tables over the units of a vocabulary."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from conch.decoding.beam.arrays import Array, placed
 from conch.decoding.beam.ngram_tensors import UNKNOWN_WORD
 from conch.decoding.vocab import CtcVocab
 
@@ -20,22 +19,22 @@ _LONGEST = 64
 """Letters of an unknown word that are counted."""
 
 
-class Lexicon(NamedTuple):
+class WordTrie(NamedTuple):
     """A trie of known words; behind its nodes those of unknown beginnings, one for each length.
 
     Node 0 is between words. Under the blank a node leads to itself.
     """
 
-    following: Tensor
-    """int32 `[nodes, V + 1]`: the node after a unit."""
-    penalties: Tensor
-    """float32 `[nodes, V + 1]`: 0 where a unit leads to the beginning of a known word; else how
+    following: Array
+    """int32 `[nodes, V]`: the node after a unit."""
+    penalties: Array
+    """float32 `[nodes, V]`: 0 where a unit leads to the beginning of a known word; else how
     many times an unknown word's cost the beginning costs, at least 1."""
-    words: Tensor
+    words: Array
     """int64 `[nodes]`: the word that ends here, -1 where none does, -2 between words."""
 
 
-def lexicon(words: Sequence[str], vocab: CtcVocab, device: torch.device) -> Lexicon:
+def word_trie(words: Sequence[str], vocab: CtcVocab, device: str | None) -> WordTrie:
     """Build the tables; words that the vocabulary cannot write are never reached.
 
     They take 8 bytes for each beginning and unit: 40 MB for 72,000 words and 29 characters.
@@ -43,7 +42,7 @@ def lexicon(words: Sequence[str], vocab: CtcVocab, device: torch.device) -> Lexi
     Args:
         words: their places are their ids.
         vocab: of the acoustic model.
-        device: where the tables are to lie.
+        device: as in `ctc_arrays.placed`.
     """
     letters = {letter: index for index, letter in enumerate(sorted({*"".join(vocab.texts)}))}
     children, lengths, ends = _trie(words, letters)
@@ -56,8 +55,7 @@ def lexicon(words: Sequence[str], vocab: CtcVocab, device: torch.device) -> Lexi
     letter_table = np.where(letter_table == 0, left[:, None], letter_table).astype(np.int32)
 
     nodes = np.arange(len(letter_table), dtype=np.int32)
-    following = np.empty((len(nodes), len(vocab.texts) + 1), np.int32)
-    following[:, -1] = nodes
+    following = np.empty((len(nodes), len(vocab.texts)), np.int32)
     for unit, text in enumerate(vocab.texts):
         node = np.full_like(nodes, ROOT) if vocab.opening[unit] else nodes
         for letter in text.lstrip(" "):
@@ -68,10 +66,10 @@ def lexicon(words: Sequence[str], vocab: CtcVocab, device: torch.device) -> Lexi
     ids = np.full(len(nodes), UNKNOWN_WORD)
     ids[: len(ends)] = ends
     ids[ROOT] = NO_WORD
-    return Lexicon(
-        following=torch.from_numpy(following).to(device),
-        penalties=torch.from_numpy(costs[following]).to(device),
-        words=torch.from_numpy(ids).to(device),
+    return WordTrie(
+        following=placed(following, device),
+        penalties=placed(costs[following], device),
+        words=placed(ids, device),
     )
 
 

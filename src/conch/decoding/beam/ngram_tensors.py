@@ -1,13 +1,12 @@
-"""An n-gram as tensors: many words after many histories are scored at once, on any device."""
+"""An n-gram as arrays: many words after many histories are scored at once, on any device."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from conch.decoding.beam.arrays import Array, indices, namespace, placed
 from conch.language.ngram_table import NgramTable
 
 EMPTY_HISTORY = 0
@@ -22,18 +21,18 @@ class NgramTensors(NamedTuple):
     functions take it.
     """
 
-    keys: Tensor
+    keys: Array
     """int64, sorted: `state * words + word` of every n-gram longer than one word, and a last one
     that is larger than any."""
-    log_probs: Tensor
+    log_probs: Array
     """float32, one per key."""
-    targets: Tensor
+    targets: Array
     """int32, one per key: the state after the word."""
-    unigrams: Tensor
-    """float32 `[words]`."""
-    backoffs: Tensor
+    unigrams: Array
+    """float64 `[words]`."""
+    backoffs: Array
     """float32 `[states]`."""
-    shorter: Tensor
+    shorter: Array
     """int64 `[states]`: without the earliest word."""
     order: int
     """Words of the longest n-gram."""
@@ -41,13 +40,13 @@ class NgramTensors(NamedTuple):
     """What a word costs that is not known; after it the history is empty."""
 
 
-def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: torch.device) -> NgramTensors:
+def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: str | None) -> NgramTensors:
     """Build the tables.
 
     Args:
         ngrams: as read.
         oov_log_prob: natural log probability of an unknown word.
-        device: where they are to lie.
+        device: as in `ctc_arrays.placed`.
     """
     size = len(ngrams.words)
     first, *longer = ngrams.orders
@@ -76,12 +75,12 @@ def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: torch.device)
     keys, log_probs, targets = (np.concatenate(part) for part in zip(*arcs, last, strict=True))
     by_key = np.argsort(keys, kind="stable")
     return NgramTensors(
-        keys=torch.from_numpy(keys[by_key]).to(device),
-        log_probs=torch.from_numpy(log_probs[by_key]).to(device),
-        targets=torch.from_numpy(targets[by_key].astype(np.int32)).to(device),
-        unigrams=torch.from_numpy(first.log_probs.astype(np.float32)).to(device),
-        backoffs=torch.from_numpy(np.concatenate(backoffs)).to(device),
-        shorter=torch.from_numpy(np.concatenate(shorter)).to(device),
+        keys=placed(keys[by_key], device),
+        log_probs=placed(log_probs[by_key], device),
+        targets=placed(targets[by_key].astype(np.int32), device),
+        unigrams=placed(first.log_probs.astype(np.float32).astype(np.float64), device),
+        backoffs=placed(np.concatenate(backoffs), device),
+        shorter=placed(np.concatenate(shorter), device),
         order=len(ngrams.orders),
         oov_log_prob=oov_log_prob,
     )
@@ -109,7 +108,7 @@ def _states(
     return state
 
 
-def score_words(tables: NgramTensors, state: Tensor, word: Tensor) -> tuple[Tensor, Tensor]:
+def score_words(tables: NgramTensors, state: Array, word: Array) -> tuple[Array, Array]:
     """Return the natural log probabilities of words after histories, and the states after them.
 
     Args:
@@ -120,22 +119,22 @@ def score_words(tables: NgramTensors, state: Tensor, word: Tensor) -> tuple[Tens
     Returns:
         float64 `[M]` and int64 `[M]`.
     """
-    size = tables.unigrams.shape[0]
+    xp, size = namespace(word), tables.unigrams.shape[0]
     known = word >= 0
-    word = word.clamp(min=0)
-    log_prob, target = tables.unigrams.take(word).double(), word + 1
+    word = word.clip(0)
+    log_prob, target = tables.unigrams.take(word), word + 1
     # Every length of history at once; then the longest that is known with the word counts.
     states = [state]
     for _ in range(tables.order - 2):
         states.append(tables.shorter.take(states[-1]))
-    histories = torch.stack(states)
-    keys = torch.add(word, histories, alpha=size)
-    places = torch.searchsorted(tables.keys, keys)
+    histories = xp.stack(states)
+    keys = histories * size + word
+    places = xp.searchsorted(tables.keys, keys)
     # The empty history has no keys: those below `size` do not exist.
     hits = tables.keys.take(places) == keys
-    log_probs, targets = tables.log_probs.take(places).double(), tables.targets.take(places).long()
+    log_probs, targets = tables.log_probs.take(places), indices(tables.targets.take(places))
     backoffs = tables.backoffs.take(histories)
     for level in range(tables.order - 2, -1, -1):
-        log_prob = torch.where(hits[level], log_probs[level], log_prob + backoffs[level])
-        target = torch.where(hits[level], targets[level], target)
-    return torch.where(known, log_prob, tables.oov_log_prob), torch.where(known, target, 0)
+        log_prob = xp.where(hits[level], log_probs[level], log_prob + backoffs[level])
+        target = xp.where(hits[level], targets[level], target)
+    return xp.where(known, log_prob, tables.oov_log_prob), xp.where(known, target, EMPTY_HISTORY)

@@ -5,13 +5,16 @@ no beam leads to any more is freed, and a stream's memory is its text and the be
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+from conch.decoding.beam.arrays import Array, namespace, on_host
+from conch.decoding.vocab import BLANK
+
+HASH_MULTIPLIER = 6364136223846793005
+"""The hash of units is that of all but the last, times this, plus the last; 64 bits."""
 
 
 class Prefix:
@@ -34,6 +37,18 @@ class Prefix:
         self.parent_log_prob = parent_log_prob
 
 
+class Tip(NamedTuple):
+    """A prefix that may still grow."""
+
+    prefix: Prefix
+    log_prob: float
+    """The best log posterior of its last unit since that was emitted."""
+
+
+EMPTY = Tip(Prefix(None, BLANK, 0, 0.0), 0.0)
+"""The empty prefix, of any stream."""
+
+
 class Emissions(NamedTuple):
     """The units, frames and best log posteriors of a prefix."""
 
@@ -42,106 +57,101 @@ class Emissions(NamedTuple):
     log_probs: tuple[float, ...]
 
 
-def emissions_of(prefix: Prefix, log_prob: float) -> Emissions:
-    """Return what a prefix emitted, in order of time.
-
-    Args:
-        prefix: of a beam.
-        log_prob: the best log posterior of its last unit so far.
-    """
+def emissions_of(tip: Tip) -> Emissions:
+    """Return what a prefix emitted, in order of time."""
     units, frames, log_probs = [], [], []
-    step = prefix
-    while step.parent is not None:
-        units.append(step.unit)
-        frames.append(step.frame)
+    prefix, log_prob = tip
+    while prefix.parent is not None:
+        units.append(prefix.unit)
+        frames.append(prefix.frame)
         log_probs.append(log_prob)
-        log_prob = step.parent_log_prob
-        step = step.parent
+        prefix, log_prob = prefix.parent, prefix.parent_log_prob
     return Emissions(tuple(units[::-1]), tuple(frames[::-1]), tuple(log_probs[::-1]))
 
 
-class Steps(NamedTuple):
-    """What frames did to the beam, for a `Trace`: a `[B, K]` of each frame."""
+class Step(NamedTuple):
+    """What one frame did to the beam of `B` streams; every field is `[B, 1, K]`."""
 
-    emission: list[Tensor]
-    """Before the frame, as `ctc_beam.Beam.emission`."""
-    peak: list[Tensor]
-    """Before the frame, as `ctc_beam.Beam.peak`."""
-    last: list[Tensor]
-    """Before the frame, as `ctc_beam.Beam.last`."""
-    parent_slot: list[Tensor]
-    """int64: the slot of the prefix without its last unit; any if it is not in the beam."""
-    rows: list[Tensor]
-    """int64: the place in the beam before, in `[0, B * K)`, of the prefixes after the frame."""
-    added: list[Tensor]
-    """int64: the units that they were extended by, or the blank."""
+    places: Array
+    """int64: where the prefix in each slot after the frame was before it, in `[0, B * K)`."""
+    units: Array
+    """int64: what it grew by; the blank where it stayed."""
+    last: Array
+    """int64: the last unit of the prefix in each slot before the frame."""
+    sources: Array
+    """int64: the cell of another prefix that grew into that one; see `ctc_beam`."""
+    arriving: Array
+    """float64: log probability from there; -inf if there was none."""
+    stay_blank: Array
+    """float64: log probability of the prefix staying by a blank."""
+    stay_unit: Array
+    """float64: log probability of the prefix staying by its last unit going on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Every emission that one stream's beam made in a chunk, most of them dead by its end.
+class Trace(NamedTuple):
+    """Where the prefixes of a beam come from, frame by frame; both int64 `[B, T, K]`."""
 
-    Of `size` beam slots, emission `size + 2 * size * t + s` was made in frame `t`: for `s < size`
-    by a prefix in slot `s` that was emitted anew, for others by a prefix now in slot `s - size`.
-    The emissions before `size` are the prefixes of the beam at the chunk's start.
+    slots: NDArray[np.int64]
+    """The slot before the frame of the prefix itself, or, where it emitted its last unit in this
+    frame, of the prefix without that unit."""
+    emitted: NDArray[np.int64]
+    """The unit, or the blank where it emitted none."""
+
+
+def traced(steps: Sequence[Step]) -> Trace:
+    """Return the trace of some frames.
+
+    A prefix that is reached again counts as emitted in the frame that most of its probability
+    came in by.
     """
-
-    size: int
-    parents: NDArray[np.int64]
-    """`[T, 2 * size]`: the emission before."""
-    units: NDArray[np.int64]
-    """`[T, 2 * size]`."""
-    parent_log_probs: NDArray[np.float64]
-    """`[T, 2 * size]`."""
+    places, units, last, sources, arriving, stay_blank, stay_unit = (
+        on_host(namespace(column[0]).concatenate(column, 1)) for column in zip(*steps, strict=True)
+    )
+    slots = places % places.shape[2]
+    is_again = np.take_along_axis(arriving > np.maximum(stay_blank, stay_unit), slots, 2)
+    is_again &= units == BLANK
+    emitted = np.where(is_again, np.take_along_axis(last, slots, 2), units)
+    sources %= places.shape[2]
+    return Trace(np.where(is_again, np.take_along_axis(sources, slots, 2), slots), emitted)
 
 
 def linked(
     trace: Trace,
-    emissions: Sequence[int],
-    beam: Sequence[Prefix],
-    frames: Sequence[int] | range,
-) -> list[Prefix]:
-    """Return the prefixes of some emissions of a chunk.
+    log_probs: NDArray[np.float64],
+    frames: Sequence[int],
+    before: Sequence[Tip],
+    is_alive: Sequence[bool],
+) -> list[Tip]:
+    """Return the prefixes in the slots of one stream after a chunk.
 
     Args:
-        trace: of the chunk.
-        emissions: one of each prefix of the beam after the chunk.
-        beam: the prefixes before the chunk, by slot.
-        frames: of the stream, of each frame of the trace.
+        trace: of the chunk, `[T, K]` of this stream.
+        log_probs: float64 `[T, V]`.
+        frames: of the stream, each of these T.
+        before: the prefixes before the chunk, by slot.
+        is_alive: which slots hold a prefix after it; others get the empty one.
     """
-    known: dict[int, Prefix] = dict(enumerate(beam))
-    parents, units = trace.parents.reshape(-1), trace.units.reshape(-1)
-    parent_log_probs = trace.parent_log_probs.reshape(-1)
-    width, size = 2 * trace.size, trace.size
-    for emission in emissions:
+    count, size = trace.slots.shape
+    # A node is a slot after a frame. Those before the chunk come first, by slot.
+    known = dict(enumerate(before))
+    emitted = trace.emitted.reshape(-1)
+    origins = (trace.slots + size * np.arange(count)[:, None]).reshape(-1)
+    tips = []
+    for node, alive in enumerate(is_alive, start=count * size):
         path = []
-        step = emission
-        while step not in known:
-            path.append(step)
-            step = parents.item(step - size)
-        prefix = known[step]
-        for step in reversed(path):
-            place = step - size
-            prefix = known[step] = Prefix(
-                prefix, units.item(place), frames[place // width], parent_log_probs.item(place)
-            )
-    return [known[emission] for emission in emissions]
-
-
-def traced(steps: Steps, streams: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the parents, units and parents' peaks of emissions, `[T, streams, 2 * K]` each.
-
-    Args:
-        steps: of some frames.
-        streams: to fill up to, with zeros.
-    """
-    emission, peak, last, parent, rows, added = (torch.stack(column) for column in steps)
-    found = []
-    for before in (emission, peak):
-        of_renewed = before.gather(2, parent)
-        of_extended = before.flatten(1).gather(1, rows.flatten(1)).view_as(rows)
-        found.append(torch.cat([of_renewed, of_extended], 2))
-    found.insert(1, torch.cat([last, added], 2))
-    padding = (0, 0, 0, streams - last.shape[1])
-    parents, units, peaks = (torch.nn.functional.pad(item, padding) for item in found)
-    return parents, units, peaks
+        while alive and node not in known:
+            path.append(node)
+            node = origins.item(node - size)
+        tip = known[node] if alive else EMPTY
+        for node in reversed(path):
+            frame, unit = node // size - 1, emitted.item(node - size)
+            if unit == BLANK:
+                log_prob = log_probs.item(frame, tip.prefix.unit)
+                if log_prob > tip.log_prob:
+                    tip = Tip(tip.prefix, log_prob)
+            else:
+                prefix = Prefix(tip.prefix, unit, frames[frame], tip.log_prob)
+                tip = Tip(prefix, log_probs.item(frame, unit))
+            known[node] = tip
+        tips.append(tip)
+    return tips

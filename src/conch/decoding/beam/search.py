@@ -4,26 +4,25 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from conch.decoding.beam.arrays import Array, namespace, on_host
 from conch.decoding.beam.batch import advance_batch
 from conch.decoding.beam.fusion import empty_fusion
 from conch.decoding.beam.hotwords import HotwordTables, hotword_tables
 from conch.decoding.beam.language import CtcLanguageModel
-from conch.decoding.beam.prefix import Prefix, emissions_of
-from conch.decoding.beam.state import SearchState, StreamChunk, stream_chunks
-from conch.decoding.beam.step import ROOT_HASH, Moment, empty_beam, parent_hashes
+from conch.decoding.beam.prefix import EMPTY, Tip, emissions_of
+from conch.decoding.beam.state import SearchState, stream_chunk
+from conch.decoding.beam.step import ROOT_HASH, BeamState, empty_beam, parent_hashes
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.options import CtcSearchOptions, Hotword
 from conch.decoding.vocab import BLANK, CtcVocab
 from conch.wire.errors import OptionError
 
-_LEAST_STREAMS = 4
-"""A thread gains nothing from fewer: most of a step's time is not in its streams."""
 _HOTWORD_LISTS = 32
 """Whose automata are kept for the next stream with the same."""
 
@@ -35,22 +34,18 @@ class CtcSearch:
         self,
         vocab: CtcVocab,
         language_model: CtcLanguageModel | None = None,
-        device: torch.device | str = "cpu",
-        threads: int = 1,
+        device: str | None = None,
     ) -> None:
         """Prepare a search.
 
         Args:
             vocab: of the acoustic model.
             language_model: for streams that ask for it; of the same vocabulary and device.
-            device: where `advance` computes.
-            threads: that share a batch; each takes streams of about one length.
+            device: of torch, as `cuda:0`, where `advance` computes; None is the CPU, by numpy.
         """
         self.vocab = vocab
-        self.device = torch.device(device)
+        self.device = device
         self._model = language_model
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ctc-search")
         # Then one text has one prefix, or two where a space ends it.
         self._spells_once = all(len(text) < 2 for text in vocab.texts)
         self._hotwords = functools.lru_cache(_HOTWORD_LISTS)(self._new_hotwords)
@@ -72,15 +67,14 @@ class CtcSearch:
         if options.language_model or hotwords:
             context = self._model.start if self._model else 0
             fusion = empty_fusion(size, context, self.device)
-        moment = Moment(empty_beam(size, self.vocab.space, self.device), fusion)
-        return SearchState(options, moment, (Prefix(None, BLANK, 0, 0.0),) * size, hotwords)
+        state = BeamState(empty_beam(size, self.vocab.space, self.device), fusion)
+        return SearchState(options, state, (EMPTY,) * size, hotwords)
 
     def _new_hotwords(self, hotwords: tuple[Hotword, ...]) -> HotwordTables:
         return hotword_tables(hotwords, self.vocab, self.device)
 
-    @torch.inference_mode()
     def advance(
-        self, states: Sequence[SearchState], log_probs: Sequence[Tensor]
+        self, states: Sequence[SearchState], log_probs: Sequence[NDArray[np.floating[Any]]]
     ) -> list[SearchState]:
         """Return the states after one more chunk of each stream.
 
@@ -89,37 +83,30 @@ class CtcSearch:
 
         Args:
             states: of different streams, at any time of each.
-            log_probs: natural log posteriors `[T_i, V]` of each chunk, float, on any device.
+            log_probs: natural log posteriors `[T_i, V]` of each chunk, float.
 
         Raises:
             ValueError: a chunk's shape does not fit.
         """
-        for item in log_probs:
+        every = [np.asarray(item) for item in log_probs]
+        for item in every:
             if item.ndim != 2 or item.shape[1] != len(self.vocab.texts):
                 wanted = f"[T, {len(self.vocab.texts)}]"
                 raise ValueError(f"log_probs must be {wanted}; is {list(item.shape)}")
-        chunks = stream_chunks(states, [item.to(self.device) for item in log_probs])
+        chunks = [stream_chunk(*pair) for pair in zip(states, every, strict=True)]
         found = [chunk.passed() for chunk in chunks]
         groups: dict[int, list[int]] = defaultdict(list)
         for index, chunk in enumerate(chunks):
             if len(chunk.log_probs):
                 groups[_size_class(chunk.state.options.beam_size)].append(index)
-        parts: list[list[int]] = []
         for group in groups.values():
             group.sort(key=lambda index: -len(chunks[index].log_probs))
-            parts += _parts(group, self._threads)
-        batches = [[chunks[index] for index in part] for part in parts]
-        advanced = map if len(batches) == 1 else self._pool.map
-        for part, moved in zip(parts, advanced(self._advance_batch, batches), strict=True):
-            for index, state in zip(part, moved, strict=True):
+            batch = [chunks[index] for index in group]
+            moved = advance_batch(batch, self.vocab, self._model, self.device)
+            for index, state in zip(group, moved, strict=True):
                 found[index] = state
         return found
 
-    @torch.inference_mode()
-    def _advance_batch(self, chunks: Sequence[StreamChunk]) -> list[SearchState]:
-        return advance_batch(chunks, self.vocab, self._model, self.device)
-
-    @torch.inference_mode()
     def nbest(self, state: SearchState, count: int, is_final: bool) -> list[CtcHypothesis]:
         """Return the best hypotheses of a stream, best first, no text twice.
 
@@ -128,8 +115,8 @@ class CtcSearch:
             count: at most so many.
             is_final: nothing follows, so that the last word and the sentence are complete.
         """
-        beam = state.moment.beam
-        am_scores = torch.logaddexp(beam.blank, beam.unit)[0].tolist()
+        beam = state.beam_state.beam
+        am_scores = _numbers(namespace(beam.blank).logaddexp(beam.blank, beam.unit))
         extras = self._extras(state, is_final)
         scores = [sum(pair) for pair in zip(am_scores, extras.ranks, strict=True)]
         texts: dict[str | int, list[int]] = defaultdict(list)
@@ -142,11 +129,9 @@ class CtcSearch:
             more = _log_sum([am_scores[slot] for slot in slots]) - am_scores[best]
             found.append((scores[best] + more, am_scores[best] + more, best))
         found.sort(key=lambda item: -item[0])
-        peaks = beam.peak[0].tolist()
         return [
             self._hypothesis(
-                state.prefixes[slot],
-                peaks[slot],
+                state.tips[slot],
                 am_score=am_score,
                 lm_score=extras.lm_scores[slot],
                 bias_score=extras.bias_scores[slot],
@@ -155,8 +140,8 @@ class CtcSearch:
             for score, am_score, slot in found[:count]
         ]
 
-    def _hypothesis(self, prefix: Prefix, peak: float, **scores: float) -> CtcHypothesis:
-        units, frames, log_probs = emissions_of(prefix, peak)
+    def _hypothesis(self, tip: Tip, **scores: float) -> CtcHypothesis:
+        units, frames, log_probs = emissions_of(tip)
         return CtcHypothesis(
             text=self.vocab.text_of(units),
             units=units,
@@ -168,41 +153,35 @@ class CtcSearch:
 
     def _extras(self, state: SearchState, is_final: bool) -> "_Extras":
         """Return what the fusion adds to each slot."""
-        fusion, options = state.moment.fusion, state.options
+        fusion, options = state.beam_state.fusion, state.options
         if fusion is None:
-            nothing = [0.0] * len(state.prefixes)
+            nothing = [0.0] * len(state.tips)
             return _Extras(nothing, nothing, nothing)
-        rank, bias = fusion.prior[0, 0], fusion.bias[0]
-        lm_score = torch.zeros_like(bias)
-        matched = torch.zeros_like(bias)
+        (prior, bias, lm_score, context), node, hotword, _ = fusion
+        rank, matched = prior, bias * 0.0
         if state.hotwords is not None:
-            place = fusion.hotword[0]
-            matched = state.hotwords.pending[place, BLANK].double()
-            gained = state.hotwords.done[place] if is_final else matched
+            matched = state.hotwords.pending.take(hotword * len(self.vocab.texts) + BLANK)
+            gained = state.hotwords.done.take(hotword) if is_final else matched
             rank, bias = rank + gained, bias + gained
         if options.language_model and self._model is not None:
-            node, lm_score = fusion.node[0], fusion.lm_score[0, 0]
             if is_final:
-                log_prob, closes = self._model.final(node, fusion.context[0, 0])
+                log_prob, closes = self._model.final(node, context)
                 lm_score = lm_score + log_prob
                 rank = rank + options.lm_weight * log_prob + options.word_bonus * closes
             else:
-                cost = self._model.lexicon.penalties[node, BLANK].masked_fill(matched > 0, 0.0)
+                cost = self._model.trie.penalties.take(node * len(self.vocab.texts) + BLANK)
                 unknown = options.lm_weight * self._model.ngram.oov_log_prob
-                rank = rank + unknown * cost
-        return _Extras(rank.tolist(), lm_score.tolist(), bias.tolist())
+                rank = rank + unknown * cost * (matched <= 0)
+        return _Extras(_numbers(rank), _numbers(lm_score), _numbers(bias))
 
     def _text_keys(self, state: SearchState) -> Sequence[str | int]:
         """Return, for each slot, what is the same where the text is."""
         if not self._spells_once:
-            return [
-                self.vocab.text_of(emissions_of(prefix, 0.0).units) for prefix in state.prefixes
-            ]
-        beam = state.moment.beam
+            return [self.vocab.text_of(emissions_of(tip).units) for tip in state.tips]
+        beam = state.beam_state.beam
         # The empty prefix counts as ending in a space, but extends none.
         spaced = (beam.last == self.vocab.space) & (beam.hash != ROOT_HASH)
-        keys: list[int] = torch.where(spaced, parent_hashes(beam), beam.hash)[0].tolist()
-        return keys
+        return _numbers(namespace(beam.hash).where(spaced, parent_hashes(beam), beam.hash))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,20 +193,15 @@ class _Extras:
     bias_scores: list[float]
 
 
-def _parts(group: list[int], count: int) -> list[list[int]]:
-    """Return a group cut into at most so many parts of neighbours, none of a few streams.
-
-    >>> [len(part) for part in _parts(list(range(20)), 2)]
-    [10, 10]
-    """
-    count = max(1, min(count, len(group) // _LEAST_STREAMS))
-    size = -(-len(group) // count)
-    return [group[start : start + size] for start in range(0, len(group), size)]
-
-
 def _size_class(beam_size: int) -> int:
     """Return what beams share that are searched together: over 16, less than twice each."""
     return max(16, 1 << (beam_size - 1).bit_length())
+
+
+def _numbers(array: Array) -> list[Any]:
+    """Return what an array holds, in a list."""
+    numbers: list[Any] = on_host(array).reshape(-1).tolist()
+    return numbers
 
 
 def _log_sum(values: Sequence[float]) -> float:

@@ -2,8 +2,7 @@
 
 from itertools import takewhile
 
-import torch
-
+from conch.decoding.beam.arrays import on_host
 from conch.decoding.beam.prefix import emissions_of
 from conch.decoding.beam.state import SearchState
 from conch.decoding.vocab import CtcVocab
@@ -14,12 +13,9 @@ def stable_text(state: SearchState, vocab: CtcVocab) -> str:
 
     A search only ever extends what it holds, so that no later frame can change them.
     """
-    beam = state.moment.beam
-    alive = (torch.logaddexp(beam.blank, beam.unit)[0] > -torch.inf).tolist()
+    alive = on_host(state.beam_state.beam.is_alive()).reshape(-1)
     spellings = [
-        emissions_of(prefix, 0.0).units
-        for prefix, is_alive in zip(state.prefixes, alive, strict=True)
-        if is_alive
+        emissions_of(tip).units for tip, is_alive in zip(state.tips, alive, strict=True) if is_alive
     ]
     same = (len(set(units)) == 1 for units in zip(*spellings, strict=False))
     common = spellings[0][: sum(takewhile(bool, same))]

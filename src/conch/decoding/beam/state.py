@@ -1,17 +1,16 @@
 """One stream's search, and its next chunk."""
 
-import itertools
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from conch.decoding.beam.hotwords import HotwordTables
-from conch.decoding.beam.prefix import Prefix
-from conch.decoding.beam.step import Moment
+from conch.decoding.beam.prefix import Tip
+from conch.decoding.beam.step import BeamState
 from conch.decoding.options import NO_LIMIT, CtcSearchOptions
 from conch.decoding.vocab import BLANK
 
@@ -21,10 +20,10 @@ class SearchState:
     """One stream's search; `CtcSearch.advance` makes a new one and leaves the old as it is."""
 
     options: CtcSearchOptions
-    moment: Moment
-    """`[1, beam_size]`, on the search's device; with a fusion if the options need one."""
-    prefixes: tuple[Prefix, ...]
-    """Of each slot."""
+    beam_state: BeamState
+    """`[1, 1, beam_size]`, on the search's device; with a fusion if the options need one."""
+    tips: tuple[Tip, ...]
+    """The prefix of each slot."""
     hotwords: HotwordTables | None
     """Shared by streams with the same hotwords."""
     frames: int = 0
@@ -36,8 +35,8 @@ class StreamChunk:
     """One stream's next frames, as they are searched."""
 
     state: SearchState
-    log_probs: Tensor
-    """float64 `[T', V]`."""
+    log_probs: NDArray[np.float64]
+    """float64 `[T', V]`; -inf where a unit is left out."""
     frames: Sequence[int]
     """Of the stream, of each of these."""
     seen: int
@@ -48,56 +47,34 @@ class StreamChunk:
         return replace(self.state, frames=self.state.frames + self.seen)
 
 
-def stream_chunks(states: Sequence[SearchState], log_probs: Sequence[Tensor]) -> list[StreamChunk]:
-    """Return the frames to search of each stream.
+def stream_chunk(state: SearchState, log_probs: NDArray[np.floating[Any]]) -> StreamChunk:
+    """Return the frames of a stream that are searched.
 
     Units under `unit_min_log_prob` become impossible. Where that leaves the blank alone in
     several frames in a row, they count as one: each but the first only adds its log posterior to
     every prefix.
 
     Args:
-        states: of the streams.
-        log_probs: log posteriors `[T, V]` of each.
+        state: of the stream.
+        log_probs: log posteriors `[T, V]`.
     """
-    lens = [len(item) for item in log_probs]
-    if not sum(lens):
-        pairs = zip(states, log_probs, strict=True)
-        return [StreamChunk(state, item.double(), (), 0) for state, item in pairs]
-    found = torch.cat(list(log_probs)).to(torch.float64)
-    device = found.device
-    counts = torch.tensor(lens, device=device)
-    limits = [
-        (
-            item.options.unit_min_log_prob
-            if item.options.unit_min_log_prob > NO_LIMIT
-            else -math.inf,
-            math.log(item.options.skip_blank_above)
-            if item.options.skip_blank_above < 1
-            else math.inf,
-        )
-        for item in states
-    ]
-    bounds = torch.tensor(limits, dtype=torch.float64, device=device)
-    lowest, highest = bounds.repeat_interleave(counts, 0).unbind(1)
-    best = found.amax(1)
-    found.masked_fill_(found < torch.minimum(best, lowest)[:, None], -math.inf)
-    blank = found[:, BLANK].clone()
-    alone = (found[:, BLANK + 1 :].amax(1) == -math.inf) | (blank > highest)
-    found[:, BLANK + 1 :].masked_fill_(alone[:, None], -math.inf)
-    kept = ~alone
-    kept[1:] |= ~alone[:-1]
-    starts = (counts.cumsum(0) - counts)[counts > 0]
-    kept[starts] = True
-    run = kept.cumsum(0) - 1
-    places = kept.nonzero()[:, 0]
-    found = found[places]
-    found[:, BLANK] = torch.zeros_like(found[:, BLANK]).index_add_(0, run, blank)
-    ends = [0, *itertools.accumulate(lens)]
-    all_places = places.tolist()
-    chunks = []
-    for state, start, end in zip(states, ends, ends[1:], strict=False):
-        first, last = bisect_left(all_places, start), bisect_left(all_places, end)
-        shift = state.frames - start
-        frames = [place + shift for place in all_places[first:last]]
-        chunks.append(StreamChunk(state, found[first:last], frames, end - start))
-    return chunks
+    count = len(log_probs)
+    found = log_probs.astype(np.float64)
+    if not count:
+        return StreamChunk(state, found, (), 0)
+    options = state.options
+    lowest = options.unit_min_log_prob if options.unit_min_log_prob > NO_LIMIT else -math.inf
+    highest = math.log(options.skip_blank_above) if options.skip_blank_above < 1 else math.inf
+    best = found.max(1, keepdims=True)
+    found[found < np.minimum(best, lowest)] = -math.inf
+    blank, others = found[:, BLANK], found[:, BLANK + 1 :]
+    is_alone = (others.max(1) == -math.inf) | (blank > highest)
+    others[is_alone] = -math.inf
+    is_kept = ~is_alone
+    is_kept[1:] |= ~is_alone[:-1]
+    is_kept[0] = True
+    (kept,) = is_kept.nonzero()
+    together = np.add.reduceat(blank, kept)
+    found = found[kept]
+    found[:, BLANK] = together
+    return StreamChunk(state, found, (kept + state.frames).tolist(), count)
