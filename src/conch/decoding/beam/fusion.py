@@ -4,7 +4,7 @@ What a prefix got for good (`prior`) is kept apart from what is pending: the cos
 of no known word and the shares of hotwords matched in part are taken back or made good when the
 word is complete.
 
-Shapes are those of `ctc_beam`.
+Shapes are those of `step`.
 """
 
 import math
@@ -103,7 +103,7 @@ def empty_fusion(size: int, context: int, device: str | None) -> FusionState:
     Args:
         size: slots.
         context: the n-gram's state at the beginning of a sentence.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     shape = (1, 1, size)
     nothing = placed(np.zeros(shape), device)

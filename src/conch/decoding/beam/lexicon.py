@@ -42,7 +42,7 @@ def word_trie(words: Sequence[str], vocab: CtcVocab, device: str | None) -> Word
     Args:
         words: their places are their ids.
         vocab: of the acoustic model.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     letters = {letter: index for index, letter in enumerate(sorted({*"".join(vocab.texts)}))}
     children, lengths, ends = _trie(words, letters)

@@ -46,7 +46,7 @@ def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: str | None) -
     Args:
         ngrams: as read.
         oov_log_prob: natural log probability of an unknown word.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     size = len(ngrams.words)
     first, *longer = ngrams.orders
