@@ -29,7 +29,7 @@ def advance_batch(
         chunks: one of each stream, at least a frame each, longest first.
         vocab: of the log posteriors.
         model: if any stream may use it.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     states = [chunk.state for chunk in chunks]
     size = max(len(state.tips) for state in states)

@@ -29,7 +29,7 @@ class Chunk(NamedTuple):
     limits: Array | None
     """bool `[B, 1, K]`: the slots that a stream may not use; None if it may use all."""
     device: str | None
-    """As in `ctc_arrays.placed`."""
+    """As in `arrays.placed`."""
 
 
 class Frame(NamedTuple):

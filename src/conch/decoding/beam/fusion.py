@@ -4,7 +4,7 @@ What a prefix got for good (`prior`) is kept apart from what is pending: the cos
 of no known word and the shares of hotwords matched in part are taken back or made good when the
 word is complete.
 
-Shapes are those of `ctc_beam`.
+Shapes are those of `step`.
 """
 
 import math
@@ -16,9 +16,9 @@ from conch.decoding.beam.arrays import Array, first_true, indices, namespace, pl
 from conch.decoding.beam.frames import Frame
 from conch.decoding.beam.hotwords import BETWEEN_WORDS, HotwordTables
 from conch.decoding.beam.language import CtcLanguageModel
-from conch.decoding.beam.lexicon import ROOT
-from conch.decoding.beam.ngram_tensors import score_words
+from conch.decoding.beam.ngram_arrays import score_words
 from conch.decoding.beam.prefix import HASH_MULTIPLIER
+from conch.decoding.beam.trie import ROOT
 from conch.decoding.vocab import BLANK
 
 ROUNDING = 1e-6
@@ -103,7 +103,7 @@ def empty_fusion(size: int, context: int, device: str | None) -> FusionState:
     Args:
         size: slots.
         context: the n-gram's state at the beginning of a sentence.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     shape = (1, 1, size)
     nothing = placed(np.zeros(shape), device)
@@ -121,7 +121,7 @@ def ranked(
     Args:
         scores: float64 `[B, rows, K]`: acoustic, -inf where there is no prefix.
         frame: that is searched.
-        limits: as in `ctc_frames.Chunk`.
+        limits: as in `frames.Chunk`.
         state: before the frame.
         fusion: of these streams.
     """

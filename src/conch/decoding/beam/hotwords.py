@@ -72,7 +72,7 @@ def no_hotwords(width: int, device: str | None) -> HotwordTables:
 
     Args:
         width: of the vocabulary.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     return HotwordTables(
         following=placed(np.zeros((1, width), np.int32), device),

@@ -79,7 +79,7 @@ class Step(NamedTuple):
     last: Array
     """int64: the last unit of the prefix in each slot before the frame."""
     sources: Array
-    """int64: the cell of another prefix that grew into that one; see `ctc_beam`."""
+    """int64: the cell of another prefix that grew into that one; see `step`."""
     arriving: Array
     """float64: log probability from there; -inf if there was none."""
     stay_blank: Array

@@ -13,7 +13,7 @@ Each frame is searched in four stages:
 1. `_grow`: every prefix stays, by a blank or because its last unit goes on, and grows by every unit
    that is possible in the frame.
 2. `_merge`: a prefix that grows into another one of the beam adds to that one.
-3. `ctc_fusion.ranked`: the n-gram and hotwords are added, for streams that use them.
+3. `fusion.ranked`: the n-gram and hotwords are added, for streams that use them.
 4. `_choose` and `_kept`: the best are kept.
 
 Invariants:
@@ -127,7 +127,7 @@ def empty_beam(size: int, space: int, device: str | None) -> Beam:
     Args:
         size: slots.
         space: the unit that is a space, or -1.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     never = np.full((1, 1, size), _NEVER)
     blank, hashes = never.copy(), np.full((1, 1, size), _EMPTY_HASH)
@@ -235,7 +235,7 @@ def _choose(ranks: Array, frame: Frame, limits: Array | None) -> _Choice:
     Args:
         ranks: float64 `[B, rows, K]`.
         frame: that they are of.
-        limits: as in `ctc_frames.Chunk`.
+        limits: as in `frames.Chunk`.
     """
     streams, height, size = ranks.shape
     best, cells = largest(ranks.reshape(streams, 1, -1), size)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.decoding.beam.arrays import Array, placed
-from conch.decoding.beam.ngram_tensors import UNKNOWN_WORD
+from conch.decoding.beam.ngram_arrays import UNKNOWN_WORD
 from conch.decoding.vocab import CtcVocab
 
 NO_WORD = -2
@@ -42,7 +42,7 @@ def word_trie(words: Sequence[str], vocab: CtcVocab, device: str | None) -> Word
     Args:
         words: their places are their ids.
         vocab: of the acoustic model.
-        device: as in `ctc_arrays.placed`.
+        device: as in `arrays.placed`.
     """
     letters = {letter: index for index, letter in enumerate(sorted({*"".join(vocab.texts)}))}
     children, lengths, ends = _trie(words, letters)
