@@ -56,9 +56,8 @@ def beam_search(log_probs, vocab=VOCAB, size: int = 10) -> list[tuple[str, float
 
     The same search as `conch.decoding.beam.step`, without n-gram and hotwords.
     """
-    beam: dict[tuple[int, ...], list[float]] = {
-        (): [0.0, -math.inf]
-    }  # of each prefix its paths that end in a blank, and in its unit
+    # For each prefix, the paths that end in a blank and those that end in its last unit.
+    beam: dict[tuple[int, ...], list[float]] = {(): [0.0, -math.inf]}
     for row in log_probs.tolist():
         grown: dict[tuple[int, ...], list[float]] = defaultdict(lambda: [-math.inf, -math.inf])
 

@@ -60,6 +60,20 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="n-grams: ARPA, gzipped or not (default: the en-us trigram)",
     )
+    _add_words(parser)
+    _add_limits(parser)
+    parser.add_argument(
+        "--word-bonus",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="nats added for every word, against deletions (default: %(default)g)",
+    )
+    parser.set_defaults(run=run)
+
+
+def _add_words(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which words are in the graph."""
     parser.add_argument(
         "--lexicon",
         type=Path,
@@ -85,6 +99,10 @@ def add_parser(subparsers: Subparsers) -> None:
         help="natural log of the unigram probability of words from these two options; a tenth of "
         "the words in en-us is below -18 (default: %(default)g)",
     )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """Add the options that make the graph smaller."""
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--prune",
@@ -109,14 +127,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="keep the N most frequent words, and those of --more-words and --shipped-words "
         "(default: all)",
     )
-    parser.add_argument(
-        "--word-bonus",
-        type=float,
-        default=0.0,
-        metavar="X",
-        help="nats added for every word, against deletions (default: %(default)g)",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -165,12 +165,12 @@ def _cuda(index: int) -> str:
     """Return torch's name of a GPU.
 
     Raises:
-        ConfigError: torch is not there, or finds no CUDA.
+        ConfigError: torch is missing or finds no CUDA.
     """
     try:
-        import torch  # only for a GPU
+        import torch  # for a GPU only: it takes seconds to import, and 200 MB
     except ImportError as error:
-        raise ConfigError("device cuda takes PyTorch's CUDA build, torch is missing") from error
+        raise ConfigError(f"device cuda needs PyTorch's CUDA build: {error}") from error
     if not torch.cuda.is_available():
         raise ConfigError(
             f"torch {torch.__version__} finds no CUDA: it takes PyTorch's CUDA build and a GPU"
@@ -179,7 +179,7 @@ def _cuda(index: int) -> str:
 
 
 def _warm_up(search: CtcSearch, *, with_words: bool) -> None:
-    """Load on a GPU what the search runs, so that the first request does not wait for it."""
+    """Load the kernels of a GPU, so that the first request does not wait for them."""
     frames = np.full((8, len(search.vocab.texts)), -3.0)
     for language_model in (False, True) if with_words else (False,):
         start = search.start(CtcSearchOptions(language_model=language_model))

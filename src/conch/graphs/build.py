@@ -125,27 +125,12 @@ def build_graph(
     known = words & set(table.words) - {SENTENCE_START, SENTENCE_END}
     if not known:
         raise ConfigError("no word of the lexicon is in the language model")
-    small = of_words(table, known)
-    if config.max_words and config.max_words < len(known):
-        small = of_words(small, likeliest_words(small, config.max_words) | (named & known))
-    if config.max_order:
-        small = of_order(small, config.max_order)
-    if config.prune:
-        progress(f"pruning {sum(map(len, small.orders))} n-grams")
-        small = entropy_pruned(small, config.prune)
+    small = _limited(table, known, named & known, config, progress)
     kept_ngrams = tuple(map(len, small.orders))
     small = with_words(small, added, config.oov_log_prob)
     graph = _composed(units, small, lexicon, config.word_bonus, progress)
-    described = json.dumps({"format": FORMAT, "word_bonus": config.word_bonus})
-    # The blank needs a symbol: symbol tables refuse empty and repeated ones.
-    inputs = ["<eps>", "<blank>", *units.vocab[1:], "<end>"]
     progress(f"writing {len(graph.arcs)} arcs")
-    partial = path.with_name(path.name + ".partial")
-    try:
-        write_fst(partial, graph, symbols=((described, inputs), ("words", ["<eps>", *small.words])))
-        os.replace(partial, path)
-    except OSError as error:
-        raise ConfigError(f"the graph {path} cannot be written: {error.strerror}") from error
+    _write(path, graph, units.vocab, small.words, config.word_bonus)
     return GraphReport(
         words=len(small.words) - 2,
         added=len(added),
@@ -156,6 +141,52 @@ def build_graph(
         states=len(graph.finals),
         arcs=len(graph.arcs),
     )
+
+
+def _limited(
+    table: NgramTable,
+    known: set[str],
+    wanted: set[str],
+    config: GraphConfig,
+    progress: Callable[[str], None],
+) -> NgramTable:
+    """Return the n-grams within the limits of a graph.
+
+    Args:
+        table: all of them.
+        known: words that have a spelling.
+        wanted: those of them that `max_words` leaves in.
+        config: the limits.
+        progress: as in `build_graph`.
+    """
+    small = of_words(table, known)
+    if config.max_words and config.max_words < len(known):
+        small = of_words(small, likeliest_words(small, config.max_words) | wanted)
+    if config.max_order:
+        small = of_order(small, config.max_order)
+    if config.prune:
+        progress(f"pruning {sum(map(len, small.orders))} n-grams")
+        small = entropy_pruned(small, config.prune)
+    return small
+
+
+def _write(
+    path: Path, graph: FstArrays, vocab: Sequence[str], words: Sequence[str], word_bonus: float
+) -> None:
+    """Write a graph with its symbols; a file that is there is replaced when all is written.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    described = json.dumps({"format": FORMAT, "word_bonus": word_bonus})
+    # The blank needs a symbol: symbol tables refuse empty and repeated ones.
+    inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]
+    partial = path.with_name(path.name + ".partial")
+    try:
+        write_fst(partial, graph, symbols=((described, inputs), ("words", ["<eps>", *words])))
+        os.replace(partial, path)
+    except OSError as error:
+        raise ConfigError(f"the graph {path} cannot be written: {error.strerror}") from error
 
 
 def _composed(

@@ -6,8 +6,8 @@ import pytest
 from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
 
 from conch.decoding.beam.language import load_ctc_language_model
-from conch.decoding.beam.lexicon import NO_WORD, ROOT, word_trie
 from conch.decoding.beam.search import CtcSearch
+from conch.decoding.beam.trie import NO_WORD, ROOT, word_trie
 from conch.decoding.options import CtcSearchOptions, Hotword
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, load_language_model

@@ -216,6 +216,7 @@ def test_a_stream_of_hours_keeps_its_text_and_no_more(search, ends_tracing):
     for _ in range(20):
         (state,) = search.advance([state], [quiet])
     assert prefixes_held() - before <= sum(counts[-1])
+    gc.unfreeze()
 
 
 def test_nothing_heard(search):

@@ -16,9 +16,9 @@ from conch.decoding.beam.arrays import Array, first_true, indices, namespace, pl
 from conch.decoding.beam.frames import Frame
 from conch.decoding.beam.hotwords import BETWEEN_WORDS, HotwordTables
 from conch.decoding.beam.language import CtcLanguageModel
-from conch.decoding.beam.lexicon import ROOT
-from conch.decoding.beam.ngram_tensors import score_words
+from conch.decoding.beam.ngram_arrays import score_words
 from conch.decoding.beam.prefix import HASH_MULTIPLIER
+from conch.decoding.beam.trie import ROOT
 from conch.decoding.vocab import BLANK
 
 ROUNDING = 1e-6
@@ -121,7 +121,7 @@ def ranked(
     Args:
         scores: float64 `[B, rows, K]`: acoustic, -inf where there is no prefix.
         frame: that is searched.
-        limits: as in `ctc_frames.Chunk`.
+        limits: as in `frames.Chunk`.
         state: before the frame.
         fusion: of these streams.
     """

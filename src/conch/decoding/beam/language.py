@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from conch.decoding.beam.arrays import Array, namespace
-from conch.decoding.beam.lexicon import NO_WORD, WordTrie, word_trie
-from conch.decoding.beam.ngram_tensors import NgramTensors, ngram_tensors, score_words
+from conch.decoding.beam.ngram_arrays import NgramArrays, ngram_arrays, score_words
+from conch.decoding.beam.trie import NO_WORD, WordTrie, word_trie
 from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
@@ -14,7 +14,7 @@ from conch.language.ngram import LanguageModelConfig, model_path
 class CtcLanguageModel:
     """An n-gram and the trie of its words."""
 
-    ngram: NgramTensors
+    ngram: NgramArrays
     trie: WordTrie
     start: int
     """The history at the beginning of a sentence."""
@@ -53,7 +53,7 @@ def load_ctc_language_model(
     ngrams = read_ngrams(path)
     ids = {word: index for index, word in enumerate(ngrams.words)}
     return CtcLanguageModel(
-        ngram=ngram_tensors(ngrams, config.oov_log_prob, device),
+        ngram=ngram_arrays(ngrams, config.oov_log_prob, device),
         trie=word_trie(ngrams.words, vocab, device),
         start=1 + ids["<s>"],
         end=ids["</s>"],

@@ -235,7 +235,7 @@ def _choose(ranks: Array, frame: Frame, limits: Array | None) -> _Choice:
     Args:
         ranks: float64 `[B, rows, K]`.
         frame: that they are of.
-        limits: as in `ctc_frames.Chunk`.
+        limits: as in `frames.Chunk`.
     """
     streams, height, size = ranks.shape
     best, cells = largest(ranks.reshape(streams, 1, -1), size)

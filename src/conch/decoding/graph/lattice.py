@@ -7,7 +7,7 @@ of noise; this one keeps to `max_active`.
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import kaldifst
 import numpy as np
@@ -50,6 +50,39 @@ class _Frame:
     """int64 `[M]`: the states that they leave."""
 
 
+class _Links(NamedTuple):
+    """Arcs between tokens; a token is a state that is alive after a frame."""
+
+    sources: IntArray
+    """int64 `[N]`: the tokens that they leave."""
+    targets: IntArray
+    """int64 `[N]`: the tokens that they reach."""
+    arcs: IntArray
+    """int64 `[N]`: which arcs of the graph they are."""
+    weights: DoubleArray
+    """float64 `[N]`: cost, with that of the frame for an arc that reads one."""
+
+    def kept(
+        self, costs: DoubleArray, ahead: DoubleArray, limit: float, first: int, second: int
+    ) -> "_Links":
+        """Return those on paths up to a cost, with tokens counted through all frames.
+
+        Args:
+            costs: float64: of the best path to each token that links may leave.
+            ahead: float64: of the best path from each token that links may reach to the end.
+            limit: largest cost of a path.
+            first: number of tokens before the frame that links leave.
+            second: number of tokens before the frame that links reach.
+        """
+        keep = costs[self.sources] + self.weights + ahead[self.targets] <= limit
+        return _Links(
+            self.sources[keep] + first,
+            self.targets[keep] + second,
+            self.arcs[keep],
+            self.weights[keep],
+        )
+
+
 def lattice_nbest(
     fst: FstFile,
     costs: DoubleArray,
@@ -71,40 +104,41 @@ def lattice_nbest(
     """
     frames = _search(fst, costs, beam, max_active)
     lattice = _pruned(fst, frames, costs, lattice_beam)
-    words = None
-    while lattice is not None and words is None:
+    while lattice is not None:
         words = _determinised(lattice)
-        if words is None:
-            lattice_beam /= 2
-            lattice = _pruned(fst, frames, costs, lattice_beam)
-    if lattice is None:
-        return []
-    transducer = _loaded(lattice, output_is_word=False)
-    kaldifst.arcsort(transducer, "ilabel")
-    paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(words, nbest))
-    found = [_aligned(transducer, _sequence(path)[0]) for path in paths]
-    return sorted(found, key=lambda item: item.cost)
+        if words is not None:
+            return _best_paths(lattice, words, nbest)
+        lattice_beam /= 2
+        lattice = _pruned(fst, frames, costs, lattice_beam)
+    return []
 
 
 def _search(fst: FstFile, costs: DoubleArray, beam: float, max_active: int) -> list[_Frame]:
+    """Return the frames of a search, one before the first frame of `costs` included."""
     none = np.zeros(0, np.int64)
     frames = [_closed(fst, np.array([fst.start]), np.zeros(1), none, none, beam)]
     for row in costs:
-        last = frames[-1]
-        limit = last.costs.min() + beam
-        if len(last.costs) > max_active:
-            limit = min(limit, np.partition(last.costs, max_active)[max_active])
-        alive = np.flatnonzero(last.costs <= limit)
-        some = fst.states[last.states[alive]]
-        epsilons = some["input_epsilons"].astype(np.int64)
-        arcs, owners = _ranges(some["first"] + epsilons, some["arcs"] - epsilons)
-        labels = fst.arcs["ilabel"][arcs]
-        totals = last.costs[alive][owners] + fst.arcs["cost"][arcs] + row[labels - 1]
-        keep = totals <= totals.min() + beam
-        arcs, sources, totals = arcs[keep], alive[owners[keep]], totals[keep]
-        states, best = _best(fst.arcs["target"][arcs].astype(np.int64), totals)
-        frames.append(_closed(fst, states, best, arcs, sources, beam))
+        frames.append(_next_frame(fst, frames[-1], row, beam, max_active))
     return frames
+
+
+def _next_frame(
+    fst: FstFile, last: _Frame, costs: DoubleArray, beam: float, max_active: int
+) -> _Frame:
+    """Return what is alive after a frame, whose costs by label are given."""
+    limit = last.costs.min() + beam
+    if len(last.costs) > max_active:
+        limit = min(limit, np.partition(last.costs, max_active)[max_active])
+    alive = np.flatnonzero(last.costs <= limit)
+    some = fst.states[last.states[alive]]
+    epsilons = some["input_epsilons"].astype(np.int64)
+    arcs, owners = _ranges(some["first"] + epsilons, some["arcs"] - epsilons)
+    labels = fst.arcs["ilabel"][arcs]
+    totals = last.costs[alive][owners] + fst.arcs["cost"][arcs] + costs[labels - 1]
+    keep = totals <= totals.min() + beam
+    arcs, sources, totals = arcs[keep], alive[owners[keep]], totals[keep]
+    states, best = _best(fst.arcs["target"][arcs].astype(np.int64), totals)
+    return _closed(fst, states, best, arcs, sources, beam)
 
 
 def _closed(
@@ -141,62 +175,107 @@ def _closed(
 def _pruned(
     fst: FstFile, frames: list[_Frame], costs: DoubleArray, lattice_beam: float
 ) -> FstArrays | None:
-    """Return the arcs on paths within a beam of the best one, from words to input labels."""
+    """Return the arcs on paths within a beam of the best one, from words to input labels.
+
+    None if no path ends.
+    """
     last = frames[-1]
-    ahead = fst.states["final"][last.states].astype(np.float64)
-    best = float((last.costs + ahead).min())
+    finals = fst.states["final"][last.states].astype(np.float64)
+    best = float((last.costs + finals).min())
     if not np.isfinite(best):
         return None
-    limit = best + lattice_beam
-    offsets = np.concatenate([[0], np.cumsum([len(frame.states) for frame in frames])])
-    links = []
+    links = _links(fst, frames, costs, finals, best + lattice_beam)
+    return _lattice(fst, frames, links, finals)
+
+
+def _links(
+    fst: FstFile, frames: list[_Frame], costs: DoubleArray, finals: DoubleArray, limit: float
+) -> _Links:
+    """Return the links on paths up to a cost, found from the last frame to the first.
+
+    Args:
+        fst: the graph.
+        frames: all frames of the search.
+        costs: as in `lattice_nbest`.
+        finals: float64 `[N]`: cost of ending in each token of the last frame.
+        limit: the cost.
+
+    Returns:
+        The links, between tokens counted through all frames.
+    """
+    offsets = _offsets(frames)
+    found = []
+    ahead = finals  # cost of the best path from each token of the frame to the end
     for number in range(len(frames) - 1, -1, -1):
-        frame, offset = frames[number], offsets[number]
-        sources = np.searchsorted(frame.states, frame.epsilon_sources)
-        targets = np.searchsorted(frame.states, fst.arcs["target"][frame.epsilons])
-        weights = fst.arcs["cost"][frame.epsilons].astype(np.float64)
-        while True:  # as often as arcs without input follow each other
-            before = ahead.copy()
-            np.minimum.at(ahead, sources, weights + ahead[targets])
-            if np.array_equal(before, ahead):
-                break
-        keep = frame.costs[sources] + weights + ahead[targets] <= limit
-        links.append((sources + offset, frame.epsilons, targets + offset, weights, keep))
-        if not number:
-            break
-        previous = frames[number - 1]
-        targets = np.searchsorted(frame.states, fst.arcs["target"][frame.emitting])
-        weights = (
-            fst.arcs["cost"][frame.emitting]
-            + costs[number - 1, fst.arcs["ilabel"][frame.emitting] - 1]
-        )
-        through = weights + ahead[targets]
-        keep = previous.costs[frame.sources] + through <= limit
-        ahead = np.full(len(previous.states), np.inf)
-        np.minimum.at(ahead, frame.sources, through)
-        sources = frame.sources + offsets[number - 1]
-        links.append((sources, frame.emitting, targets + offset, weights, keep))
-    kept = [[item[flags] for item in parts] for *parts, flags in links]
-    sources, arcs, targets, weights = (np.concatenate(item) for item in zip(*kept, strict=True))
-    ends = np.isfinite(fst.states["final"][last.states])
-    finals = np.flatnonzero(ends)
-    start = int(np.searchsorted(frames[0].states, fst.start))
-    used, numbers = np.unique(
-        np.concatenate([sources, targets, [start], finals + offsets[-2]]), return_inverse=True
+        frame = frames[number]
+        within = _epsilon_links(fst, frame)
+        ahead = _closed_backward(within, ahead)
+        found.append(within.kept(frame.costs, ahead, limit, offsets[number], offsets[number]))
+        if number:
+            before = frames[number - 1]
+            between = _emitting_links(fst, frame, costs[number - 1])
+            found.append(
+                between.kept(before.costs, ahead, limit, offsets[number - 1], offsets[number])
+            )
+            earlier = np.full(len(before.states), np.inf)
+            np.minimum.at(earlier, between.sources, between.weights + ahead[between.targets])
+            ahead = earlier
+    return _Links(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _offsets(frames: list[_Frame]) -> IntArray:
+    """Return where the tokens of each frame begin when those of all are counted through."""
+    return np.cumsum([0, *(len(frame.states) for frame in frames[:-1])])
+
+
+def _epsilon_links(fst: FstFile, frame: _Frame) -> _Links:
+    """Return the links within a frame."""
+    return _Links(
+        sources=np.searchsorted(frame.states, frame.epsilon_sources),
+        targets=np.searchsorted(frame.states, fst.arcs["target"][frame.epsilons]),
+        arcs=frame.epsilons,
+        weights=fst.arcs["cost"][frame.epsilons].astype(np.float64),
     )
-    count = len(sources)
+
+
+def _emitting_links(fst: FstFile, frame: _Frame, costs: DoubleArray) -> _Links:
+    """Return the links from the frame before to a frame, of which `costs` are."""
+    return _Links(
+        sources=frame.sources,
+        targets=np.searchsorted(frame.states, fst.arcs["target"][frame.emitting]),
+        arcs=frame.emitting,
+        weights=fst.arcs["cost"][frame.emitting] + costs[fst.arcs["ilabel"][frame.emitting] - 1],
+    )
+
+
+def _closed_backward(links: _Links, ahead: DoubleArray) -> DoubleArray:
+    """Return the costs to the end when links within the frame may be taken first."""
+    while True:  # as often as arcs without input follow each other
+        closer = ahead.copy()
+        np.minimum.at(closer, links.sources, links.weights + ahead[links.targets])
+        if np.array_equal(closer, ahead):
+            return ahead
+        ahead = closer
+
+
+def _lattice(fst: FstFile, frames: list[_Frame], links: _Links, finals: DoubleArray) -> FstArrays:
+    """Return links as a transducer whose states are the tokens that they connect."""
+    (ends,) = np.isfinite(finals).nonzero()
+    start = int(np.searchsorted(frames[0].states, fst.start))
+    tokens = np.concatenate([links.sources, links.targets, [start], ends + _offsets(frames)[-1]])
+    used, numbers = np.unique(tokens, return_inverse=True)
+    sources, targets, (start_state,), end_states = np.split(
+        numbers, np.cumsum([len(links.sources), len(links.targets), 1])
+    )
     return fst_arrays(
         len(used),
-        numbers[:count],
-        fst.arcs["olabel"][arcs].astype(np.int64),
-        fst.arcs["ilabel"][arcs].astype(np.int64),
-        weights,
-        numbers[count : 2 * count],
-        finals={
-            int(state): float(fst.states["final"][last.states[place]])
-            for state, place in zip(numbers[2 * count + 1 :], finals, strict=True)
-        },
-        start=int(numbers[2 * count]),
+        sources,
+        fst.arcs["olabel"][links.arcs].astype(np.int64),
+        fst.arcs["ilabel"][links.arcs].astype(np.int64),
+        links.weights,
+        targets,
+        finals=dict(zip(end_states.tolist(), finals[ends].tolist(), strict=True)),
+        start=int(start_state),
     )
 
 
@@ -208,6 +287,21 @@ def _determinised(lattice: FstArrays) -> Any:
     except RuntimeError:  # what it raises at its limit
         return None
     return words
+
+
+def _best_paths(lattice: FstArrays, words: Any, nbest: int) -> list[LatticePath]:
+    """Return the best word sequences of a lattice, best first, each with its best path.
+
+    Args:
+        lattice: from words to input labels.
+        words: the lattice determinised.
+        nbest: how many at most.
+    """
+    transducer = _loaded(lattice, output_is_word=False)
+    kaldifst.arcsort(transducer, "ilabel")
+    paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(words, nbest))
+    found = [_aligned(transducer, _sequence(path)[0]) for path in paths]
+    return sorted(found, key=lambda item: item.cost)
 
 
 def _loaded(lattice: FstArrays, *, output_is_word: bool) -> Any:

@@ -5,17 +5,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import kaldi_decoder
 import kaldifst
 import numpy as np
 
-from conch.component.arrays import FloatArray
+from conch.component.arrays import FloatArray, IntArray
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.alignment import AlignedWord, aligned_words, unit_runs
 from conch.decoding.graph.fst_arrays import open_fst
-from conch.decoding.graph.lattice import lattice_nbest
+from conch.decoding.graph.lattice import LatticePath, lattice_nbest
 from conch.models.ctc import BLANK
 from conch.models.ctc.units import opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
@@ -75,6 +75,20 @@ class WfstHypothesis:
     """Sum of the path's log probabilities, each blank's less the `blank_penalty`."""
     lm_score: float
     """Of the words and of the sentence's end, by the n-grams as they are in the graph."""
+
+
+class _Alignment(NamedTuple):
+    """The units of one path."""
+
+    units: IntArray
+    """int64 `[T]`: the unit of each frame."""
+    log_probs: FloatArray
+    """float32 `[T]`: of each."""
+
+    @property
+    def score(self) -> float:
+        """Sum of the log probabilities."""
+        return float(self.log_probs.sum(dtype=np.float64))
 
 
 class DecodingGraph:
@@ -169,7 +183,7 @@ class WfstStream:
         if not is_found or not self.num_frames:
             return WfstHypothesis("", (), 0.0, 0.0, 0.0)
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
-        return self._hypothesis(labels, words, weight.value1)
+        return self._hypothesis(self._alignment(labels), words, weight.value1)
 
     def finish(self, nbest: int = 1) -> tuple[WfstHypothesis, ...]:
         """End the utterance and return its hypotheses, best first, each of other words.
@@ -197,7 +211,7 @@ class WfstStream:
         )
         if not paths:
             return (self.best(),)
-        return tuple(self._hypothesis(item.labels, item.words, None, item.cost) for item in paths)
+        return tuple(map(self._of_lattice, paths))
 
     def _feed(self, scaled: FloatArray) -> None:
         offset = self._decoder.num_frames_decoded()
@@ -219,27 +233,29 @@ class WfstStream:
         frames[1, -1] = 0.0
         return frames
 
-    def _hypothesis(
-        self,
-        labels: Sequence[int],
-        words: Sequence[int],
-        graph_cost: float | None,
-        cost: float = 0.0,
-    ) -> WfstHypothesis:
-        config, vocab = self._config, self._graph.vocab
+    def _of_lattice(self, path: LatticePath) -> WfstHypothesis:
+        """Return the hypothesis of a path whose cost is that of the graph and the frames."""
+        alignment = self._alignment(path.labels)
+        graph_cost = path.cost + self._config.acoustic_scale * alignment.score
+        return self._hypothesis(alignment, path.words, graph_cost)
+
+    def _alignment(self, labels: Sequence[int]) -> _Alignment:
+        """Return the units of a path's input labels, without the end."""
         log_probs = np.concatenate(self._frames)
         units = np.array([label for label in labels if label])[: len(log_probs)] - 1
-        path = log_probs[np.arange(len(units)), units].clip(_IMPOSSIBLE / config.acoustic_scale)
-        am_score = float(path.sum(dtype=np.float64))
+        path = log_probs[np.arange(len(units)), units]
+        return _Alignment(units, path.clip(_IMPOSSIBLE / self._config.acoustic_scale))
+
+    def _hypothesis(
+        self, alignment: _Alignment, words: Sequence[int], graph_cost: float
+    ) -> WfstHypothesis:
         texts = [self._graph.words[word] for word in words if word]
-        if graph_cost is None:
-            graph_cost = cost + config.acoustic_scale * am_score
-        lm_score = -graph_cost - self._graph.word_bonus * len(texts)
-        aligned = aligned_words(texts, unit_runs(units, vocab), path)
+        runs = unit_runs(alignment.units, self._graph.vocab)
+        aligned = aligned_words(texts, runs, alignment.log_probs)
         return WfstHypothesis(
             text=" ".join(word.text for word in aligned),
             words=aligned,
-            score=am_score - graph_cost / config.acoustic_scale,
-            am_score=am_score,
-            lm_score=lm_score,
+            score=alignment.score - graph_cost / self._config.acoustic_scale,
+            am_score=alignment.score,
+            lm_score=-graph_cost - self._graph.word_bonus * len(texts),
         )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.decoding.beam.arrays import Array, placed
-from conch.decoding.beam.ngram_tensors import UNKNOWN_WORD
+from conch.decoding.beam.ngram_arrays import UNKNOWN_WORD
 from conch.decoding.vocab import CtcVocab
 
 NO_WORD = -2

@@ -1,12 +1,12 @@
-"""N-grams read from files and scored as tensors, against the scores of sentences."""
+"""N-grams read from files and scored as arrays, against the scores of sentences."""
 
 import math
 import random
 
+import numpy as np
 import pytest
-import torch
 
-from conch.decoding.beam.ngram_tensors import EMPTY_HISTORY, ngram_tensors, score_words
+from conch.decoding.beam.ngram_arrays import EMPTY_HISTORY, ngram_arrays, score_words
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import SHIPPED, NgramModel
 
@@ -44,10 +44,10 @@ def tiny(tmp_path_factory):
 def scored(ngrams, tables, sentences):
     """Return the scores of the words of sentences of one length, side by side."""
     ids = {word: index for index, word in enumerate(ngrams.words)}
-    state = torch.full((len(sentences),), 1 + ids["<s>"])
+    state = np.full(len(sentences), 1 + ids["<s>"])
     columns = []
     for words in zip(*sentences, strict=True):
-        word = torch.tensor([ids.get(item, -1) for item in words])
+        word = np.array([ids.get(item, -1) for item in words])
         score, state = score_words(tables, state, word)
         columns.append(score.tolist())
     return list(zip(*columns, strict=True)), state
@@ -55,7 +55,7 @@ def scored(ngrams, tables, sentences):
 
 def test_backoff_by_hand(tiny):
     ngrams = read_ngrams(tiny)
-    tables = ngram_tensors(ngrams, -9.0, torch.device("cpu"))
+    tables = ngram_arrays(ngrams, -9.0, None)
     sentence = ["a", "b", "c", "x", "b", "</s>"]
     (scores,), _ = scored(ngrams, tables, [sentence])
     ten = math.log(10)
@@ -65,8 +65,8 @@ def test_backoff_by_hand(tiny):
 
 
 def test_after_an_unknown_word_there_is_no_history(tiny):
-    tables = ngram_tensors(read_ngrams(tiny), -9.0, torch.device("cpu"))
-    _, state = score_words(tables, torch.tensor([2]), torch.tensor([-1]))
+    tables = ngram_arrays(read_ngrams(tiny), -9.0, None)
+    _, state = score_words(tables, np.array([2]), np.array([-1]))
     assert state.tolist() == [EMPTY_HISTORY]
 
 
@@ -74,7 +74,7 @@ def test_after_an_unknown_word_there_is_no_history(tiny):
 def test_the_shipped_trigram_scores_words_as_it_does_sentences(seed):
     ngrams = read_ngrams(SHIPPED)
     model = NgramModel(ngrams, -12.0)
-    tables = ngram_tensors(ngrams, -12.0, torch.device("cpu"))
+    tables = ngram_arrays(ngrams, -12.0, None)
     choose = random.Random(seed)
     common = [
         ngrams.words[index] for order in ngrams.orders[1:] for index in order.words[::9999, 0]

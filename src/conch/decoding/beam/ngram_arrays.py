@@ -13,7 +13,7 @@ EMPTY_HISTORY = 0
 UNKNOWN_WORD = -1
 
 
-class NgramTensors(NamedTuple):
+class NgramArrays(NamedTuple):
     """The n-gram as an automaton; its states are the histories that it tells apart.
 
     State 0 is the empty history, `1 + word` that of one word. A history that was never seen with
@@ -40,7 +40,7 @@ class NgramTensors(NamedTuple):
     """What a word costs that is not known; after it the history is empty."""
 
 
-def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: str | None) -> NgramTensors:
+def ngram_arrays(ngrams: NgramTable, oov_log_prob: float, device: str | None) -> NgramArrays:
     """Build the tables.
 
     Args:
@@ -74,7 +74,7 @@ def ngram_tensors(ngrams: NgramTable, oov_log_prob: float, device: str | None) -
     last = (np.full(1, np.iinfo(np.int64).max), np.zeros(1, np.float32), np.zeros(1, np.int64))
     keys, log_probs, targets = (np.concatenate(part) for part in zip(*arcs, last, strict=True))
     by_key = np.argsort(keys, kind="stable")
-    return NgramTensors(
+    return NgramArrays(
         keys=placed(keys[by_key], device),
         log_probs=placed(log_probs[by_key], device),
         targets=placed(targets[by_key].astype(np.int32), device),
@@ -108,7 +108,7 @@ def _states(
     return state
 
 
-def score_words(tables: NgramTensors, state: Array, word: Array) -> tuple[Array, Array]:
+def score_words(tables: NgramArrays, state: Array, word: Array) -> tuple[Array, Array]:
     """Return the natural log probabilities of words after histories, and the states after them.
 
     Args:
