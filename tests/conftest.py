@@ -8,7 +8,9 @@ OWN_SERVERS = (
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",
     "tests/integration/test_stream_ends.py",
-    "tests/server/",
+    "tests/integration/test_benchmark_models.py",
+    "tests/integration/test_gpu_configs.py",
+    "tests/integration/test_soak.py",
 )
 """Server tests that start servers of their own. All others share one, and so a worker."""
 

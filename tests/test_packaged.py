@@ -53,7 +53,9 @@ def test_a_missing_file_is_named(package):
 
 
 def test_a_missing_package_is_named():
-    with pytest.raises(ConfigError, match="no model: set 'model', or pip install stranger-models"):
+    with pytest.raises(
+        ConfigError, match=r"no model: set 'model', or have stranger-models, .*\[server\]"
+    ):
         packaged("model", "no_such_package", "stranger-models", "model", {})
 
 

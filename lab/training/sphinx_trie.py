@@ -22,12 +22,6 @@ LOG_BASE = math.log(1.0001)
 _UNIGRAM = np.dtype([("log_prob", "<f4"), ("backoff", "<f4"), ("first", "<u4")])
 
 
-def is_sphinx_trie(path: Path) -> bool:
-    """Report whether a file begins like one."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
 def read_sphinx_trie(path: Path) -> NgramTable:
     """Return the n-grams of a `.lm.bin`.
 

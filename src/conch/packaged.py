@@ -52,7 +52,7 @@ def packaged(
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"no {what}: set 'model', or pip install {distribution}")
+        raise ConfigError(f"no {what}: set 'model', or have {distribution}, {install('server')}")
     path = Path(spec.submodule_search_locations[0], folder)
     for name, expected in sha256.items():
         _check(path / name, f"{folder}/{name} of the package {distribution}", expected)

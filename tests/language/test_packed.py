@@ -45,12 +45,34 @@ def test_arrays_become_ngrams(tmp_path):
         {"log_prob2": np.array([0, 1, 9], np.uint16)},
         {"children2": np.array([2, 0, 0, 2], np.uint32)},
         {"children2": np.array([2, 0, 0], np.uint32)},
+        {"last2": np.array([[2, 200, 1], [0, 0, 0], [0, 0, 0]], np.uint8)},
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, changed):
     path = tmp_path / "wrong.npz"
     np.savez(path, **{**ARRAYS, **changed})
     with pytest.raises(ConfigError, match=r"wrong\.npz is broken"):
+        read_packed(path)
+
+
+def test_any_flipped_byte_is_refused_or_harmless(tmp_path):
+    path = tmp_path / "flipped.npz"
+    np.savez_compressed(path, **ARRAYS)
+    content = path.read_bytes()
+    refused = 0
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        try:
+            read_packed(path)
+        except ConfigError:
+            refused += 1
+    assert refused > len(content) / 2
+
+
+def test_a_file_without_ngrams_is_refused(tmp_path):
+    path = tmp_path / "empty.npz"
+    np.savez(path, words=ARRAYS["words"], unit=ARRAYS["unit"])
+    with pytest.raises(ConfigError, match="holds no n-grams"):
         read_packed(path)
 
 

@@ -1,4 +1,4 @@
-"""Read n-gram models: the ARPA format, or pocketsphinx's binary."""
+"""Read n-gram models: the ARPA format, or the packed format of `conch.language.packed`."""
 
 import gzip
 import math

@@ -14,6 +14,7 @@ The n-grams of an order stand as in `NgramOrder`, sorted by their words' indices
 """
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,16 @@ from conch.language.ngram_table import NgramOrder, NgramTable
 from conch.wire.errors import ConfigError
 
 _MAGIC = b"PK\x03\x04"
+_BROKEN = (
+    EOFError,
+    IndexError,
+    KeyError,
+    NotImplementedError,  # zipfile's, of a compression that it does not know
+    OSError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def is_packed(path: Path) -> bool:
@@ -43,7 +54,7 @@ def read_packed(path: Path) -> NgramTable:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return _unpacked(arrays)
-    except (EOFError, IndexError, KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
+    except _BROKEN as error:
         raise ConfigError(f"the language model {path} is broken: {error}") from error
 
 
@@ -55,12 +66,16 @@ def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> NgramTable:
         number = len(orders) + 1
         if number > 1:
             ngrams = _longer(ngrams, arrays[f"children{number}"], arrays[f"last{number}"])
+            if not ((ngrams[:, -1] >= 0) & (ngrams[:, -1] < len(words))).all():
+                raise ValueError(f"its {number}-grams have words that it does not list")
         log_probs = _values(arrays, "log_prob", number)
         is_longest = f"backoff{number}" not in arrays
         backoffs = np.zeros(len(ngrams)) if is_longest else _values(arrays, "backoff", number)
         if not len(ngrams) == len(log_probs) == len(backoffs):
             raise ValueError(f"its {number}-grams differ in number")
         orders.append(NgramOrder(ngrams, log_probs, backoffs))
+    if not orders:
+        raise ValueError("it holds no n-grams")
     return NgramTable(tuple(words), tuple(orders))
 
 

@@ -17,7 +17,7 @@ from lab.training.sphinx_trie import LOG_BASE, read_sphinx_trie
 
 pytest.importorskip("pocketsphinx")
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 @pytest.fixture(scope="module")
