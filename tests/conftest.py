@@ -8,9 +8,8 @@ OWN_SERVERS = (
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",
     "tests/integration/test_stream_ends.py",
-    "tests/server/",
 )
-"""Server tests that start servers of their own. All others share one, and so a worker."""
+"""Files that start servers of their own. All others of their folder share one, and so a worker."""
 
 
 @pytest.hookimpl(optionalhook=True)
