@@ -12,7 +12,7 @@ OWN_SERVERS = (
     "tests/integration/test_gpu_configs.py",
     "tests/integration/test_soak.py",
 )
-"""Server tests that start servers of their own. All others share one, and so a worker."""
+"""Files that start servers of their own. All others of their folder share one, and so a worker."""
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from conch.packaged import install
+
 HELPS = """
 import argparse, sys
 sys.modules["av"] = None
@@ -34,7 +36,4 @@ def test_a_command_names_the_extra_that_it_lacks(tmp_path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == (
-        "conch graph: needs onnxruntime; in a checkout of Conch: "
-        "pip install -c constraints.txt -e '.[server]'\n"
-    )
+    assert done.stderr == f"conch graph: needs onnxruntime; {install('server')}\n"

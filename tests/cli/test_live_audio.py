@@ -3,6 +3,7 @@
 import builtins
 import io
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import soundfile
 
 from conch.cli import live_audio
+from conch.packaged import install
 from conch.wire.errors import AudioError
 
 
@@ -123,8 +125,11 @@ def test_a_named_pipe_is_for_stdin() -> None:
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        (ImportError("no sounddevice"), r"pip install -c constraints\.txt -e '\.\[mic\]'"),
-        (OSError("PortAudio library not found"), "apt install libportaudio2"),
+        (
+            ImportError("no sounddevice"),
+            rf"sounddevice; {re.escape(install('mic'))}; .* apt-get install libportaudio2",
+        ),
+        (OSError("PortAudio library not found"), "PortAudio: apt-get install libportaudio2"),
     ],
 )
 def test_what_a_microphone_needs_is_said(

@@ -116,7 +116,7 @@ def test_it_transcribes_on_a_running_server(client: Environment, server: TritonS
 
 
 @pytest.mark.parametrize(
-    "benchmark", [("offline",), ("streaming", "--streams", 2, "--seconds", 5, "--warmup", 0)]
+    "benchmark", [("offline",), ("live", "--streams", 2, "--seconds", 5, "--warmup", 0)]
 )
 def test_it_measures_a_running_server(
     client: Environment, server: TritonServer, tmp_path, benchmark: tuple[object, ...]

@@ -129,10 +129,13 @@ def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
     try:
         import sounddevice
     except ImportError:
-        raise AudioError(f"--mic needs sounddevice; {install('mic')}") from None
+        raise AudioError(
+            f"--mic needs sounddevice; {install('mic')}; and the library PortAudio: "
+            "apt-get install libportaudio2"
+        ) from None
     except OSError as error:
         raise AudioError(
-            f"--mic needs the library PortAudio: apt install libportaudio2 ({error})"
+            f"--mic needs the library PortAudio: apt-get install libportaudio2 ({error})"
         ) from None
     return LiveAudio(sample_rate, _recorded(sounddevice, sample_rate, chunk_ms))
 
