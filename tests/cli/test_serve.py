@@ -1,7 +1,10 @@
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from conch.cli import main
-from conch.cli.serve import models_named
+from conch.cli.serve import _welcome, models_named
 from conch.wire.errors import ServerError
 
 
@@ -31,3 +34,15 @@ def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_misspelt_path_is_distinguished_from_a_model():
     with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
         models_named("two_pas")
+
+
+def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:
+    server: Any = SimpleNamespace(
+        http_url="127.0.0.1:8000",
+        grpc_url="127.0.0.1:8001",
+        metrics_url="http://127.0.0.1:8002/metrics",
+        models=lambda: ["speech"],
+    )
+    lines = [line.split() for line in _welcome(server).splitlines()]
+    assert ["HTTP", "http://127.0.0.1:8000"] in lines
+    assert ["gRPC", "grpc://127.0.0.1:8001"] in lines

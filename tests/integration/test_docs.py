@@ -26,15 +26,10 @@ PAGES = {
     "docs/guide/quickstart.md": ["python"],
     "docs/guide/transcribe.md": ["python", "python"],
     "docs/guide/live.md": ["python"],
-    "docs/guide/protocol.md": ["sh", "sh", "javascript", "python", "python"],
+    "docs/guide/protocol.md": ["sh", "sh", "javascript", "python", "sh", "python"],
     "docs/guide/python-api.md": ["python"],
 }
 """The languages of a page's programs, in order: none is forgotten."""
-
-MICROPHONE = """
-import numpy as np, soundfile
-microphone = np.array_split(soundfile.read("talk.wav", dtype="float32")[0], 10)
-"""
 
 
 def programs(page: str) -> list[tuple[str, str]]:
@@ -60,8 +55,6 @@ def test_the_programs_of_a_page_run(page: str, folder: Path, server: Any) -> Non
     for language, program in found:
         if shutil.which(INTERPRETERS[language][0]) is None:
             continue  # Node is not everywhere; the others of the page run.
-        if "microphone" in program:
-            program = f"{MICROPHONE}from conch.client import Client\n{program}"
         here = program.replace("127.0.0.1:8000", server.http_url)
         here = here.replace("127.0.0.1:8001", server.grpc_url)
         done = subprocess.run(

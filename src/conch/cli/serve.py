@@ -193,7 +193,7 @@ def _welcome(server: "TritonServer") -> str:
     return (
         "Conch is ready.\n"
         f"  HTTP     http://{server.http_url}\n"
-        f"  gRPC     {server.grpc_url}\n"
+        f"  gRPC     grpc://{server.grpc_url}\n"
         f"  metrics  {server.metrics_url}\n"
         f"  models   {', '.join(server.models())}\n"
         f"Try: curl http://{server.http_url}/v2/models/speech/config\n"

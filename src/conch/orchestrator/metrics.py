@@ -34,7 +34,7 @@ CHUNKS = Family("conch_chunks_total", "Chunks of live audio answered", ("mode", 
 ANSWER_SECONDS = Family(
     "conch_answer_seconds_total", "Time from a request or chunk to its answer", ("mode",)
 )
-AUDIO_SECONDS = Family("conch_audio_seconds_total", "Audio received", ("mode",))
+AUDIO_SECONDS = Family("conch_audio_seconds_total", "Seconds of audio recognised", ("mode",))
 CALLS = Family("conch_calls_total", "Calls of components", ("mode", "component"))
 CALL_SECONDS = Family(
     "conch_call_seconds_total",

@@ -75,7 +75,8 @@ class RecognitionOptions:
     )
     rescore: bool = option(
         False,
-        "rescore the n-best with the language model, which replaces the one in the graph",
+        "score the candidates again with the rescorer's model; with wfst, its score replaces the "
+        "graph's",
     )
     # Chosen by lab/training/tune_rescoring.py, for ctc by lab/training/tune_ctc.py: see
     # docs/notes/decoding.md.
@@ -108,7 +109,7 @@ class RecognitionOptions:
     )
     hotword_weight: float = option(
         10.0,
-        "score in nats added each time a hotword without its own weight occurs",
+        "weight of a hotword without its own: a higher one finds more, and invents more",
         low=0,
         high=100,
     )
@@ -139,7 +140,11 @@ class RecognitionOptions:
         high=30,
     )
     partials: bool = option(True, "live: send text before it is final")
-    endpointing: bool = option(True, "live: end utterances by the next three rules")
+    endpointing: bool = option(
+        True,
+        "live: end utterances by the rules endpoint_silence_ms, endpoint_no_speech_ms and "
+        "max_utterance_s",
+    )
     endpoint_silence_ms: int = option(
         1000,
         "live, rule silence: silence after speech that ends an utterance",
