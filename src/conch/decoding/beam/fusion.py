@@ -173,10 +173,8 @@ def _closed(
     word = model.trie.words.take(state.node.take(places))
     log_prob, history = score_words(model.ngram, words.context.take(places), word)
     added = weights.word_bonus.take(places) + log_prob * weights.lm_weight.take(places)
-    lm_score, context = (
-        xp.where(has_word, 0.0, words.lm_score),
-        xp.where(has_word, 0, words.context),
-    )
+    lm_score = xp.where(has_word, 0.0, words.lm_score)
+    context = xp.where(has_word, 0, words.context)
     prior.reshape(-1)[places] = words.prior.take(places) + added
     lm_score.reshape(-1)[places] = words.lm_score.take(places) + log_prob
     context.reshape(-1)[places] = history
