@@ -31,9 +31,9 @@ def test_every_command_has_a_help_without_pyav() -> None:
 
 def test_a_command_names_the_extra_that_it_lacks(tmp_path) -> None:
     code = (
-        "import sys; sys.modules['onnxruntime'] = None; from conch.cli import main;"
+        "import sys; sys.modules['kaldifst'] = None; from conch.cli import main;"
         f"sys.exit(main(['graph', '--out', {str(tmp_path / 'en.fst')!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == f"conch graph: needs onnxruntime; {install('server')}\n"
+    assert done.stderr == f"conch graph: needs kaldifst; {install('server')}\n"

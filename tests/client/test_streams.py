@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from servers import wait_until
+from waiting import wait_until
 
 from conch.client import AsyncClient, Client
 from conch.wire.errors import AudioError, OptionError, ServerError

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
-from servers import wait_until
+from waiting import wait_until
 
 from conch.client import Client
 from conch.component import Row

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tritonclient.http as http
 from recordings import wer
-from servers import wait_until
+from waiting import wait_until
 
 from conch.client import AsyncClient, Client
 

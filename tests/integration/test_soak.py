@@ -19,8 +19,8 @@ import tritonclient.http as http
 from live import Chunks
 from metrics import metrics_of
 from repositories import repositories_with
-from servers import wait_until
 from tritonclient.utils import InferenceServerException
+from waiting import wait_until
 
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer

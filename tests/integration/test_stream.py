@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from recordings import Recording
-from servers import wait_until
+from waiting import wait_until
 
 from conch.client import AsyncClient, Client, joined_parts
 from conch.launcher import TritonServer

@@ -10,8 +10,8 @@ import tritonclient.http as http
 from live import Chunks
 from metrics import metrics_of
 from repositories import repositories_with
-from servers import wait_until
 from tritonclient.utils import InferenceServerException
+from waiting import wait_until
 
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.needs import components_of_path

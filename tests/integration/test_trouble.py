@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
-from servers import wait_until
+from waiting import wait_until
 
 from conch.client import Client
 from conch.wire.errors import DeadlineError

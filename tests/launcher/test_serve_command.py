@@ -16,8 +16,8 @@ from servers import (
     processes_with,
     serving,
     traces_of,
-    wait_until,
 )
+from waiting import wait_until
 
 from conch.launcher.stubs import model_processes
 

@@ -5,9 +5,8 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,13 +42,6 @@ def traces_of(name: str) -> list[str]:
     places = (Path("/dev/shm"), Path(tempfile.gettempdir()))
     files = [str(path) for place in places for path in place.glob(f"{name}*")]
     return files + list(processes_with(name).values())
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time"
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -162,7 +162,7 @@ def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
     if any(utterance.text for utterance in utterances):
         require("jiwer", "whisper_normalizer")
     if url is None:
-        require("psutil")
+        require("psutil", extra="server")
 
 
 def measure(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from recordings import Recording
-from servers import wait_until
+from waiting import wait_until
 
 from conch.component import Row
 from conch.component.waveform import VAD_FRAME_SAMPLES
