@@ -1,5 +1,6 @@
 """The CTC components on the real server: the offline path, and streams into the encoder itself."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,11 +11,12 @@ from recordings import wer
 from tritonclient.utils import InferenceServerException
 
 from conch.client import Client
+from conch.component import bytes_array
 from conch.wire.options import RecognitionOptions
 
 pytestmark = pytest.mark.server
 
-ENCODER = "ctc_streaming_encoder"
+DECODER, ENCODER = "ctc_decoder", "ctc_streaming_encoder"
 
 
 @pytest.fixture
@@ -119,10 +121,49 @@ def test_what_a_decoder_cannot_do_is_said_and_it_goes_on(server, recordings, opt
     assert send_speech(server, recordings[0].waveform(), CTC)
 
 
+def test_given_texts_are_scored_beside_rows_that_are_decoded(server, recordings):
+    said = [item.text for item in recordings]
+    spelled_wrong = [text.replace("e", "o") for text in said]
+
+    def asked(index: int) -> tuple[np.ndarray, str]:
+        with contextlib.closing(http.InferenceServerClient(server.http_url)) as triton:
+            encoded = triton.infer(
+                "ctc_encoder", [tensor_of("waveform", recordings[index].waveform(), "FP32")]
+            )
+            names = {"log_probs": "FP32", "log_probs_lens": "INT32"}
+            inputs = [tensor_of(name, encoded.as_numpy(name)[0], names[name]) for name in names]
+            decoded = triton.infer(DECODER, inputs)
+            # Lists of different lengths: rows of a batch are not alike.
+            texts = [*said, *spelled_wrong, ""][: 2 * len(said) + index % 2]
+            inputs.append(tensor_of("texts", bytes_array(texts), "BYTES"))
+            scored = triton.infer(DECODER, inputs, parameters={"language": "en"})
+            with pytest.raises(InferenceServerException, match="INVALID_OPTION: option 'language'"):
+                triton.infer(DECODER, inputs, parameters={"language": "de"})
+        scores = scored.as_numpy("text_scores")[0]
+        assert len(scores) == len(texts)
+        return scores, decoded.as_numpy("hypotheses")[0, 0].decode()
+
+    indexes = range(len(recordings))
+    with ThreadPoolExecutor(len(recordings)) as pool:
+        answers = list(pool.map(asked, indexes))
+    for index, (scores, text) in zip(indexes, answers, strict=True):
+        assert scores.argmax() == index
+        assert scores[index] > -40
+        assert scores[len(said) + index] < scores[index] - 20
+        assert wer(said[index], text) < 0.6
+
+
 def test_a_thousand_hotwords(client, recordings):
     letters = "abcdefghij"
     words = ",".join(f"x{a}{b}{c}" for a in letters for b in letters for c in letters)
     assert client.transcribe(recordings[0].path, **CTC, hotwords=words).text
+
+
+def tensor_of(name: str, value: np.ndarray, kind: str) -> http.InferInput:
+    """Return a value as the only row of an input."""
+    tensor = http.InferInput(name, [1, *value.shape], kind)
+    tensor.set_data_from_numpy(value[np.newaxis])
+    return tensor
 
 
 def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:
