@@ -16,7 +16,7 @@ ARROWS: Mapping[str, set[str]] = {
     "component": {"wire"},
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton.
-    "orchestrator": {"audio", "component", "wire"},
+    "orchestrator": {"audio", "component", "language", "wire"},
     "triton": {"component", "orchestrator", "wire"},
     # What the components compute; serving never imports the making of graphs.
     "models": {"component", "packaged", "wire"},

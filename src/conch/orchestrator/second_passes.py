@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.offline import recognize_asked
-from conch.orchestrator.segment import SpeechSegment
+from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment

@@ -58,6 +58,10 @@ class TritonComponents:
             self._pool, self._call, model, inputs, wanted, parameters, timeout_s, place
         )
 
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _is_ready, model)
+
     def _call(
         self,
         model: str,

@@ -19,7 +19,9 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
 
 _OPTIONS: tuple[Mapping[str, Any], ...] = (
     *PATHS.values(),
-    {"rescore": True},
+    {"rescore": True, "rescorer": "ngram"},
+    {"rescore": True, "rescorer": "neural"},
+    {"ctc_rescore": True},
     {"decoder": "ctc", "attention_rescore": True},
 )
 """Together these need every component for every possible reason."""
@@ -43,8 +45,17 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
     if options.attention_rescore:
         for model in ("attention_encoder", "attention_decoder"):
             needs[model] = "attention_rescore=true"
+    if options.ctc_rescore:
+        needs["ctc_decoder"] = "ctc_rescore=true"
+        if options.mode == "offline":  # a live stream has heard its audio before
+            needs["ctc_encoder"] = "ctc_rescore=true"
     if options.rescore:
-        needs["rescorer"] = "rescore=true"
+        rescorer = "rescorer" if options.rescorer == "ngram" else "neural_rescorer"
+        needs[rescorer] = "rescore=true"
+    if options.accuracy != "fast":
+        for model, reason in needs.items():
+            if reason.endswith("rescore=true"):
+                needs[model] = f"accuracy={options.accuracy}"
     return needs
 
 
