@@ -2,6 +2,7 @@
 
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls
+from conch.orchestrator.confidence import calibrated
 from conch.orchestrator.coverage import has_pause, is_thin
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.speech import Heard, SpeechSegment
@@ -45,5 +46,7 @@ async def recognize_segment(
             words = ()
             if text and (is_timed or may_lack):
                 words = await roles.align(calls, encoded, text, options.language, speech.start)
+        if options.is_rescored:
+            words = calibrated(words, nbest)
     nbest = tuple(nbest[: options.nbest])
     return Segment(round(speech.start, 3), round(speech.end, 3), nbest, words)

@@ -21,7 +21,8 @@ class Word:
     end: float
     """Seconds on the audio's clock."""
     confidence: float
-    """Geometric mean of the decoder's probabilities of the word's tokens, in (0, 1]."""
+    """Geometric mean of the decoder's probabilities of the word's tokens, in (0, 1]. With decoder
+    attention and rescoring: the probability that the word is right."""
 
 
 @dataclass(frozen=True, slots=True)
