@@ -58,7 +58,10 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
     for item in fields(RecognitionOptions):
         assert f"--{item.name.replace('_', '-')}" in text
         assert item.metadata["help"] in text
-    assert "(a number from 0 to 10; default: 0.01; with ctc 0.8; with wfst 1.0)" in text
+    assert (
+        "(an integer from 1 to 128; default: 5; 10 if they are rescored; with ctc or wfst 16)"
+        in text
+    )
 
 
 @pytest.mark.parametrize(

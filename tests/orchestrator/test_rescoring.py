@@ -137,9 +137,6 @@ def test_the_context_is_the_prompt_and_the_text_before():
     recognize(components, (1, 1, 1), prompt="Numbers.", lm_context=True, **options)
     said = [["Numbers."], ["Numbers. two"], ["Numbers. two"]]
     assert components.sent("neural_rescorer", "context") == said
-    components = Listed(one=-1.0, two=-1.2)
-    recognize(components, (1, 1, 1), rescorer="ngram", lm_context=True, **options)
-    assert components.sent("rescorer", "context") == []
 
 
 def test_a_second_pass_scores_by_what_the_first_one_heard():

@@ -56,6 +56,11 @@ def test_numbers_become_the_type_of_their_option():
             {"decoder": "ctc", "lm_fusion": True, "rescore": True},
             "option 'rescore' is for texts that the language model has not seen yet",
         ),
+        ({"prompt": "Triton"}, "option 'prompt' goes with rescore by the neural rescorer"),
+        (
+            {"lm_context": True, "rescore": True, "rescorer": "ngram"},
+            "option 'lm_context' goes with rescore by the neural rescorer",
+        ),
         (
             {"mode": "streaming"},
             "option 'mode' of a request without a sequence id cannot be streaming",

@@ -274,6 +274,12 @@ class RecognitionOptions:
                 "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there "
                 "the words are told as stable before an utterance can be rescored"
             )
+        if (self.prompt or self.lm_context) and not (self.rescore and self.rescorer != "ngram"):
+            name = "prompt" if self.prompt else "lm_context"
+            return (
+                f"option '{name}' goes with rescore by the neural rescorer: send rescore=true, or "
+                "accuracy=balanced or best"
+            )
         if self.decoder == "attention" and self.beam_size > 32:
             return (
                 f"option 'beam_size' takes at most 32 with decoder attention; "
