@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
+import numpy as np
+
 from conch.language.normalize import language_model_words
 from conch.wire.result import Hypothesis, Word
 
@@ -25,33 +27,38 @@ def calibrated(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> tuple[Word
         words: Words of the best hypothesis, with the decoder's confidence.
         nbest: The hypotheses in the order of all opinions, scores in nats.
     """
-    spoken = [language_model_words(word.text) for word in words]
-    agreements = iter(_agreements([part for parts in spoken for part in parts], nbest))
     found = []
-    for word, parts in zip(words, spoken, strict=True):
-        agreement = min([next(agreements) for _ in parts], default=1.0)
-        odds = TOKENS * _log_odds(word.confidence) + AGREEMENT * _log_odds(agreement) + BIAS
+    for word, agreement in zip(words, agreements(words, nbest), strict=True):
+        odds = TOKENS * log_odds(word.confidence) + AGREEMENT * log_odds(agreement) + BIAS
         found.append(replace(word, confidence=round(1 / (1 + math.exp(-odds)), 4)))
     return tuple(found)
 
 
-def _agreements(best: Sequence[str], nbest: Sequence[Hypothesis]) -> list[float]:
-    """Return the posterior probability of each word of the best text: the share of its list."""
+def agreements(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> list[float]:
+    """Return the posterior probability of each word of the best text: its share of the list.
+
+    Args:
+        words: Words of the best hypothesis.
+        nbest: The hypotheses, scores in nats.
+    """
+    spoken = [language_model_words(word.text) for word in words]
+    best = [part for parts in spoken for part in parts]
     scores: dict[tuple[str, ...], float] = {}
     for item in nbest:
         scores.setdefault(tuple(language_model_words(item.text)), item.score)
     highest = max(scores.values())
     shares = {text: math.exp(score - highest) for text, score in scores.items()}
     total = sum(shares.values())
-    found = [0.0] * len(best)
+    found = np.zeros(len(best))
     for text, share in shares.items():
         same = SequenceMatcher(None, best, text, autojunk=False)
         for block in same.get_matching_blocks():
-            for index in range(block.a, block.a + block.size):
-                found[index] += share / total
-    return found
+            found[block.a : block.a + block.size] += share / total
+    parts = iter(found.tolist())
+    return [min([next(parts) for _ in item], default=1.0) for item in spoken]
 
 
-def _log_odds(probability: float) -> float:
+def log_odds(probability: float) -> float:
+    """Return the log odds of a probability, clipped so that they are finite."""
     clipped = min(max(probability, 1 - _CERTAIN), _CERTAIN)
     return math.log(clipped / (1 - clipped))
