@@ -16,6 +16,9 @@ pytestmark = pytest.mark.server
 LOADED = ("attention_decoder", "attention_encoder", "speech", "speech_stream", "vad")
 
 
+CTC_ENCODER_REASONS = "decoder=ctc or decoder=wfst or ctc_rescore=true needs it"
+
+
 @pytest.fixture(scope="module")
 def lean_server():
     with TritonServer(ServerConfig(models=LOADED, stop_timeout_s=8)) as running:
@@ -30,8 +33,10 @@ def test_only_the_named_models_are_loaded(lean_server):
 @pytest.mark.parametrize(
     ("options", "model", "needed"),
     [
-        ({"decoder": "ctc"}, "ctc_encoder", "decoder=ctc or decoder=wfst needs it"),
-        ({"rescore": True}, "rescorer", "rescore=true needs it"),
+        ({"decoder": "ctc"}, "ctc_encoder", CTC_ENCODER_REASONS),
+        ({"rescore": True, "nbest": 2}, "rescorer", "rescore=true needs it"),
+        ({"accuracy": "best", "nbest": 2}, "rescorer", "rescore=true needs it"),
+        ({"ctc_rescore": True, "nbest": 2}, "ctc_encoder", CTC_ENCODER_REASONS),
     ],
 )
 def test_a_request_that_needs_another_model_says_which(
