@@ -139,6 +139,7 @@ class RecognitionOptions:
         "for them",
         low=0,
         high=1000,
+        otherwise="with ctc or wfst 8.0",
     )
     hotwords: str = option(
         "",
@@ -228,9 +229,12 @@ class RecognitionOptions:
         if sent["mode"] == "streaming":
             sent.setdefault("decoder", _live_decoder(sent))
         sent.setdefault("decoder", cls().decoder)
-        options = cls(**{**preset(sent), **sent})
-        if "beam_size" not in sent:
+        chosen = {**preset(sent), **sent}
+        options = cls(**chosen)
+        if "beam_size" not in chosen:
             options = replace(options, beam_size=_beam_size(options))
+        if "rescore_margin" not in chosen and options.decoder != "attention":
+            options = replace(options, rescore_margin=8.0)
         for name, item in known.items():
             if getattr(options, name) and not options._is_followed(name, item.metadata["decoders"]):
                 wanted = " or ".join(item.metadata["decoders"])
