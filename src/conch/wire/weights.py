@@ -24,11 +24,11 @@ FUSION_WEIGHTS = Weights(lm=0.8, word_bonus=1.5)
 """Weights of the language model in the search, by `lab.training.tune_ctc`."""
 
 TUNED: Mapping[tuple[str, frozenset[Opinion]], Weights] = {
-    ("attention", frozenset({"ngram"})): Weights(lm=0.03),
+    ("attention", frozenset({"ngram"})): Weights(lm=0.02),
     ("attention", frozenset({"neural"})): Weights(lm=0.15, word_bonus=0.5),
     ("attention", frozenset({"ctc"})): Weights(ctc=0.1, word_bonus=-1.0),
-    ("attention", frozenset({"ngram", "ctc"})): Weights(lm=0.08, ctc=0.1, word_bonus=-0.5),
-    ("attention", frozenset({"neural", "ctc"})): Weights(lm=0.25, ctc=0.15, word_bonus=-0.5),
+    ("attention", frozenset({"ngram", "ctc"})): Weights(lm=0.06, ctc=0.1, word_bonus=-1.0),
+    ("attention", frozenset({"neural", "ctc"})): Weights(lm=0.25, ctc=0.15, word_bonus=-1.0),
     ("wfst", frozenset({"ngram"})): Weights(lm=1.0),
     ("wfst", frozenset({"neural"})): Weights(lm=1.1, word_bonus=-0.5),
     ("wfst", frozenset({"attention"})): Weights(attention=2.6, word_bonus=-0.5),

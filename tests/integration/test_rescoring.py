@@ -1,0 +1,76 @@
+"""Rescoring by the neural language model and the CTC model, on a real server."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from recordings import Recording
+
+from conch.bench.measures import word_error_rate
+from conch.client import Client
+from conch.launcher import TritonServer
+from conch.wire.options import RecognitionOptions
+
+OPINIONS = ("neural_rescorer", "ctc_encoder", "ctc_decoder")
+
+
+@pytest.fixture(params=["http", "grpc"])
+def client(request: pytest.FixtureRequest, server: TritonServer) -> Iterator[Client]:
+    url = server.http_url if request.param == "http" else f"grpc://{server.grpc_url}"
+    with Client(url) as made:
+        yield made
+
+
+def test_the_order_changes_for_the_better(client: Client, recordings: list[Recording]) -> None:
+    texts = {
+        name: [client.transcribe(item.path, accuracy=name).text for item in recordings]
+        for name in ("fast", "best")
+    }
+    references = [item.text for item in recordings]
+    errors = {name: word_error_rate(references, found) for name, found in texts.items()}
+    assert texts["best"] != texts["fast"]
+    assert errors["best"] < errors["fast"]
+
+
+def test_each_opinion_is_asked_only_by_requests_that_want_it(client, recordings, executions):
+    path = recordings[0].path
+    before = {model: executions(model)[0] for model in OPINIONS}
+    client.transcribe(path, nbest=5, coverage=False)
+    assert {model: executions(model)[0] for model in OPINIONS} == before
+    scored = client.transcribe(path, accuracy="best", nbest=5)
+    assert {*OPINIONS} <= {*scored.path}
+    assert all(scored.stages[model].calls == 1 for model in OPINIONS)
+
+
+def test_the_parts_make_the_score_and_the_order(
+    client: Client, recordings: list[Recording]
+) -> None:
+    options = {"accuracy": "best", "rescorer": "neural"}
+    found = client.transcribe(recordings[2].path, nbest=5, **options).nbest
+    weights = RecognitionOptions.parse(options).weights
+    assert len(found) == 5
+    for item in found:
+        score = item.am_score + weights.lm * item.lm_score + weights.ctc * item.ctc_score
+        assert item.score == pytest.approx(score + weights.word_bonus * item.num_words, abs=1e-3)
+    scores = [item.score for item in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_prompt_changes_what_the_language_model_says(client: Client, recordings) -> None:
+    options = {"accuracy": "best", "nbest": 3, "rescorer": "neural"}
+    plain = client.transcribe(recordings[2].path, **options)
+    prompted = client.transcribe(recordings[2].path, prompt=recordings[2].text, **options)
+    scores = [{item.text: item.lm_score for item in found.nbest} for found in (plain, prompted)]
+    shared = scores[0].keys() & scores[1].keys()
+    assert shared and all(scores[1][text] > scores[0][text] + 5 for text in shared)
+
+
+def test_a_second_pass_is_rescored_by_what_the_first_one_heard(client, recordings):
+    waveform = np.concatenate([recordings[2].waveform(), np.zeros(32_000, np.float32)])
+    with client.live(mode="two_pass", accuracy="best", nbest=3) as stream:
+        for start in range(0, len(waveform), 8_000):
+            stream.send(waveform[start : start + 8_000])
+        final = stream.finish()
+    assert [segment.passes for segment in final.segments] == [2] * len(final.segments)
+    assert all(item.ctc_score is not None for item in final.segments[0].nbest)
+    assert "ctc_encoder" not in final.path
