@@ -214,8 +214,13 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
             return await super().call(model, inputs, wanted, parameters, timeout_s, place)
 
     tone = np.full((1, 40 * 16_000), 0.5, np.float32)
-    for decoder in ("attention", "ctc", "wfst"):
-        parameters = {"decoder": decoder, "rescore": True, "word_timestamps": True}
+    for options in (
+        {"accuracy": "best", "prompt": "A tone.", "word_timestamps": True},
+        {"rescore": True, "rescorer": "ngram"},
+        {"decoder": "ctc"},
+        {"decoder": "wfst"},
+    ):
+        parameters = {"nbest": 3, **options}
         request = SpeechRequest(wav=tone, parameters=parameters)
         asyncio.run(
             Recognizer(OrchestratorConfig(), PlainComponents()).recognize(request, Watched())
@@ -230,8 +235,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     without_vad = replace(chunk, parameters={"vad": False})
     for request in (chunk, without_vad):
         asyncio.run(Recognizer(OrchestratorConfig(), Watched()).recognize(request, Watched()))
-    # No path calls it yet.
-    assert seen == set(configs) - {"neural_rescorer"}
+    assert seen == set(configs)
 
 
 def test_a_stream_is_heard_in_the_encoders_own_chunks_and_expires_before_its_children():

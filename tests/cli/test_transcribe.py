@@ -118,7 +118,7 @@ def test_files_that_are_not_there_need_no_server(
         (["--decoder", "ctc", "--no-vad"], {"speech", "ctc_encoder", "ctc_decoder"}),
         (
             ["--rescore", "--format", "srt"],
-            {"speech", "vad", "attention_encoder", "attention_decoder", "rescorer"},
+            {"speech", "vad", "attention_encoder", "attention_decoder", "neural_rescorer"},
         ),
     ],
 )

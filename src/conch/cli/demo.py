@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from conch.cli.arguments import Subparsers
+from conch.cli.own_server import servable
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     begun = perf_counter()
     models = ("speech", *components_of(RecognitionOptions.parse({"accuracy": "best"})))
-    with TritonServer(ServerConfig(models=models)) as server:
+    with TritonServer(ServerConfig(models=[*servable(models)])) as server:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
             # The first request runs on cold caches: do not show its times.
