@@ -54,8 +54,8 @@ GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "wfst": {
         "ngram": np.arange(0.0, 2.1, 0.2).tolist(),
         "neural": np.arange(0.0, 2.1, 0.2).tolist(),
-        "attention": np.arange(0.0, 3.1, 0.25).tolist(),
-        "word_bonus": np.arange(-1.5, 2.1, 0.5).tolist(),
+        "attention": np.arange(0.0, 5.1, 0.5).tolist(),
+        "word_bonus": np.arange(-4.0, 2.1, 0.5).tolist(),
     },
 }
 """Weights to try, by decoder and part."""
@@ -195,9 +195,12 @@ class Choices:
         return self._errors_of(chosen)
 
     def fewest(self) -> int:
-        """Return the word errors of the best texts."""
-        choices = product(*(range(min(len(parts), 20)) for parts in self._parts))
-        return min(self._errors_of(chosen) for chosen in choices)
+        """Return the word errors of the best texts, one segment after the other."""
+        chosen = [0] * len(self._parts)
+        for place, parts in enumerate(self._parts):
+            tries = [(*chosen[:place], row, *chosen[place + 1 :]) for row in range(len(parts))]
+            chosen = list(min(tries, key=self._errors_of))
+        return self._errors_of(tuple(chosen))
 
     def _errors_of(self, chosen: tuple[int, ...]) -> int:
         if chosen not in self._errors:

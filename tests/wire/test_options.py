@@ -56,10 +56,14 @@ def test_numbers_become_the_type_of_their_option():
             {"decoder": "ctc", "lm_fusion": True, "rescore": True},
             "option 'rescore' is for texts that the language model has not seen yet",
         ),
-        ({"prompt": "Triton"}, "option 'prompt' goes with rescore by the neural rescorer"),
+        (
+            {"prompt": "a" * 401, "rescore": True},
+            "option 'prompt' takes at most 400 characters; sent: 401",
+        ),
+        ({"prompt": "Triton"}, "option 'prompt' goes with rescore=true and rescorer auto or neural"),
         (
             {"lm_context": True, "rescore": True, "rescorer": "ngram"},
-            "option 'lm_context' goes with rescore by the neural rescorer",
+            "option 'lm_context' goes with rescore=true and rescorer auto or neural",
         ),
         (
             {"mode": "streaming"},

@@ -109,6 +109,7 @@ class Calls:
         self._deadline_ms = deadline_ms
         self._started = time.perf_counter()
         self._stages: dict[str, Stage] = {}
+        self._loaded: dict[str, bool] = {}
 
     async def __call__(
         self,
@@ -147,8 +148,10 @@ class Calls:
                 self._count(model, time.perf_counter() - started)
 
     async def is_loaded(self, model: str) -> bool:
-        """Return whether the server has a component."""
-        return await self._components.is_loaded(model)
+        """Return whether the server has a component; it is asked once."""
+        if model not in self._loaded:
+            self._loaded[model] = await self._components.is_loaded(model)
+        return self._loaded[model]
 
     def remaining_s(self, when: str) -> float | None:
         """Return the seconds left, or None without a deadline.

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 _ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
+IMPOSSIBLE = -1e4
+"""Log probability of an impossible text: finite, so that sums and differences of scores are."""
 _PARTIAL = ("hypotheses", "scores", "stable")
 
 
@@ -77,7 +79,10 @@ async def decode(
 async def text_scores(
     calls: Calls, segment: LogProbs, texts: list[str], language: str
 ) -> list[float]:
-    """Return the log probability of each text by the CTC model, over all alignments."""
+    """Return the log probability of each text by the CTC model, over all alignments.
+
+    A text with more letters than there are frames is impossible; it has `IMPOSSIBLE`.
+    """
     outputs = await calls(
         "ctc_decoder",
         {
@@ -88,7 +93,7 @@ async def text_scores(
         ("text_scores",),
         {"language": language},
     )
-    return [float(score) for score in outputs["text_scores"].numpy()]
+    return [max(float(score), IMPOSSIBLE) for score in outputs["text_scores"].numpy()]
 
 
 async def encode_step(calls: Calls, waveform: Array, place: StreamPlace) -> LogProbs:

@@ -10,7 +10,7 @@ not on the length of the chunks.
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -35,7 +35,7 @@ from conch.orchestrator.metrics import ENDPOINTS, Metrics
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segmentation import Span, frames_between, speech_likeness
-from conch.orchestrator.speech import Heard, SpeechSegment, share_of
+from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript
@@ -259,7 +259,9 @@ class LiveStream:
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
         spoken = self._spoken(utterance, span)
-        nbest = await rescored(found.nbest, Heard(spoken, calls), self._search_options, calls)
+        before = self._segments[-1].text if self._segments else ""
+        heard = Heard(replace(spoken, said_before=saying(before)), calls)
+        nbest = await rescored(found.nbest, heard, self._search_options, calls)
         segment = Segment(
             start=round(span.start / SAMPLE_RATE, 3),
             end=round(span.end / SAMPLE_RATE, 3),
@@ -277,10 +279,9 @@ class LiveStream:
 
         Without a second pass there is no audio.
         """
-        said_before = _saying(self._segments[-1].text if self._segments else "")
         seconds = span.start / SAMPLE_RATE
         if not utterance.steps:
-            return SpeechSegment(seconds, NO_SAMPLES, NO_SAMPLES, said_before=said_before)
+            return SpeechSegment(seconds, NO_SAMPLES, NO_SAMPLES)
         start, end = span.start - utterance.start, span.end - utterance.start
         waveform = np.concatenate([step.waveform for step in utterance.steps])[start:end]
         if self.options.vad:
@@ -293,7 +294,7 @@ class LiveStream:
             whole = np.concatenate(utterance.log_probs)
             length = sum(len(step.waveform) for step in utterance.steps)
             log_probs = share_of(whole, start / length, end / length).copy()
-        return SpeechSegment(seconds, waveform, speech_probs, log_probs, said_before)
+        return SpeechSegment(seconds, waveform, speech_probs, log_probs)
 
     def _transcript(self, changed: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
         stable = [segment.text for segment in self._segments[: self._second_passes.first]]
@@ -326,13 +327,6 @@ class LiveStream:
     @property
     def _has_second_pass(self) -> bool:
         return self.options.mode == "two_pass"
-
-
-def _saying(text: str) -> Callable[[], Awaitable[str]]:
-    async def said() -> str:
-        return text
-
-    return said
 
 
 def _with_partial(speaking: Speaking, found: CtcDecoded) -> Speaking:

@@ -107,7 +107,7 @@ async def recognize(
                 speech = await reading
                 if speech is None:
                     break
-                speech = replace(speech, said_before=_text_of(latest))
+                speech = replace(speech, said_before=text_of(latest))
                 latest = asyncio.create_task(recognize_asked(speech, options, calls))
                 under_way.append(latest)
                 reading = asyncio.create_task(anext(found, None))
@@ -120,7 +120,7 @@ async def recognize(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]]:
+def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]]:
     """Return what waits for the text of a segment that is being recognised."""
 
     async def said() -> str:

@@ -1,7 +1,7 @@
 """Score the hypotheses of a segment again: by a language model, the CTC model, Whisper's decoder.
 
-Only hypotheses that may still win are scored. A list whose best text leads by more than
-`rescore_margin` costs no call.
+Only hypotheses within `rescore_margin` of the best one are scored, and those that the request
+returns. A list of which that leaves one text costs no call.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,14 @@ from conch.orchestrator.calls import Calls, together
 from conch.orchestrator.metrics import LISTS
 from conch.orchestrator.speech import Heard
 from conch.wire.nbest import ranked
+from conch.wire.needs import missing
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
+
+CTC_MODELS = ("ctc_encoder", "ctc_decoder")
+ATTENTION_MODELS = ("attention_encoder", "attention_decoder")
+CONTEXT_WORDS = 40
+"""Words of the text before that the language model reads. They leave room for a prompt."""
 
 
 async def rescored(
@@ -33,16 +39,17 @@ async def rescored(
     """
     if not options.is_rescored:
         return nbest
+    options = await _with_models(options, heard, calls)
     candidates = worth_scoring(nbest, options)
     spoken = [tuple(language_model_words(item.text)) for item in candidates]
     texts: dict[tuple[str, ...], str] = {}
     for words, item in zip(spoken, candidates, strict=True):
         # Texts that differ in case and punctuation alone sound the same: the best speaks for all.
         texts.setdefault(words, item.text)
+    has_graph = options.rescore and options.decoder == "wfst"
     calls.count(LISTS, outcome="certain" if len(texts) < 2 else "rescored")
     if len(texts) < 2:
-        return nbest
-    options = await _with_rescorer(options, calls)
+        return [_without_lm(item) for item in candidates] if has_graph else candidates
     lm_scores, ctc_scores, attention_scores = await together(
         opinion([*texts.values()], heard, options, calls)
         for opinion in (_language_scores, _ctc_scores, _attention_scores)
@@ -58,7 +65,6 @@ async def rescored(
         )
         for words, item in zip(spoken, candidates, strict=True)
     ]
-    has_graph = options.rescore and options.decoder == "wfst"
     return ranked(scored, options.weights, replaces_lm=has_graph)
 
 
@@ -73,12 +79,36 @@ def worth_scoring(nbest: Sequence[Hypothesis], options: RecognitionOptions) -> S
     return [item for rank, item in enumerate(nbest) if rank < options.nbest or item.score >= least]
 
 
-async def _with_rescorer(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
-    """Return the options with a rescorer that is not auto."""
-    if not options.rescore or options.rescorer != "auto":
-        return options
-    is_neural = await calls.is_loaded(roles.RESCORERS["neural"])
-    return replace(options, rescorer="neural" if is_neural else "ngram")
+def _without_lm(item: Hypothesis) -> Hypothesis:
+    """Return a hypothesis without the scores of the graph's own language model."""
+    return replace(item, lm_score=None, num_words=None)
+
+
+async def _with_models(
+    options: RecognitionOptions, heard: Heard, calls: Calls
+) -> RecognitionOptions:
+    """Return the options with a rescorer that the server has.
+
+    Raises:
+        MissingModelError: the server lacks a model. It is raised whether or not this list needs it,
+            so that a request does not fail by chance.
+    """
+    needed = []
+    if options.rescore:
+        if options.rescorer == "auto":
+            is_neural = await calls.is_loaded(roles.RESCORERS["neural"])
+            # Only the neural model reads a prompt or a context.
+            is_neural = is_neural or bool(options.prompt or options.lm_context)
+            options = replace(options, rescorer="neural" if is_neural else "ngram")
+        needed.append(roles.RESCORERS[options.rescorer])
+    if options.ctc_rescore:
+        needed += ["ctc_decoder"] if heard.speech.log_probs is not None else CTC_MODELS
+    if options.attention_rescore:
+        needed += ATTENTION_MODELS
+    for model in needed:
+        if not await calls.is_loaded(model):
+            raise missing(model)
+    return options
 
 
 async def _language_scores(
@@ -88,7 +118,7 @@ async def _language_scores(
     if not options.rescore:
         return []
     before = await heard.speech.said_before() if options.lm_context else ""
-    context = " ".join(filter(None, (options.prompt, before)))
+    context = " ".join([*options.prompt.split(), *before.split()[-CONTEXT_WORDS:]])
     return await roles.language_scores(calls, texts, options.rescorer, context)
 
 

@@ -14,9 +14,17 @@ from conch.orchestrator.roles import EncodedSegment
 from conch.orchestrator.segmentation import frames_between
 
 
-async def nothing() -> str:
-    """Return the text before the first segment."""
-    return ""
+def saying(text: str) -> Callable[[], Awaitable[str]]:
+    """Return what returns a known text."""
+
+    async def said() -> str:
+        return text
+
+    return said
+
+
+nothing = saying("")
+"""The text before the first segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +53,17 @@ class SpeechSegment:
         return self.start + self.duration
 
     def part(self, start: float, end: float) -> "SpeechSegment":
-        """Return the part between two times, in seconds from the segment's start."""
+        """Return the part between two times, in seconds from the segment's start.
+
+        A later part does not know what was said before it.
+        """
         samples = round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)
         return SpeechSegment(
             self.start + start,
             self.waveform[slice(*samples)],
             frames_between(self.speech_probs, *samples),
             self._log_probs_between(start, end),
-            said_before=self.said_before,
+            said_before=nothing if start else self.said_before,
         )
 
     def _log_probs_between(self, start: float, end: float) -> Array | None:

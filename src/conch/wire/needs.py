@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from conch.wire.errors import MissingModelError
 from conch.wire.options import RecognitionOptions
 
 ENTRY_POINTS = ("speech", "speech_stream")
@@ -68,6 +69,16 @@ def needed_for(model: str) -> tuple[str, ...]:
     """Return the options that need a component; empty if no path calls it."""
     reasons = (components_of(_parsed(sent)).get(model) for sent in _OPTIONS)
     return tuple(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def missing(model: str) -> MissingModelError:
+    """Return the error of a request that needs a component which the server lacks."""
+    needed = " or ".join(needed_for(model))
+    return MissingModelError(
+        f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
+        "name it in conch serve --models",
+        model,
+    )
 
 
 def _parsed(sent: Mapping[str, Any]) -> RecognitionOptions:

@@ -15,6 +15,8 @@ from conch.wire.errors import OptionError
 from conch.wire.presets import preset
 from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
+MAX_PROMPT = 400
+"""Characters of a prompt. The language model reads 192 tokens of context (`max_context_tokens`)."""
 _TUNED = "tuned for each decoder and what rescores it"
 
 
@@ -108,10 +110,12 @@ class RecognitionOptions:
         otherwise=_TUNED,
     )
     lm_context: bool = option(
-        False, "the neural rescorer reads the text before; it costs time for each hypothesis"
+        False, "the neural rescorer reads the text before; segments then wait for one another"
     )
     prompt: str = option(
-        "", "text that the neural rescorer reads first: what the audio is about, names"
+        "",
+        "text that the neural rescorer reads first: what the audio is about, names; at most 400 "
+        "characters",
     )
     ctc_rescore: bool = option(
         False, "score the hypotheses again with the CTC model", decoders=("attention",)
@@ -281,8 +285,12 @@ class RecognitionOptions:
         if (self.prompt or self.lm_context) and not (self.rescore and self.rescorer != "ngram"):
             name = "prompt" if self.prompt else "lm_context"
             return (
-                f"option '{name}' goes with rescore by the neural rescorer: send rescore=true, or "
-                "accuracy=balanced or best"
+                f"option '{name}' goes with rescore=true and rescorer auto or neural, which "
+                "accuracy=balanced and best set with decoder attention and wfst"
+            )
+        if len(self.prompt) > MAX_PROMPT:
+            return (
+                f"option 'prompt' takes at most {MAX_PROMPT} characters; sent: {len(self.prompt)}"
             )
         if self.decoder == "attention" and self.beam_size > 32:
             return (
@@ -322,12 +330,14 @@ class RecognitionOptions:
     @property
     def weights(self) -> Weights:
         """What each opinion counts in rescoring: tuned values where none was sent."""
+        # Of two passes, the search of the first one may have fusion too.
+        has_fusion = self.lm_fusion and self.decoder == "ctc"
         sent = {
             "lm": self.lm_weight if self.rescore else None,
             "ctc": self.ctc_weight,
             "attention": self.attention_weight,
             # A search with a language model has added it.
-            "word_bonus": None if self.lm_fusion else self.word_bonus,
+            "word_bonus": None if has_fusion else self.word_bonus,
         }
         return _chosen(tuned_weights(self.decoder, self.opinions), sent)
 

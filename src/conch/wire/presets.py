@@ -20,4 +20,7 @@ def preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:
     Args:
         sent: Options of a request, among them `decoder`.
     """
-    return PRESETS.get((sent.get("accuracy", "fast"), sent["decoder"]), {})
+    found = PRESETS.get((sent.get("accuracy", "fast"), sent["decoder"]), {})
+    if sent.get("rescore"):  # it does not go with fusion
+        found = {name: value for name, value in found.items() if name != "lm_fusion"}
+    return found

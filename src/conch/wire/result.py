@@ -41,7 +41,10 @@ class Hypothesis:
     the best alignment, minus the graph's penalty for each blank."""
     lm_score: float | None = None
     """Log probability of the words by the rescorer. Without `rescore`, by the language model of the
-    search. None without a language model."""
+    search. None without a language model.
+
+    This part and the next ones are also None if nothing was rescored, as no other text could win.
+    """
     num_words: int | None = None
     """Number of words, without punctuation and with numbers spelled. None if nothing needs it."""
     attention_score: float | None = None

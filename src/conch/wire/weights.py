@@ -40,7 +40,8 @@ TUNED: Mapping[tuple[str, frozenset[Opinion]], Weights] = {
     ("ctc", frozenset({"ngram", "attention"})): Weights(lm=0.8, attention=1.0, word_bonus=1.5),
     ("ctc", frozenset({"neural", "attention"})): Weights(lm=0.8, attention=1.0, word_bonus=1.5),
 }
-"""Weights by decoder and opinions, by `lab.training.tune_rescoring` on dev."""
+"""Weights by decoder and opinions, by `lab.training.tune_rescoring` on dev. Those of decoder ctc
+are the ones of fusion: its lists have other spellings, hardly other words."""
 
 
 def tuned_weights(decoder: str, opinions: frozenset[Opinion]) -> Weights:

@@ -43,7 +43,7 @@ class NeuralRescorerConfig:
     """Token before every text; empty for the bos_token of the model's config.json."""
     max_batch_tokens: int = 512
     """Tokens scored together, padding included, and the longest window of one text."""
-    max_context_tokens: int = 64
+    max_context_tokens: int = 192
     """Tokens of context before a text, or before the next window of a long one; 0 for none."""
 
 
