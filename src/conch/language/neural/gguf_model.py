@@ -53,7 +53,7 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
         spec = _spec(facts, weights, end_of_text)
         spec.validate()
         spec.optimize(quantization=quantization)
-    except (KeyError, NotImplementedError, OSError, ValueError) as error:
+    except (IndexError, KeyError, NotImplementedError, OSError, ValueError) as error:
         raise ConfigError(f"cannot convert the language model {source}: {error}") from error
     folder.mkdir()
     spec.save(str(folder))

@@ -19,7 +19,7 @@ COMPUTE_TYPES = (
     *("int16", "float16", "bfloat16", "float32"),
 )
 """CTranslate2's, which are also the ways in which it keeps weights."""
-_WORD_START = re.compile(r"(?:^|\s)\S")
+_WORD_START = re.compile(r"\s\S")
 _CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
 
 
@@ -74,9 +74,16 @@ class NeuralLanguageModel:
                 f"{config.max_batch_tokens}"
             )
         self._config = config
-        folder, self._generator = _load(config)
+        compute_type = _compute_type(config)
+        folder = Path(config.model) if config.model else smollm2_folder(compute_type)
+        for name in ("model.bin", "tokenizer.json"):
+            if not (folder / name).is_file():
+                raise ConfigError(
+                    f"'{folder}' is not a CTranslate2 language model: it has no {name}"
+                )
         self._tokenizer = _tokenizer(folder)
         self._start, self._end = self._special_tokens(folder)
+        self._generator = _generator(config, folder, compute_type)
 
     def score(self, texts: Sequence[TextInContext]) -> list[float]:
         """Return the natural log probability of each text's tokens after its context.
@@ -155,27 +162,26 @@ def from_next_word(text: str, place: int) -> str:
     >>> from_next_word("one two three", 5), from_next_word("one two three", 9)
     ('three', '')
     """
-    found = _WORD_START.search(text, max(place - 1, 0))
+    if place == 0:
+        return text
+    found = _WORD_START.search(text, place - 1)
     return text[found.end() - 1 :] if found else ""
 
 
-def _load(config: NeuralRescorerConfig) -> tuple[Path, ctranslate2.Generator]:
-    """Return the model's folder and the loaded model.
-
-    Raises:
-        ConfigError: see `NeuralLanguageModel`.
-    """
-    compute_type = config.compute_type
-    if compute_type == "auto":
-        compute_type = "int8" if config.device == "cpu" else "float16"
-    if compute_type not in COMPUTE_TYPES:
+def _compute_type(config: NeuralRescorerConfig) -> str:
+    if config.compute_type == "auto":
+        return "int8" if config.device == "cpu" else "float16"
+    if config.compute_type not in COMPUTE_TYPES:
         raise ConfigError(
-            f"compute_type must be auto or one of {', '.join(COMPUTE_TYPES)}; is: {compute_type!r}"
+            f"compute_type must be auto or one of {', '.join(COMPUTE_TYPES)}; is: "
+            f"{config.compute_type!r}"
         )
-    folder = Path(config.model) if config.model else smollm2_folder(compute_type)
-    for name in ("model.bin", "tokenizer.json"):
-        if not (folder / name).is_file():
-            raise ConfigError(f"'{folder}' is not a CTranslate2 language model: it has no {name}")
+    return config.compute_type
+
+
+def _generator(
+    config: NeuralRescorerConfig, folder: Path, compute_type: str
+) -> ctranslate2.Generator:
     try:
         generator = ctranslate2.Generator(
             str(folder),
@@ -193,7 +199,7 @@ def _load(config: NeuralRescorerConfig) -> tuple[Path, ctranslate2.Generator]:
             f"cannot load {folder} on {config.device} with compute type {compute_type}: "
             f"{error}{hint}"
         ) from error
-    return folder, generator
+    return generator
 
 
 def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
