@@ -8,7 +8,7 @@ from plain_components import PlainComponents
 from plain_streams import Client, audio, run
 
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.wire.errors import ComponentError
+from conch.wire.errors import ComponentError, MissingModelError
 
 RATE = 16_000
 RESCORING = ("neural_rescorer", "rescorer", "ctc_encoder", "ctc_decoder")
@@ -119,6 +119,31 @@ def test_without_a_neural_rescorer_the_n_grams_score():
     assert "rescorer" in transcript.path
 
 
+def test_a_missing_model_fails_the_request_whether_or_not_a_list_needs_it():
+    for scores in ({"one": -1.0}, {"one": -1.0, "two": -1.2}):
+        components = Listed(**scores)
+        components.missing = {"neural_rescorer", "rescorer"}
+        with pytest.raises(MissingModelError, match="model rescorer is not loaded .* rescore=true"):
+            recognize(components, rescore=True)
+        components.missing = {"neural_rescorer"}
+        with pytest.raises(MissingModelError, match="model neural_rescorer is not loaded"):
+            recognize(components, rescore=True, prompt="Numbers.")
+        components.missing = {"ctc_encoder"}
+        with pytest.raises(MissingModelError, match="model ctc_encoder is not loaded"):
+            recognize(components, accuracy="best")
+
+
+def test_an_impossible_text_never_wins_and_keeps_the_scores_finite():
+    class Impossible(Listed):
+        def ctc_decoder(self, inputs, parameters):
+            found = super().ctc_decoder(inputs, parameters)
+            return {**found, "text_scores": np.array([-np.inf, -1.0], np.float32)}
+
+    transcript = recognize(Impossible(one=-1.0, two=-1.2), ctc_rescore=True, nbest=2)
+    assert [item.text for item in transcript.nbest] == ["two", "one"]
+    assert all(np.isfinite(item.score) for item in transcript.nbest)
+
+
 def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone():
     components = Listed(one=-1.0, two=-1.2)
     components.failing = "neural_rescorer"
@@ -167,4 +192,4 @@ def test_a_second_pass_has_the_utterance_before_as_its_context():
         return await client.send(audio("1..2"), ends=True)
 
     run(scenario, components)
-    assert components.sent("neural_rescorer", "context") == [["0.10"]]
+    assert components.sent("neural_rescorer", "context") == [["two"]]
