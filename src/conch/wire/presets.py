@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 PRESETS: Mapping[tuple[str, str], Mapping[str, Any]] = {
-    ("balanced", "attention"): {"rescore": True, "ctc_rescore": True, "rescore_margin": 0.5},
+    ("balanced", "attention"): {
+        "rescore": True,
+        "ctc_rescore": True,
+        "beam_size": 8,
+        "rescore_margin": 0.3,
+    },
     ("best", "attention"): {"rescore": True, "ctc_rescore": True},
     ("balanced", "wfst"): {"rescore": True},
     ("best", "wfst"): {"rescore": True, "attention_rescore": True},

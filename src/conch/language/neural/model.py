@@ -35,8 +35,8 @@ class NeuralRescorerConfig:
     """Number of the GPU, with device cuda."""
     compute_type: str = "auto"
     """Compute type of CTranslate2; auto is int8 on cpu and float16 on cuda."""
-    intra_threads: int = 0
-    """CPU threads of one call; 0 for the instance's share of the cores."""
+    intra_threads: int = 1
+    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
     instances: int = 1
     """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
     start_token: str = ""
