@@ -199,7 +199,7 @@ class Choices:
         chosen = [0] * len(self._parts)
         for place, parts in enumerate(self._parts):
             tries = [(*chosen[:place], row, *chosen[place + 1 :]) for row in range(len(parts))]
-            chosen = list(min(tries, key=self._errors_of))
+            chosen = [*min(tries, key=lambda item: self._errors_of(tuple(item)))]
         return self._errors_of(tuple(chosen))
 
     def _errors_of(self, chosen: tuple[int, ...]) -> int:

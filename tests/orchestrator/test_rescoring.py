@@ -123,7 +123,7 @@ def test_a_missing_model_fails_the_request_whether_or_not_a_list_needs_it():
     for scores in ({"one": -1.0}, {"one": -1.0, "two": -1.2}):
         components = Listed(**scores)
         components.missing = {"neural_rescorer", "rescorer"}
-        with pytest.raises(MissingModelError, match=r"model rescorer is not loaded .* rescore=true"):
+        with pytest.raises(MissingModelError, match="model rescorer is not loaded"):
             recognize(components, rescore=True)
         components.missing = {"neural_rescorer"}
         with pytest.raises(MissingModelError, match="model neural_rescorer is not loaded"):

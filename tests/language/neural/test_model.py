@@ -181,7 +181,7 @@ def test_another_start_token_gives_other_scores(folder, model):
     ("changes", "message"),
     [
         ({"max_context_tokens": -1}, "max_context_tokens must be at least 0, .* are: -1 and 512"),
-        ({"max_batch_tokens": 129}, r"at least 2 \(max_context_tokens \+ 1\) = 386; are: 192 and 1"),
+        ({"max_batch_tokens": 129}, r"2 \(max_context_tokens \+ 1\) = 386; are: 192 and 1"),
         ({"compute_type": "int4"}, "compute_type must be auto or one of int8, .*; is: 'int4'"),
         ({"model": "/no/such/folder"}, "'/no/such/folder' .*: it has no model.bin"),
     ],

