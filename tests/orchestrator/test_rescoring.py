@@ -157,10 +157,10 @@ def test_the_context_is_the_prompt_and_the_text_before():
     components = Listed(one=-1.0, two=-1.2)
     options = {"rescore": True, "lm_weight": 1.0}
     recognize(components, (1, 1, 1), prompt="Numbers.", **options)
-    assert components.sent("neural_rescorer", "context") == [["Numbers."]] * 3
+    assert components.sent("neural_rescorer", "context") == [["Numbers.\n\n"]] * 3
     components = Listed(one=-1.0, two=-1.2)
     recognize(components, (1, 1, 1), prompt="Numbers.", lm_context=True, **options)
-    said = [["Numbers."], ["Numbers. two"], ["Numbers. two"]]
+    said = [["Numbers.\n\n"], ["Numbers.\n\ntwo"], ["Numbers.\n\ntwo"]]
     assert components.sent("neural_rescorer", "context") == said
 
 

@@ -118,7 +118,10 @@ async def _language_scores(
     if not options.rescore:
         return []
     before = await heard.speech.said_before() if options.lm_context else ""
-    context = " ".join([*options.prompt.split(), *before.split()[-CONTEXT_WORDS:]])
+    context = " ".join(before.split()[-CONTEXT_WORDS:])
+    if options.prompt:
+        # A paragraph of its own: as part of the speech, an unrelated prompt does more harm.
+        context = f"{' '.join(options.prompt.split())}\n\n{context}"
     return await roles.language_scores(calls, texts, options.rescorer, context)
 
 

@@ -124,6 +124,17 @@ def test_a_context_changes_the_score_to_that_of_the_joint_texts_end(model):
     assert in_context > alone + 5
 
 
+def test_a_text_after_a_paragraph_begins_the_next_one(model):
+    prompt, text = "On pensions and taxes.\n\n", "He said so."
+    in_paragraph, in_sentence, whole = score(
+        model, (text, prompt), (text, prompt.strip()), f"{prompt}{text}"
+    )
+    # The line ends alone, which end the prompt, are no text that can be scored.
+    (started,) = score(model, prompt.strip())
+    assert whole - started < in_paragraph
+    assert abs(in_paragraph - in_sentence) > 0.1
+
+
 def test_spaces_around_texts_do_not_count(model):
     plain, spaced = score(model, ("and said so.", "He wept"), (" and said so. ", "He wept  "))
     assert plain == spaced

@@ -42,7 +42,7 @@ class TextInContext:
 
     text: str
     context: str = ""
-    """What was said before, to be joined to the text by a space."""
+    """What was said before, to be joined to the text by a space, or by nothing after a line end."""
 
 
 class NeuralLanguageModel:
@@ -112,9 +112,10 @@ class NeuralLanguageModel:
 
     def _tokens(self, text: TextInContext) -> tuple[list[str], list[str]]:
         """Return the tokens of the context's end, and those of the text or the token of its end."""
-        context, said = self._end_of(text.context.strip()), text.text.strip()
+        context, said = self._end_of(text.context.lstrip().rstrip(" ")), text.text.strip()
+        between = " " if context and said and not context.endswith("\n") else ""
         # Joined, as some tokenizers write a word otherwise where a text begins.
-        encoding = self._encoded(f"{context} {said}".strip())
+        encoding = self._encoded(context + between + said)
         place = sum(end <= len(context) for _, end in encoding.offsets)
         return encoding.tokens[:place], encoding.tokens[place:] or [self._end]
 

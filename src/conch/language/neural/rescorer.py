@@ -33,7 +33,7 @@ class NeuralRescorer:
         scores = iter(
             self._model.score(
                 [
-                    TextInContext(as_sentence(text), as_sentence(context))
+                    TextInContext(as_sentence(text), as_paragraphs(context))
                     for context, own in zip(contexts, texts, strict=True)
                     for text in own
                 ]
@@ -46,6 +46,15 @@ class NeuralRescorer:
             }
             for own in texts
         ]
+
+
+def as_paragraphs(context: str) -> str:
+    """Return a context with each of its paragraphs as of `as_sentence`.
+
+    >>> as_paragraphs("numbers\\n\\nso he said"), as_paragraphs("Numbers.\\n\\n")
+    ('Numbers.\\n\\nSo he said.', 'Numbers.\\n\\n')
+    """
+    return "\n\n".join(map(as_sentence, context.split("\n\n")))
 
 
 def as_sentence(text: str) -> str:
