@@ -54,11 +54,11 @@ GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "wfst": {
         "ngram": np.arange(0.0, 2.1, 0.2).tolist(),
         "neural": np.arange(0.0, 2.1, 0.2).tolist(),
-        "attention": np.arange(0.0, 5.1, 0.5).tolist(),
-        "word_bonus": np.arange(-4.0, 2.1, 0.5).tolist(),
+        "attention": np.arange(0.0, 3.1, 0.25).tolist(),
+        "word_bonus": np.arange(-1.5, 2.1, 0.5).tolist(),
     },
 }
-"""Weights to try, by decoder and part."""
+"""Weights to try, by decoder and part. Wider ones gain less than 0.1 points on dev."""
 
 
 @dataclass
