@@ -280,5 +280,5 @@ def test_demo(mark: bytes) -> None:
     done = conch("demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert marked(mark) == []
-    for part in ("rescoring off", "rescoring on", "attention_encoder", "total", "stopped"):
+    for part in ("accuracy=fast", "accuracy=best", "neural_rescorer", "total", "stopped"):
         assert part in done.stdout
