@@ -16,8 +16,7 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--nbest", type=int, default=5)
-    # Ten times the default and more: large enough to see it at work.
-    parser.add_argument("--lm-weight", type=float, default=0.1)
+    parser.add_argument("--lm-weight", type=float, default=0.15)
     parser.add_argument("--word-bonus", type=float, default=0.5)
     args = parser.parse_args()
 

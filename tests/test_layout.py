@@ -16,15 +16,17 @@ ARROWS: Mapping[str, set[str]] = {
     "component": {"wire"},
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton.
-    "orchestrator": {"audio", "component", "wire"},
+    "orchestrator": {"audio", "component", "language", "wire"},
     "triton": {"component", "orchestrator", "wire"},
     # What the components compute; serving never imports the making of graphs.
     "models": {"component", "packaged", "wire"},
-    "language": {"component", "packaged", "wire"},
-    "decoding": {"component", "language", "models", "wire"},
+    "language": {"cache", "component", "packaged", "wire"},
+    "decoding": {"cache", "component", "language", "models", "wire"},
     "graphs": {"component", "decoding", "language", "models", "wire"},
-    # What starts servers and asks them.
+    # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"wire"},
+    "cache": {"wire"},
+    # What starts servers and asks them.
     "launcher": {"packaged", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
     "cli": {

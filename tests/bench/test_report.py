@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from reports import accuracy, header, offline_run, run_figures
 
 from conch.bench.offline import OfflineReport, OfflineRun
@@ -42,3 +44,12 @@ def test_what_is_unknown_is_a_dash_and_errors_are_reported() -> None:
     assert "| conch | closed loop, 1 | 20.0 | - | 100 | 200 | 300 | 400 | - |" in text
     assert "2 requests failed and do not count." in text
     assert "word errors" not in text
+
+
+def test_presets_that_are_compared_have_rows_and_columns_of_their_own() -> None:
+    runs = [replace(offline_run(8), accuracy=name) for name in ("fast", "best")]
+    lines = text_of(*runs).splitlines()
+    assert any(line.startswith("| conch, fast | closed loop, 8 | 160.0 |") for line in lines)
+    assert any(line.startswith("| conch, best | closed loop, 8 | 160.0 |") for line in lines)
+    assert "| WER % by source | conch, fast | conch, best |" in lines
+    assert "| mean per request, conch, best | calls | ms, closed loop, 8 |" in lines

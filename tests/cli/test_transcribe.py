@@ -58,7 +58,10 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
     for item in fields(RecognitionOptions):
         assert f"--{item.name.replace('_', '-')}" in text
         assert item.metadata["help"] in text
-    assert "(a number from 0 to 10; default: 0.01; with ctc 0.8; with wfst 1.0)" in text
+    assert (
+        "(an integer from 1 to 128; default: 5; 10 if they are rescored; with ctc or wfst 16)"
+        in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def test_files_that_are_not_there_need_no_server(
         (["--decoder", "ctc", "--no-vad"], {"speech", "ctc_encoder", "ctc_decoder"}),
         (
             ["--rescore", "--format", "srt"],
-            {"speech", "vad", "attention_encoder", "attention_decoder", "rescorer"},
+            {"speech", "vad", "attention_encoder", "attention_decoder", "neural_rescorer"},
         ),
     ],
 )

@@ -26,7 +26,8 @@ def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     done = bench(
         *("--manifest", MANIFEST, "--url", f"grpc://{server.grpc_url}", "--concurrency", "2,4"),
         *("--rate", "4"),
-        *("--option", "rescore=true", "--option", "nbest=3", "--warmup", 1),
+        *("--option", "rescore=true", "--option", "rescorer=ngram"),
+        *("--option", "nbest=3", "--warmup", 1),
         *("--json", file, "--markdown", table),
     )
     assert done.returncode == 0, done.stderr
@@ -40,7 +41,7 @@ def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     assert report["runs"][0].items() <= report.items()
     assert report["options"]["rescore"] is True
     assert report["options"]["nbest"] == 3
-    assert report["options"]["beam_size"] == 5
+    assert report["options"]["beam_size"] == 10
     assert report["machine"]["cores"] >= 1
     assert report["versions"]["triton"].startswith("2.")
     assert report["command"].startswith("conch bench offline --manifest ")

@@ -83,7 +83,7 @@ def test_any_format_rate_and_number_of_channels(
 def test_json_reads_back_and_options_arrive(url: str, speech_wav: Path) -> None:
     done = conch(
         "transcribe", speech_wav, "--url", url, "--format", "json", "--rescore", "--nbest", 3,
-        "--lm-weight", 0.5, "--no-vad",
+        "--rescorer", "ngram", "--lm-weight", 0.5, "--no-vad",
     )  # fmt: skip
     assert json.loads(done.stdout)["file"] == str(speech_wav)
     transcript = Transcript.from_json(done.stdout)
@@ -280,5 +280,5 @@ def test_demo(mark: bytes) -> None:
     done = conch("demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert marked(mark) == []
-    for part in ("rescoring off", "rescoring on", "attention_encoder", "total", "stopped"):
+    for part in ("accuracy=fast", "accuracy=best", "neural_rescorer", "total", "stopped"):
         assert part in done.stdout

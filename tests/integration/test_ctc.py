@@ -1,5 +1,6 @@
 """The CTC components on the real server: the offline path, and streams into the encoder itself."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,11 +11,12 @@ from recordings import wer
 from tritonclient.utils import InferenceServerException
 
 from conch.client import Client
+from conch.component import bytes_array
 from conch.wire.options import RecognitionOptions
 
 pytestmark = pytest.mark.server
 
-ENCODER = "ctc_streaming_encoder"
+DECODER, ENCODER = "ctc_decoder", "ctc_streaming_encoder"
 
 
 @pytest.fixture
@@ -42,12 +44,14 @@ def test_its_words_have_times_and_confidence(client, recordings):
 
 
 def test_its_texts_can_be_rescored(client, recordings):
-    answer = client.transcribe(recordings[0].path, decoder="ctc", rescore=True)
+    options = {"decoder": "ctc", "rescore": True, "rescorer": "ngram"}
+    answer = client.transcribe(recordings[0].path, **options, nbest=2)
     assert answer.path == ("vad", "ctc_encoder", "ctc_decoder", "rescorer")
     assert answer.nbest[0].lm_score < 0
 
 
-CTC = {"decoder": "ctc"}
+CTC = {"decoder": "ctc", "nbest": 2}
+NGRAM = {"rescore": True, "rescorer": "ngram"}
 
 
 @pytest.mark.parametrize(
@@ -56,28 +60,29 @@ CTC = {"decoder": "ctc"}
         ({**CTC, "lm_fusion": True}, ["ctc_encoder", "ctc_decoder"]),
         ({"decoder": "wfst", "nbest": 3}, ["ctc_encoder", "ctc_decoder"]),
         (
-            {**CTC, "attention_rescore": True, "nbest": 2, "beam_size": 3},
+            {**CTC, "attention_rescore": True, "beam_size": 3},
             ["ctc_encoder", "ctc_decoder", "attention_encoder", "attention_decoder"],
         ),
         (
-            {**CTC, "attention_rescore": True, "rescore": True, "beam_size": 3},
+            {**CTC, **NGRAM, "attention_rescore": True, "beam_size": 3},
             ["ctc_encoder", "ctc_decoder", "rescorer", "attention_encoder", "attention_decoder"],
         ),
-        ({"decoder": "wfst", "rescore": True}, ["ctc_encoder", "ctc_decoder", "rescorer"]),
+        ({"decoder": "wfst", "nbest": 2, **NGRAM}, ["ctc_encoder", "ctc_decoder", "rescorer"]),
     ],
 )
 def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recordings, options, path):
-    answer = client.transcribe(recordings[3].path, word_timestamps=True, **options)
-    assert answer.path == ("vad", *path)
+    answer = client.transcribe(recordings[2].path, word_timestamps=True, **options)
+    assert set(answer.path) == {"vad", *path}
     assert " ".join(word.text for word in answer.words) == answer.text
     scores = [item.score for item in answer.nbest]
     assert scores == sorted(scores, reverse=True)
-    weights = RecognitionOptions.parse(options)
+    parsed = RecognitionOptions.parse(options)
+    weights = parsed.fusion_weights if parsed.lm_fusion else parsed.weights
     best = answer.nbest[0]
     if options["decoder"] == "ctc" or options.get("rescore"):
-        score = best.am_score + weights.attention_weight * (best.attention_score or 0)
-        if best.lm_score is not None:
-            score += weights.lm_weight * best.lm_score + weights.word_bonus * best.num_words
+        score = best.am_score + weights.attention * (best.attention_score or 0)
+        score += weights.word_bonus * (best.num_words or 0)
+        score += weights.lm * (best.lm_score or 0)
         assert best.score == pytest.approx(score, abs=0.02)
     assert (best.lm_score is not None) == (
         bool(options.get("lm_fusion") or options.get("rescore")) or options["decoder"] == "wfst"
@@ -119,10 +124,49 @@ def test_what_a_decoder_cannot_do_is_said_and_it_goes_on(server, recordings, opt
     assert send_speech(server, recordings[0].waveform(), CTC)
 
 
+def test_given_texts_are_scored_beside_rows_that_are_decoded(server, recordings):
+    said = [item.text for item in recordings]
+    spelled_wrong = [text.replace("e", "o") for text in said]
+
+    def asked(index: int) -> tuple[np.ndarray, str]:
+        with contextlib.closing(http.InferenceServerClient(server.http_url)) as triton:
+            encoded = triton.infer(
+                "ctc_encoder", [tensor_of("waveform", recordings[index].waveform(), "FP32")]
+            )
+            names = {"log_probs": "FP32", "log_probs_lens": "INT32"}
+            inputs = [tensor_of(name, encoded.as_numpy(name)[0], names[name]) for name in names]
+            decoded = triton.infer(DECODER, inputs)
+            # Lists of different lengths: rows of a batch are not alike.
+            texts = [*said, *spelled_wrong, ""][: 2 * len(said) + index % 2]
+            inputs.append(tensor_of("texts", bytes_array(texts), "BYTES"))
+            scored = triton.infer(DECODER, inputs, parameters={"language": "en"})
+            with pytest.raises(InferenceServerException, match="INVALID_OPTION: option 'language'"):
+                triton.infer(DECODER, inputs, parameters={"language": "de"})
+        scores = scored.as_numpy("text_scores")[0]
+        assert len(scores) == len(texts)
+        return scores, decoded.as_numpy("hypotheses")[0, 0].decode()
+
+    indexes = range(len(recordings))
+    with ThreadPoolExecutor(len(recordings)) as pool:
+        answers = list(pool.map(asked, indexes))
+    for index, (scores, text) in zip(indexes, answers, strict=True):
+        assert scores.argmax() == index
+        assert scores[index] > -40
+        assert scores[len(said) + index] < scores[index] - 20
+        assert wer(said[index], text) < 0.6
+
+
 def test_a_thousand_hotwords(client, recordings):
     letters = "abcdefghij"
     words = ",".join(f"x{a}{b}{c}" for a in letters for b in letters for c in letters)
     assert client.transcribe(recordings[0].path, **CTC, hotwords=words).text
+
+
+def tensor_of(name: str, value: np.ndarray, kind: str) -> http.InferInput:
+    """Return a value as the only row of an input."""
+    tensor = http.InferInput(name, [1, *value.shape], kind)
+    tensor.set_data_from_numpy(value[np.newaxis])
+    return tensor
 
 
 def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:

@@ -90,7 +90,7 @@ def test_a_refusal_is_an_overload_to_the_client(small_server, waveform):
 def test_a_failing_component_fails_the_requests_that_need_it(small_server, waveform):
     with Client(small_server.http_url) as client:
         with pytest.raises(ComponentError, match="rescorer: the language model is out of order"):
-            client.transcribe(waveform, rescore=True)
+            client.transcribe(waveform, rescore=True, nbest=2)
         assert "fearful symmetry" in client.transcribe(waveform).text.lower()
 
 

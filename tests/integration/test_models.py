@@ -1,8 +1,12 @@
 """Servers that load only some of the models."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
+import tritonclient.http as http
+from neural import needs_weights
 
 from conch.cli.own_server import server_url
 from conch.client import Client
@@ -14,6 +18,9 @@ from conch.wire.errors import MissingModelError
 pytestmark = pytest.mark.server
 
 LOADED = ("attention_decoder", "attention_encoder", "speech", "speech_stream", "vad")
+
+
+CTC_ENCODER_REASONS = "decoder=ctc or decoder=wfst or ctc_rescore=true needs it"
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +37,10 @@ def test_only_the_named_models_are_loaded(lean_server):
 @pytest.mark.parametrize(
     ("options", "model", "needed"),
     [
-        ({"decoder": "ctc"}, "ctc_encoder", "decoder=ctc or decoder=wfst needs it"),
-        ({"rescore": True}, "rescorer", "rescore=true needs it"),
+        ({"decoder": "ctc"}, "ctc_encoder", CTC_ENCODER_REASONS),
+        ({"rescore": True, "nbest": 2}, "rescorer", "rescore=true needs it"),
+        ({"accuracy": "best", "nbest": 2}, "rescorer", "rescore=true needs it"),
+        ({"ctc_rescore": True, "nbest": 2}, "ctc_encoder", CTC_ENCODER_REASONS),
     ],
 )
 def test_a_request_that_needs_another_model_says_which(
@@ -57,6 +66,30 @@ def test_so_does_a_batch_and_a_live_stream(lean_server, waveform):
         expected = "^model ctc_streaming_encoder .* mode=streaming or mode=two_pass needs it"
         with client.live() as stream, pytest.raises(MissingModelError, match=expected):
             stream.send(waveform)
+
+
+@needs_weights
+def test_the_neural_rescorer_scores_texts_after_a_context():
+    texts = ["And fail better.", "And fail butter."]
+    context = "Try again. Fail again."
+
+    def scored(triton, **sent):
+        inputs = []
+        for name, values in sent.items():
+            inputs.append(http.InferInput(name, [1, len(values)], "BYTES"))
+            inputs[-1].set_data_from_numpy(np.array([values], dtype=np.object_))
+        found = triton.infer("neural_rescorer", inputs)
+        assert found.as_numpy("num_words").tolist() == [[3, 3]]
+        return found.as_numpy("lm_scores")[0]
+
+    with (
+        TritonServer(ServerConfig(models=["neural_rescorer"], stop_timeout_s=8)) as server,
+        contextlib.closing(http.InferenceServerClient(server.http_url)) as triton,
+    ):
+        assert server.models() == ("neural_rescorer",)
+        better, butter = scored(triton, hypotheses=texts)
+        assert butter < better < 0
+        assert (scored(triton, hypotheses=texts, context=[context]) > [better, butter]).all()
 
 
 def test_a_server_of_ones_own_has_what_it_was_asked_for():

@@ -65,7 +65,8 @@ def test_rescoring_is_called_only_when_asked_and_shows_its_parts(client, recordi
     assert executions("rescorer")[0] == before
     assert "rescorer" not in plain.path
 
-    scored = client.transcribe(path, nbest=5, rescore=True, lm_weight=0.7, word_bonus=1.0)
+    ngram = {"rescore": True, "rescorer": "ngram", "beam_size": 5}
+    scored = client.transcribe(path, nbest=5, **ngram, lm_weight=0.7, word_bonus=1.0)
     # Triton counts a call after its answer.
     wait_until(lambda: executions("rescorer")[0] == before + len(scored.segments))
     assert scored.path[-1] == "rescorer"
@@ -83,7 +84,7 @@ def test_a_heavy_language_model_changes_the_order(client, recordings):
     changed = 0
     for recording in recordings:
         scored = client.transcribe(
-            recording.path, nbest=5, rescore=True, lm_weight=10.0, word_bonus=0.0
+            recording.path, nbest=5, rescore=True, beam_size=5, lm_weight=10.0, word_bonus=0.0
         )
         plain = client.transcribe(recording.path, nbest=5)
         changed += scored.text != plain.text

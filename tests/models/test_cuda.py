@@ -5,9 +5,10 @@ import onnxruntime
 import pytest
 import torch
 
+from conch.component.ctranslate import CTranslate2Config
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.models.ctc.onnx_model import CtcGraph, CtcGraphConfig
-from conch.models.whisper.config import WhisperConfig, load_whisper
+from conch.models.whisper.config import load_whisper
 from conch.wire.errors import ConfigError
 
 CUDA = "CUDAExecutionProvider"
@@ -39,7 +40,7 @@ def test_an_onnxruntime_that_falls_back_to_the_cpu_is_refused(monkeypatch):
 @pytest.mark.skipif(ctranslate2.get_cuda_device_count() > 0, reason="there is a GPU")
 def test_whisper_without_a_gpu_says_what_it_needs():
     with pytest.raises(ConfigError, match=r"on cuda with compute type float16: .*cuBLAS 12"):
-        load_whisper(WhisperConfig(device="cuda"))
+        load_whisper(CTranslate2Config(device="cuda"))
 
 
 def test_whisper_is_used_once_when_it_is_loaded_on_a_gpu(monkeypatch):
@@ -56,7 +57,7 @@ def test_whisper_is_used_once_when_it_is_loaded_on_a_gpu(monkeypatch):
 
     monkeypatch.setattr(ctranslate2.models, "Whisper", WithoutCublas)
     with pytest.raises(ConfigError, match=r"libcublas\.so\.12 is not found .* it needs NVIDIA's"):
-        load_whisper(WhisperConfig(device="cuda", device_index=1))
+        load_whisper(CTranslate2Config(device="cuda", device_index=1))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -99,14 +99,18 @@ def test_long_audio_carries_the_vads_state_from_block_to_block():
 def test_the_rescorer_is_called_only_where_the_request_asks():
     plain, scored = PlainComponents(), PlainComponents()
     (without,) = recognize(plain, one(speech(0.1), nbest=3))
-    rescore = {"rescore": True, "lm_weight": 1.0, "word_bonus": 0.5}
+    rescore = {"rescore": True, "rescorer": "ngram", "lm_weight": 1.0, "word_bonus": 0.5}
     (with_lm,) = recognize(scored, one(speech(0.1), nbest=3, **rescore))
     assert "rescorer" not in plain.calls
     assert scored.calls.count("rescorer") == 1
     assert [item.text[-1] for item in without.nbest] == ["0", "1", "2"]
-    assert [item.text[-1] for item in with_lm.nbest] == ["4", "3", "2"]
+    assert [item.text[-1] for item in with_lm.nbest] == ["3", "2", "1"]  # the margin is 3 nats
     for item in with_lm.nbest:
         assert item.score == item.am_score + 1.0 * item.lm_score + 0.5 * item.num_words
+
+
+UNWEIGHTED = {"attention_weight": 1.0, "word_bonus": 0.0}
+NGRAM = {"rescore": True, "rescorer": "ngram", "lm_weight": 0.5, **UNWEIGHTED}
 
 
 class InAGraph(PlainComponents):
@@ -130,9 +134,9 @@ class InAGraph(PlainComponents):
     ("options", "scores"),
     [
         ({}, {"a": -30, "b": -31}),
-        ({"attention_rescore": True}, {"a": -30 + 0, "b": -31 + 1}),
-        ({"rescore": True, "lm_weight": 0.5}, {"a": -10 - 0.5 * 20, "b": -12 - 0.5 * 10}),
-        ({"rescore": True, "lm_weight": 0.5, "attention_rescore": True}, {"b": -17 + 0, "a": -19}),
+        ({"attention_rescore": True, **UNWEIGHTED}, {"a": -30 + 0, "b": -31 + 1}),
+        (NGRAM, {"a": -10 - 0.5 * 20, "b": -12 - 0.5 * 10}),
+        ({**NGRAM, "attention_rescore": True}, {"a": -20 + 0, "b": -17 + 1}),
     ],
 )
 def test_a_rescorer_takes_the_place_of_a_graphs_ngrams(options, scores):

@@ -37,6 +37,7 @@ class PlainComponents:
         self.most_in_flight = 0
         self.before: Callable[[str], Any] = lambda model: asyncio.sleep(0)
         self.failing: str | None = None
+        self.missing: set[str] = set()
         self.open: dict[str, dict[str, list[Any]]] = {}
         """State of each open stream in each sequence-batched component."""
         self.ended: list[tuple[str, str]] = []
@@ -72,6 +73,9 @@ class PlainComponents:
         else:
             outputs = self._in_stream(model, arrays, parameters, place)
         return {name: HostTensor(outputs[name]) for name in wanted}
+
+    async def is_loaded(self, model: str) -> bool:
+        return model not in self.missing
 
     def waveforms(self, model: str) -> list[np.ndarray]:
         """Return the waveform of each call of a model."""
@@ -138,6 +142,8 @@ class PlainComponents:
         }
 
     def ctc_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        if "texts" in inputs:
+            return {"text_scores": -np.arange(1, len(inputs["texts"]) + 1, dtype=np.float32)}
         text = f"heard {inputs['log_probs'][0, 0]:.2f}"
         return {
             "hypotheses": bytes_array([text]),
@@ -197,3 +203,8 @@ class PlainComponents:
             "lm_scores": np.arange(-count, 0, dtype=np.float32) * 10,
             "num_words": np.full(count, 3, np.int32),
         }
+
+    def neural_rescorer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        """Score the last hypothesis highest, as `rescorer`, with twice as much between them."""
+        scores = self.rescorer(inputs, parameters)
+        return {**scores, "lm_scores": scores["lm_scores"] * 2}

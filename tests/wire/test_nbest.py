@@ -1,36 +1,55 @@
+import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from conch.wire.nbest import joined, rescored
-from conch.wire.options import RecognitionOptions
+from conch.wire.nbest import joined, ranked
 from conch.wire.result import Hypothesis
+from conch.wire.weights import Weights
 
 
 def hypothesis(text: str, score: float) -> Hypothesis:
     return Hypothesis(text, score, score)
 
 
-def test_rescoring_adds_the_weighted_parts_and_reorders():
-    nbest = [hypothesis("the cat sad", -1.0), hypothesis("the cat sat", -1.2)]
-    options = RecognitionOptions(lm_weight=0.1, word_bonus=0.5)
-    best, second = rescored(nbest, [(-20.0, 3), (-10.0, 3)], options)
-    assert best == Hypothesis("the cat sat", -1.2 - 1.0 + 1.5, -1.2, -10.0, 3)
-    assert second == Hypothesis("the cat sad", -1.0 - 2.0 + 1.5, -1.0, -20.0, 3)
+def test_every_part_counts_with_its_weight_and_the_order_follows():
+    sad = Hypothesis("the cat sad", -1.0, -1.0, -20.0, 3, ctc_score=-9.0, attention_score=-2.0)
+    sat = Hypothesis("the cat sat", -1.2, -1.2, -10.0, 3, ctc_score=-8.0, attention_score=-1.0)
+    best, second = ranked([sad, sat], Weights(lm=0.1, ctc=0.25, attention=2.0, word_bonus=0.5))
+    assert best == replace(sat, score=-1.2 - 1.0 - 2.0 - 2.0 + 1.5)
+    assert second == replace(sad, score=-1.0 - 2.0 - 2.25 - 4.0 + 1.5)
 
 
-def test_zero_weights_keep_the_order_and_the_scores():
+@pytest.mark.parametrize("part", ["lm_score", "ctc_score", "attention_score", "num_words"])
+def test_parts_that_nobody_gave_do_not_count(part):
+    item = Hypothesis("a", -1.0, -1.0, -2.0, 3, ctc_score=-4.0, attention_score=-5.0)
+    whole, without = (
+        ranked([one], Weights(1.0, 1.0, 1.0, 1.0))[0].score
+        for one in (item, replace(item, **{part: None}))
+    )
+    assert whole - without == getattr(item, part)
+
+
+def test_zero_weights_keep_the_order_and_the_scores_even_of_impossible_texts():
+    nbest = [
+        Hypothesis("a", -1.0, -1.0, -50.0, 1, ctc_score=-math.inf),
+        Hypothesis("b", -2.0, -2.0, -1.0, 1, ctc_score=-3.0),
+    ]
+    assert ranked(nbest, Weights()) == nbest
+
+
+def test_an_impossible_text_comes_last():
     nbest = [hypothesis("a", -1.0), hypothesis("b", -2.0)]
-    options = RecognitionOptions(lm_weight=0.0, word_bonus=0.0)
-    again = rescored(nbest, [(-50.0, 1), (-1.0, 1)], options)
-    assert [(item.text, item.score) for item in again] == [("a", -1.0), ("b", -2.0)]
+    nbest = [replace(nbest[0], ctc_score=-math.inf), replace(nbest[1], ctc_score=-3.0)]
+    assert [item.text for item in ranked(nbest, Weights(ctc=0.1))] == ["b", "a"]
 
 
-def test_a_rescorer_takes_the_place_of_the_graphs_ngrams():
-    options = RecognitionOptions(decoder="wfst", lm_weight=0.5)
-    found = Hypothesis("a b", score=-30.0, am_score=-10.0, lm_score=-30.0, num_words=2)
-    assert rescored([found], [(-8.0, 2)], options) == [Hypothesis("a b", -14.0, -10.0, -8.0, 2)]
+def test_a_language_model_takes_the_place_of_the_searchs_own():
+    found = Hypothesis("a b", score=-30.0, am_score=-10.0, lm_score=-8.0, num_words=2)
+    (again,) = ranked([found], Weights(lm=0.5), replaces_lm=True)
+    assert again == replace(found, score=-14.0)
 
 
 def test_no_segments_join_to_one_empty_hypothesis():
@@ -38,8 +57,9 @@ def test_no_segments_join_to_one_empty_hypothesis():
 
 
 def test_parts_of_scores_add_up():
-    segment = [Hypothesis("a", -3.0, -2.0, -10.0, 1)]
-    assert joined([segment, segment], 1) == (Hypothesis("a a", -6.0, -4.0, -20.0, 2),)
+    segment = [Hypothesis("a", -3.0, -2.0, -10.0, 1, ctc_score=-5.0)]
+    whole = Hypothesis("a a", -6.0, -4.0, -20.0, 2, ctc_score=-10.0)
+    assert joined([segment, segment], 1) == (whole,)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -8,6 +8,7 @@ import pytest
 from plain_components import PlainComponents
 from plain_streams import Client, audio, run
 
+from conch.component import bytes_array
 from conch.launcher.repositories import model_names, shipped_repositories
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.wire.errors import OptionError
@@ -15,19 +16,42 @@ from conch.wire.needs import PATHS, components_of, components_of_path, needed_fo
 from conch.wire.options import RecognitionOptions
 
 
+class Doubtful(PlainComponents):
+    """Plain components whose CTC decoders always have a second hypothesis."""
+
+    def ctc_decoder(self, inputs, parameters):
+        found = super().ctc_decoder(inputs, parameters)
+        return found if "texts" in inputs else doubled(found)
+
+    def ctc_streaming_decoder(self, inputs, parameters, kept):
+        return doubled(super().ctc_streaming_decoder(inputs, parameters, kept))
+
+
+def doubled(outputs):
+    text = outputs["hypotheses"][0].decode()
+    columns = ("scores", "am_scores", "lm_scores", "num_words", "words")
+    columns += ("word_starts", "word_ends", "word_confidences")
+    twice = {name: np.concatenate([outputs[name], outputs[name]]) for name in columns}
+    texts = bytes_array([text, f"{text}, again?"])
+    return {**outputs, **twice, "hypotheses": texts}
+
+
 def allowed(*, live: bool) -> list[dict[str, object]]:
     """Every combination of the options that choose components, without those that are refused."""
     sets = []
     modes = ("streaming", "two_pass") if live else ("offline",)
     flags = product((False, True), repeat=4)
-    for mode, decoder, (vad, rescore, attention_rescore, words) in product(
-        modes, ("attention", "ctc", "wfst"), list(flags)
+    rescorers = (None, "ngram", "neural")
+    for mode, decoder, rescorer, (vad, ctc_rescore, attention_rescore, words) in product(
+        modes, ("attention", "ctc", "wfst"), rescorers, list(flags)
     ):
         sent = {
             "mode": mode,
             "decoder": decoder,
             "vad": vad,
-            "rescore": rescore,
+            "rescore": rescorer is not None,
+            "rescorer": rescorer or "auto",
+            "ctc_rescore": ctc_rescore,
             "attention_rescore": attention_rescore,
             "word_timestamps": words,
         }
@@ -45,9 +69,9 @@ def needed(sent, *, live):
 
 def test_a_recording_calls_what_it_is_said_to_need():
     sets = allowed(live=False)
-    assert len(sets) == 40
+    assert len(sets) == 72
     for sent in sets:
-        components = PlainComponents()
+        components = Doubtful()
         wav = np.full((1, 16_000), 0.5, np.float32)
         recognizer = Recognizer(OrchestratorConfig(), components)
         asyncio.run(recognizer.recognize(SpeechRequest(wav=wav, parameters=sent), components))
@@ -63,7 +87,7 @@ def test_a_stream_calls_what_it_is_said_to_need():
             client = Client(recognizer, components, **sent)
             return await client.send(audio("11"), ends=True)
 
-        final, components = run(path)
+        final, components = run(path, Doubtful())
         assert [segment.error for segment in final.segments] == [""]
         assert set(components.calls) == needed(sent, live=True), sent
 
@@ -80,7 +104,8 @@ def test_the_default_needs_three_components():
     [
         ("vad", ("vad=true",)),
         ("attention_encoder", ("decoder=attention", "attention_rescore=true")),
-        ("ctc_encoder", ("decoder=ctc", "decoder=wfst")),
+        ("ctc_encoder", ("decoder=ctc", "decoder=wfst", "ctc_rescore=true")),
+        ("neural_rescorer", ("rescore=true",)),
         ("ctc_streaming_decoder", ("mode=streaming", "mode=two_pass")),
         ("rescorer", ("rescore=true",)),
         ("speech", ()),
@@ -92,8 +117,8 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 8
+    assert len(components) == 9
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
-        "rescorer"
+        *("neural_rescorer", "rescorer")
     }

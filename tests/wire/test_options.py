@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
+from conch.wire.presets import preset
+from conch.wire.weights import FUSION_WEIGHTS
 
 
 def test_no_parameters_give_the_defaults():
@@ -53,6 +57,15 @@ def test_numbers_become_the_type_of_their_option():
             "option 'rescore' is for texts that the language model has not seen yet",
         ),
         (
+            {"prompt": "a" * 401, "rescore": True},
+            "option 'prompt' takes at most 400 characters; sent: 401",
+        ),
+        ({"prompt": "Triton"}, "option 'prompt' goes with rescore=true and rescorer auto or"),
+        (
+            {"lm_context": True, "rescore": True, "rescorer": "ngram"},
+            "option 'lm_context' goes with rescore=true and rescorer auto or neural",
+        ),
+        (
             {"mode": "streaming"},
             "option 'mode' of a request without a sequence id cannot be streaming",
         ),
@@ -86,14 +99,60 @@ def test_a_segment_may_be_shorter_than_the_padding_where_there_is_none():
 def test_the_ctc_decoder_has_defaults_of_its_own():
     attention, ctc = RecognitionOptions.parse({}), RecognitionOptions.parse({"decoder": "ctc"})
     assert ctc.beam_size > attention.beam_size
-    assert ctc.lm_weight > attention.lm_weight
-    assert RecognitionOptions.parse({"decoder": "ctc", "lm_weight": 0.2}).lm_weight == 0.2
+    assert RecognitionOptions.parse({"decoder": "wfst"}).beam_size == ctc.beam_size
 
 
-def test_a_graph_has_the_ctc_decoders_defaults_but_for_its_rescoring():
-    ctc, graph = (RecognitionOptions.parse({"decoder": name}) for name in ("ctc", "wfst"))
-    assert graph.beam_size == ctc.beam_size
-    assert (graph.lm_weight, graph.word_bonus) == (1.0, 0.0)
+@pytest.mark.parametrize("decoder", ["attention", "ctc", "wfst"])
+@pytest.mark.parametrize("rescorer", ["ngram", "neural", None])
+@pytest.mark.parametrize("acoustic", [True, False])
+def test_whatever_rescores_has_weights_and_those_that_are_sent_count(decoder, rescorer, acoustic):
+    sent = {"decoder": decoder}
+    if rescorer:
+        sent |= {"rescore": True, "rescorer": rescorer}
+    if acoustic:
+        sent["ctc_rescore" if decoder == "attention" else "attention_rescore"] = True
+    weights = RecognitionOptions.parse(sent).weights
+    assert (weights.lm > 0) == bool(rescorer)
+    assert (weights.ctc > 0) == (acoustic and decoder == "attention")
+    assert (weights.attention > 0) == (acoustic and decoder != "attention")
+    own = RecognitionOptions.parse({**sent, "word_bonus": 7}).weights
+    assert own == weights._replace(word_bonus=7.0)
+    if rescorer:
+        own = RecognitionOptions.parse({**sent, "lm_weight": 0}).weights
+        assert own == weights._replace(lm=0.0)
+
+
+def test_a_search_with_the_language_model_does_not_count_it_again():
+    sent = {"decoder": "ctc", "lm_fusion": True, "lm_weight": 0.3, "attention_rescore": True}
+    options = RecognitionOptions.parse({**sent, "word_bonus": 2})
+    assert options.fusion_weights == FUSION_WEIGHTS._replace(lm=0.3, word_bonus=2)
+    assert (options.weights.lm, options.weights.word_bonus) == (0, 0)
+
+
+def test_more_hypotheses_are_kept_where_they_are_rescored():
+    plain, rescored = ({}, {"rescore": True})
+    assert RecognitionOptions.parse(plain).beam_size == 5
+    assert RecognitionOptions.parse(rescored).beam_size == 10
+    assert RecognitionOptions.parse({**rescored, "beam_size": 7}).beam_size == 7
+
+
+@pytest.mark.parametrize("mode", ["offline", "two_pass"])
+@pytest.mark.parametrize("decoder", ["attention", "ctc", "wfst"])
+def test_a_preset_is_the_options_that_it_sets(mode, decoder):
+    live = mode == "two_pass"
+    found = set()
+    for accuracy in ("fast", "balanced", "best"):
+        sent = {"mode": mode, "decoder": decoder, "accuracy": accuracy}
+        options = RecognitionOptions.parse(sent, live=live)
+        set_out = {"mode": mode, "decoder": decoder, **preset(sent)}
+        assert replace(options, accuracy="fast") == RecognitionOptions.parse(set_out, live=live)
+        found.add(replace(options, accuracy="fast"))
+    assert len(found) == 3
+
+
+def test_what_is_sent_beside_a_preset_counts():
+    options = RecognitionOptions.parse({"accuracy": "best", "rescore": False, "nbest": 2})
+    assert (options.rescore, options.ctc_rescore, options.nbest) == (False, True, 2)
 
 
 def test_a_streams_options():
@@ -122,6 +181,7 @@ def test_a_streams_options():
         ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
         ({"rescore": True}, "option 'rescore' with decoder wfst goes with mode two_pass"),
+        ({"accuracy": "best"}, "option 'accuracy' takes fast with mode streaming; sent: best"),
         ({"channels": 1}, "option 'channels' is for recordings, a stream is mono; sent: 1"),
         ({"mode": "two_pass", "channels": "split"}, "option 'channels' is for recordings"),
     ],

@@ -9,13 +9,14 @@ from tqdm import tqdm
 from conch.decoding.graph.search import DecodingGraph, WfstStream
 from conch.language.ngram import LanguageModel
 from conch.language.normalize import language_model_words
-from conch.wire.nbest import rescored
+from conch.wire.nbest import ranked
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
+from conch.wire.weights import Weights
 
-RESCORED = RecognitionOptions.parse({"decoder": "wfst", "rescore": True})
-Scored = tuple[list[Hypothesis], list[tuple[float, int]]]
-"""An n-best list, and of each text its log probability and its words by the language model."""
+RESCORED = RecognitionOptions.parse({"decoder": "wfst", "rescore": True, "rescorer": "ngram"})
+Scored = list[Hypothesis]
+"""An n-best list with the score and the words of each text by the language model."""
 
 
 def scored_lists(
@@ -26,15 +27,15 @@ def scored_lists(
     for item in tqdm(log_probs, desc="n-best lists", disable=None):
         stream = WfstStream(graph)
         stream.advance(item)
-        nbest = [
-            Hypothesis(path.text, path.score, path.am_score, path.lm_score, len(path.words))
-            for path in stream.finish(RESCORED.beam_size)
-        ]
-        words = [language_model_words(hypothesis.text) for hypothesis in nbest]
-        found.append((nbest, [(language_model.score(item), len(item)) for item in words]))
+        nbest = []
+        for path in stream.finish(RESCORED.beam_size):
+            words = language_model_words(path.text)
+            lm_score = language_model.score(words)
+            nbest.append(Hypothesis(path.text, path.score, path.am_score, lm_score, len(words)))
+        found.append(nbest)
     return found
 
 
-def best_texts(lists: Sequence[Scored], options: RecognitionOptions = RESCORED) -> list[str]:
-    """Return the text of each list that comes first with the weights of `options`."""
-    return [rescored(nbest, scores, options)[0].text for nbest, scores in lists]
+def best_texts(lists: Sequence[Scored], weights: Weights = RESCORED.weights) -> list[str]:
+    """Return the text of each list that comes first with these weights."""
+    return [ranked(nbest, weights, replaces_lm=True)[0].text for nbest in lists]

@@ -52,6 +52,8 @@ class OfflineBenchmark:
     """Address of a running server; None starts one for the benchmark."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Request options that differ from the server's defaults."""
+    accuracy: Sequence[str] = ()
+    """Presets to compare; every load is offered with each. Empty: only that of `options`."""
     send: Send = "waveform"
     warmup: int = 8
     """Uncounted requests before each run."""
@@ -73,6 +75,8 @@ class OfflineRun:
     """Clients of a closed loop."""
     rate: float | None
     """Requests per second of a paced load."""
+    accuracy: str = ""
+    """Preset of the requests; empty if none were compared."""
     figures: Flat[RunFigures]
     peak_memory_mb: float | None
     """Memory of all processes of the server together, from its start to the end of the run.
@@ -86,6 +90,11 @@ class OfflineRun:
     def title(self) -> str:
         """Name of the load in a table."""
         return Offer(concurrency=self.concurrency, rate=self.rate).title
+
+    @property
+    def system(self) -> str:
+        """Name of what answered in a table."""
+        return f"conch, {self.accuracy}" if self.accuracy else "conch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +119,8 @@ class Measured:
     load: Load[Transcript]
     memory: "Memory | None"
     """Peak memory of a server that the benchmark started, else None."""
+    accuracy: str = ""
+    """Preset of the requests; empty if none were compared."""
 
     def run(self) -> OfflineRun:
         """Return the figures of the run."""
@@ -117,6 +128,7 @@ class Measured:
             load=self.offered.load,
             concurrency=self.offered.concurrency,
             rate=self.offered.rate,
+            accuracy=self.accuracy,
             figures=run_figures(
                 [sample.utterance for sample in self.samples],
                 [sample.duration_s for sample in self.samples],
@@ -142,7 +154,10 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
     with server_of(benchmark.url) as (url, memory):
         version = triton_version(url)
         runs = [
-            measure(url, samples, warmup, offered, benchmark.options, memory).run()
+            measure(
+                url, samples, warmup, offered, benchmark.options, memory, accuracy=accuracy
+            ).run()
+            for accuracy in benchmark.accuracy or ("",)
             for offered in benchmark.offers
         ]
     return OfflineReport(
@@ -172,10 +187,25 @@ def measure(
     offered: Offer,
     options: Mapping[str, Any],
     memory: "MemorySampler | None",
+    *,
+    accuracy: str = "",
 ) -> Measured:
-    """Send every sample under a load and return the outcomes."""
-    load = asyncio.run(send_all(url, samples, offered=offered, options=options, warmup=warmup))
-    return Measured(offered, samples, load, memory.peak() if memory else None)
+    """Send every sample under a load and return the outcomes.
+
+    Args:
+        url: Address of the server.
+        samples: What is sent, each once.
+        warmup: What is sent before, uncounted.
+        offered: The load.
+        options: Request options.
+        memory: Measures the server's memory.
+        accuracy: A preset that is compared with others; empty for that of `options`.
+    """
+    sent = {**options, "accuracy": accuracy} if accuracy else options
+    title = ", ".join(filter(None, (accuracy, offered.title)))
+    job = send_all(url, samples, offered=offered, options=sent, warmup=warmup, title=title)
+    load = asyncio.run(job)
+    return Measured(offered, samples, load, memory.peak() if memory else None, accuracy)
 
 
 async def send_all(

@@ -20,8 +20,8 @@ def markdown(report: OfflineReport) -> str:
         f"`{report.header.command}`",
         comparison(COLUMNS, [run_cells(run) for run in report.runs], report.runs),
         _word_errors(report.runs),
-        by_source({"conch": first.accuracy.wer_by_source}),
-        stages(report.runs),
+        by_source(_by_system(report.runs)),
+        *_stages_by_system(report.runs),
         origin(report.header, f"{first.utterances} utterances", first.audio_s),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -40,7 +40,7 @@ def run_cells(run: OfflineRun) -> list[str]:
     """Return the cells under `COLUMNS`."""
     figures: RunFigures = run.figures
     return [
-        "conch",
+        run.system,
         run.title,
         number(figures.rtfx),
         percent(figures.accuracy.wer),
@@ -63,8 +63,16 @@ def error_cells(accuracy: Accuracy) -> list[str]:
 def _word_errors(runs: Sequence[OfflineRun]) -> str:
     if all(run.figures.accuracy.wer is None for run in runs):
         return ""
-    rows = [["conch", run.title, *error_cells(run.figures.accuracy)] for run in runs]
+    rows = [[run.system, run.title, *error_cells(run.figures.accuracy)] for run in runs]
     return table(["word errors", "load", *ERROR_COLUMNS], rows)
+
+
+def _by_system(runs: Sequence[OfflineRun]) -> Mapping[str, Mapping[str, float | None]]:
+    """Return the WER by source of each system's first run."""
+    found: dict[str, Mapping[str, float | None]] = {}
+    for run in runs:
+        found.setdefault(run.system, run.figures.accuracy.wer_by_source)
+    return found
 
 
 def by_source(columns: Mapping[str, Mapping[str, float | None]]) -> str:
@@ -82,10 +90,20 @@ def by_source(columns: Mapping[str, Mapping[str, float | None]]) -> str:
     return table(["WER % by source", *columns], rows)
 
 
-def stages(runs: Sequence[OfflineRun]) -> str:
+def _stages_by_system(runs: Sequence[OfflineRun]) -> list[str]:
+    systems = dict.fromkeys(run.system for run in runs)
+    if len(systems) == 1:
+        return [stages(runs)]
+    return [
+        stages([run for run in runs if run.system == system], f"mean per request, {system}")
+        for system in systems
+    ]
+
+
+def stages(runs: Sequence[OfflineRun], title: str = "mean per request") -> str:
     """Return the table of the work of each component for a request."""
     names = dict.fromkeys(name for run in runs for name in run.figures.stages)
-    header = ["mean per request", "calls", *(f"ms, {run.title}" for run in runs)]
+    header = [title, "calls", *(f"ms, {run.title}" for run in runs)]
     rows = []
     for name in names:
         found = [run.figures.stages.get(name) for run in runs]

@@ -25,6 +25,7 @@ not count for the WER.
 examples:
   conch bench offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
       --json offline.json --markdown offline.md
+  conch bench offline --manifest speech/manifest.tsv --accuracy fast,balanced,best
   conch bench offline --manifest calls.tsv --url grpc://gpu-box:8001 --option rescore=true \\
       --option nbest=5 --limit 100
 
@@ -46,11 +47,35 @@ def add_offline(benchmarks: Subparsers) -> None:
     what = add_what(parser)
     add_send(what)
     add_option(what)
+    what.add_argument(
+        "--accuracy",
+        type=presets,
+        default=[],
+        metavar="PRESET[,PRESET…]",
+        help="values of the option accuracy to compare, such as fast,balanced,best",
+    )
     how = parser.add_argument_group("how")
     add_offered(how)
     add_url(how)
     add_output(parser)
     parser.set_defaults(run=run_offline)
+
+
+def presets(text: str) -> list[str]:
+    """Return values of the option `accuracy` separated by commas.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such value.
+    """
+    from conch.bench.options import parse_options
+
+    names = text.split(",")
+    for name in names:
+        try:
+            parse_options([f"accuracy={name}"])
+        except OptionError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return names
 
 
 def run_offline(args: argparse.Namespace) -> int:
@@ -75,6 +100,7 @@ def run_offline(args: argparse.Namespace) -> int:
             rates=in_order(args.rate or []),
             url=args.url,
             options=options,
+            accuracy=args.accuracy,
             send=args.send,
             warmup=args.warmup,
         )

@@ -1,4 +1,4 @@
-"""`conch demo`: transcribe real speech with a real server, rescoring off and on."""
+"""`conch demo`: transcribe real speech with a real server, fast and at its best."""
 
 import argparse
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from conch.cli.arguments import Subparsers
+from conch.cli.own_server import servable
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
@@ -23,9 +24,9 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
     parser = subparsers.add_parser(
         "demo",
-        help="see it work: speech through a server, rescoring off and on",
+        help="see it work: speech through a server, fast and at its best",
         description="Start a server on free ports of 127.0.0.1, transcribe seven seconds of speech"
-        " with language-model rescoring off and on, print the texts, their scores, the components"
+        " with accuracy=fast and accuracy=best, print the texts, their scores, the components"
         " called and the time each took, and stop the server.",
     )
     parser.set_defaults(run=run)
@@ -49,17 +50,18 @@ def run(args: argparse.Namespace) -> int:
     print("server  starting", flush=True)
 
     begun = perf_counter()
-    models = ("speech", *components_of(RecognitionOptions.parse({"rescore": True})))
-    with TritonServer(ServerConfig(models=models)) as server:
+    models = ("speech", *components_of(RecognitionOptions.parse({"accuracy": "best"})))
+    with TritonServer(ServerConfig(models=[*servable(models)])) as server:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
             # The first request runs on cold caches: do not show its times.
-            client.transcribe(SPEECH, rescore=True)
+            client.transcribe(SPEECH, accuracy="best", nbest=NBEST)
             transcripts = {}
-            for title, rescore in (("rescoring off", False), ("rescoring on", True)):
-                transcripts[title] = client.transcribe(SPEECH, nbest=NBEST, rescore=rescore)
-                print(f"\n{title}: {' -> '.join(transcripts[title].path)}")
-                print("\n".join(score_table(transcripts[title])), flush=True)
+            for name in ("fast", "best"):
+                found = client.transcribe(SPEECH, accuracy=name, nbest=NBEST)
+                transcripts[name] = found
+                print(f"\naccuracy={name}: {' -> '.join(found.path)}")
+                print("\n".join(score_table(found)), flush=True)
         print()
         print("\n".join(time_table(transcripts)), flush=True)
     print("\nserver  stopped")
@@ -68,20 +70,21 @@ def run(args: argparse.Namespace) -> int:
 
 def score_table(transcript: Transcript) -> Iterator[str]:
     """Yield the n-best list as lines: scores in columns, texts wrapped to the terminal."""
-    heading = f"{'score':>9}{'am':>9}{'lm':>9}{'words':>7}  "
+    heading = f"{'score':>9}{'am':>9}{'lm':>9}{'ctc':>9}{'words':>7}  "
     yield f"{heading}text"
     width = max(shutil.get_terminal_size().columns - len(heading), MIN_TEXT_WIDTH)
     for hypothesis in transcript.nbest:
-        label = f"{hypothesis.score:9.2f}{hypothesis.am_score:9.2f}{_language(hypothesis)}  "
+        label = f"{hypothesis.score:9.2f}{hypothesis.am_score:9.2f}{_opinions(hypothesis)}  "
         for line in textwrap.wrap(hypothesis.text, width) or [""]:
             yield label + line
             label = " " * len(heading)
 
 
-def _language(hypothesis: Hypothesis) -> str:
-    if hypothesis.lm_score is None:
-        return f"{'-':>9}{'-':>7}"
-    return f"{hypothesis.lm_score:9.2f}{hypothesis.num_words:7d}"
+def _opinions(hypothesis: Hypothesis) -> str:
+    scores = (hypothesis.lm_score, hypothesis.ctc_score)
+    cells = [f"{'-' if score is None else format(score, '.2f'):>9}" for score in scores]
+    words = "-" if hypothesis.num_words is None else str(hypothesis.num_words)
+    return "".join(cells) + f"{words:>7}"
 
 
 def time_table(transcripts: Mapping[str, Transcript]) -> Iterator[str]:

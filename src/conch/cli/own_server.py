@@ -24,7 +24,7 @@ def server_url(url: str | None, models: Iterable[str]) -> Iterator[str]:
 
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
-    with TritonServer(ServerConfig(models=models)) as server:
+    with TritonServer(ServerConfig(models=[*servable(models)])) as server:
         print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
         # gRPC notices when this command is interrupted; HTTP does not.
         try:
@@ -32,3 +32,14 @@ def server_url(url: str | None, models: Iterable[str]) -> Iterator[str]:
         finally:
             # No request is left, and Triton takes 4 s to unload the models.
             server.kill()
+
+
+def servable(models: Iterable[str]) -> Iterator[str]:
+    """Yield the models, with the n-gram rescorer where the neural one has no weights."""
+    from conch.launcher import shipped_repositories, without_weights
+
+    lacking = without_weights(shipped_repositories(), "")
+    for model in models:
+        if model in lacking:
+            print(f"conch: {lacking[model]}; rescorer takes its place", file=sys.stderr)
+        yield "rescorer" if model in lacking else model

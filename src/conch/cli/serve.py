@@ -37,8 +37,9 @@ examples:
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of attention and streaming
-The option rescore needs rescorer. speech and speech_stream are always loaded. A request that needs
-a missing model gets an error that names it.
+The option rescore needs neural_rescorer or rescorer; accuracy=balanced and best need ctc_encoder
+and ctc_decoder too. speech and speech_stream are always loaded. A request that needs a missing
+model gets an error that names it.
 
 Ctrl-C or SIGTERM stops the server after the requests in flight; a second one kills it at once.
 """

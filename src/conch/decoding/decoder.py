@@ -1,5 +1,6 @@
-"""The `ctc_decoder` component: CTC log probabilities to n-best texts."""
+"""The `ctc_decoder` component: CTC log probabilities to n-best texts, or scores of given texts."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
+from conch.decoding.forward import text_scores
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.decoding.options import CtcSearchOptions
@@ -26,6 +28,7 @@ from conch.decoding.utterance_search import (
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
 from conch.models.ctc.onnx_model import read_vocabulary
+from conch.models.ctc.units import units_from_dict
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 
 
@@ -67,7 +70,7 @@ class CtcDecoderConfig:
 
 
 class CtcDecoder:
-    """Decoder of segments into n-best texts with words; rows share the beam's steps."""
+    """Decodes segments into n-best texts with words, or scores texts; rows share beam steps."""
 
     def __init__(self, config: CtcDecoderConfig) -> None:
         """Load the units, the language model and the graph.
@@ -78,6 +81,7 @@ class CtcDecoder:
         device = _cuda(config.device_index) if config.device == "cuda" else None
         vocabulary = read_vocabulary(config.model)
         vocab = CtcVocab(vocabulary.texts)
+        self._units = units_from_dict(json.loads(vocabulary.units))
         model = None
         if config.language_model != "none":
             language_model = LanguageModelConfig(
@@ -101,16 +105,22 @@ class CtcDecoder:
         self._language = config.language
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Answer rows with `log_probs` and `log_probs_lens`."""
+        """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
         answers: dict[int, Outputs | TranscriptionError] = {}
         searches: dict[int, tuple[UtteranceSearch, FloatArray]] = {}
         for index, row in enumerate(rows):
             try:
-                log_probs, search = self.checked_log_probs(row), self.new_search(row.parameters)
-                if is_greedy(row.parameters):
-                    answers[index] = outputs([greedy(log_probs, self._search, self._frame_s)])
+                log_probs = self.checked_log_probs(row)
+                if "texts" in row.inputs:
+                    self._check_language(row.parameters)
+                    scores = text_scores(log_probs, row.texts("texts"), self._units)
+                    answers[index] = {"text_scores": scores.astype(np.float32)}
                 else:
-                    searches[index] = search, log_probs
+                    search = self.new_search(row.parameters)
+                    if is_greedy(row.parameters):
+                        answers[index] = outputs([greedy(log_probs, self._search, self._frame_s)])
+                    else:
+                        searches[index] = search, log_probs
             except TranscriptionError as error:
                 answers[index] = error
         advance([pair[0] for pair in searches.values()], [pair[1] for pair in searches.values()])
@@ -126,17 +136,20 @@ class CtcDecoder:
             OptionError: an option is out of range, or this decoder cannot do it.
         """
         nbest_count(parameters)
+        self._check_language(parameters)
+        if decoder_of(parameters) == "ctc":
+            return BeamUtterance(self._search, search_options(parameters), self._frame_s)
+        if self._graph is None:
+            raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
+        return GraphUtterance(self._graph, self._graph_config, self._frame_s)
+
+    def _check_language(self, parameters: Mapping[str, Any]) -> None:
         language = parameters.get("language", "auto")
         if language not in ("auto", self._language):
             raise OptionError(
                 f"option 'language' takes auto or {self._language} with this CTC model; "
                 f"sent: {language!r:.40}"
             )
-        if decoder_of(parameters) == "ctc":
-            return BeamUtterance(self._search, search_options(parameters), self._frame_s)
-        if self._graph is None:
-            raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
-        return GraphUtterance(self._graph, self._graph_config, self._frame_s)
 
     def checked_log_probs(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, vocab]`.

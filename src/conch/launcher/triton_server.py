@@ -22,6 +22,7 @@ from conch.launcher.logs import LOGGER, LogLine, tail
 from conch.launcher.ports import pick_free, require_free, resolve_host
 from conch.launcher.process import ServerProcess, Workspace
 from conch.launcher.repositories import check_models, check_repository, models_with_config
+from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
 
 START_ATTEMPTS = 5
@@ -95,6 +96,7 @@ class TritonServer:
         for repository in repositories:
             check_repository(repository)
         check_models(repositories, config.models)
+        self.config = with_weights(config)
         if name := config.model_config:
             models = ", ".join(models_with_config(repositories, name))
             LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)

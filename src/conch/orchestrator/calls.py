@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from conch.component import Array
 from conch.orchestrator.metrics import CALL_SECONDS, CALLS, Family, Metrics
@@ -18,6 +18,7 @@ from conch.wire.result import Stage
 from conch.wire.stream_place import StreamPlace
 
 Parameter = bool | int | str
+Result = TypeVar("Result")
 
 
 def deadline_error(deadline_ms: int, when: str) -> DeadlineError:
@@ -66,6 +67,24 @@ class Components(Protocol):
         """
         ...
 
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component."""
+        ...
+
+
+async def together(jobs: Iterable[Coroutine[None, None, Result]]) -> list[Result]:
+    """Run coroutines at the same time; the first error cancels the others and is raised unchanged.
+
+    Args:
+        jobs: The coroutines.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job) for job in jobs]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
 
 class Calls:
     """The calls of one row to components, within the deadline of its request.
@@ -90,6 +109,7 @@ class Calls:
         self._deadline_ms = deadline_ms
         self._started = time.perf_counter()
         self._stages: dict[str, Stage] = {}
+        self._loaded: dict[str, bool] = {}
 
     async def __call__(
         self,
@@ -126,6 +146,12 @@ class Calls:
         finally:
             if is_made:
                 self._count(model, time.perf_counter() - started)
+
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component; it is asked once."""
+        if model not in self._loaded:
+            self._loaded[model] = await self._components.is_loaded(model)
+        return self._loaded[model]
 
     def remaining_s(self, when: str) -> float | None:
         """Return the seconds left, or None without a deadline.

@@ -13,7 +13,8 @@ from conch.orchestrator import ctc_roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
 from conch.orchestrator.metrics import HOLES, UNRECOGNISED_SECONDS
-from conch.orchestrator.segment import SpeechSegment, recognize_segment
+from conch.orchestrator.segment import recognize_segment
+from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import ComponentError, OptionError
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions

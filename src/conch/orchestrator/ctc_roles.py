@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from conch.component import Array
+from conch.component import Array, bytes_array
 from conch.orchestrator.calls import Calls, Parameter, Tensor
 from conch.orchestrator.endpointing import SpeechProbs
 from conch.orchestrator.roles import WORD_COLUMNS, hypotheses, words
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 _ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
+IMPOSSIBLE = -1e4
+"""Log probability of an impossible text: finite, so that sums and differences of scores are."""
 _PARTIAL = ("hypotheses", "scores", "stable")
 
 
@@ -27,8 +29,12 @@ _PARTIAL = ("hypotheses", "scores", "stable")
 class LogProbs:
     """Output of a CTC encoder, passed to the decoder without a copy."""
 
-    log_probs: Tensor
-    log_probs_lens: Tensor
+    log_probs: Array | Tensor
+    log_probs_lens: Array | Tensor
+
+    def numpy(self) -> Array:
+        """Return the log probabilities in host memory, FP32 [frames, units]."""
+        return self.log_probs if isinstance(self.log_probs, np.ndarray) else self.log_probs.numpy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,26 @@ async def decode(
     inputs = {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens}
     outputs = await calls("ctc_decoder", inputs, _COLUMNS, _search_parameters(options))
     return _decoded(outputs, options, start)
+
+
+async def text_scores(
+    calls: Calls, segment: LogProbs, texts: list[str], language: str
+) -> list[float]:
+    """Return the log probability of each text by the CTC model, over all alignments.
+
+    A text with more letters than there are frames is impossible; it has `IMPOSSIBLE`.
+    """
+    outputs = await calls(
+        "ctc_decoder",
+        {
+            "log_probs": segment.log_probs,
+            "log_probs_lens": segment.log_probs_lens,
+            "texts": bytes_array(texts),
+        },
+        ("text_scores",),
+        {"language": language},
+    )
+    return [max(float(score), IMPOSSIBLE) for score in outputs["text_scores"].numpy()]
 
 
 async def encode_step(calls: Calls, waveform: Array, place: StreamPlace) -> LogProbs:
@@ -142,14 +168,14 @@ async def end(calls: Calls, place: StreamPlace) -> None:
 
 
 def _search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
-    has_second_pass = options.rescore or options.attention_rescore
+    weights = options.fusion_weights
     return {
         "decoder": options.decoder,
         "beam_size": options.beam_size,
-        "nbest": options.beam_size if has_second_pass else options.nbest,
+        "nbest": options.beam_size if options.is_rescored else options.nbest,
         "lm_fusion": options.lm_fusion,
-        "lm_weight": str(options.lm_weight),  # parameters of BLS calls cannot be floats
-        "word_bonus": str(options.word_bonus),
+        "lm_weight": str(weights.lm),  # parameters of BLS calls cannot be floats
+        "word_bonus": str(weights.word_bonus),
         "hotwords": options.hotwords,
         "hotword_weight": str(options.hotword_weight),
         "language": options.language,

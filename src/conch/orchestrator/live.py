@@ -32,10 +32,11 @@ from conch.orchestrator.live_state import (
     Waiting,
 )
 from conch.orchestrator.metrics import ENDPOINTS, Metrics
+from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
-from conch.orchestrator.segment import SpeechSegment
 from conch.orchestrator.segmentation import Span, frames_between, speech_likeness
-from conch.wire.nbest import joined, rescored
+from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
+from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript
 from conch.wire.stream_place import StreamPlace
@@ -192,15 +193,16 @@ class LiveStream:
         """Update the text of the utterance after a step, and end it if it is over."""
         if self._has_second_pass:
             speaking = speaking.with_step(step)
+        if self.options.ctc_rescore:
+            # A copy: the handle would keep the server's memory.
+            speaking = speaking.with_log_probs(log_probs.numpy().copy())
         is_over = rule is not None or place.ends
         found = await self._search(log_probs, place, calls, speaking.utterance, is_over=is_over)
         if not is_over:
             self._state = _with_partial(speaking, found)
             return
         self._state = speaking.after_utterance(ends=place.ends)
-        if self._search_options.rescore:
-            found = await self._rescored(found, calls)
-        await self._end_utterance(speaking.utterance, found, rule or "end")
+        await self._end_utterance(speaking.utterance, found, calls, rule or "end")
 
     async def _keep_alive(self, calls: Calls) -> None:
         """Send empty calls to encoder and search, so that they do not drop the stream."""
@@ -245,12 +247,10 @@ class LiveStream:
         self._vad_state = state.numpy().copy()  # the handle would keep the server's memory
         return SpeechProbs(probs, VAD_FRAME_SAMPLES)
 
-    async def _rescored(self, found: CtcDecoded, calls: Calls) -> CtcDecoded:
-        scores = await roles.language_scores(calls, [item.text for item in found.nbest])
-        return replace(found, nbest=rescored(found.nbest, scores, self._search_options))
-
-    async def _end_utterance(self, utterance: Utterance, found: CtcDecoded, endpoint: str) -> None:
-        """Add the utterance to the segments and start its second pass."""
+    async def _end_utterance(
+        self, utterance: Utterance, found: CtcDecoded, calls: Calls, endpoint: str
+    ) -> None:
+        """Add the utterance to the segments, rescored if asked, and start its second pass."""
         speech = self._endpointer.speech
         self._endpointer.restart()
         if speech.first is None and not found.nbest[0].text:
@@ -258,20 +258,30 @@ class LiveStream:
         span = speech_span(
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
+        spoken = self._spoken(utterance, span)
+        before = self._segments[-1].text if self._segments else ""
+        heard = Heard(replace(spoken, said_before=saying(before)), calls)
+        nbest = await rescored(found.nbest, heard, self._search_options, calls)
         segment = Segment(
             start=round(span.start / SAMPLE_RATE, 3),
             end=round(span.end / SAMPLE_RATE, 3),
-            nbest=tuple(found.nbest[: self.options.nbest]),
-            words=found.words[found.nbest[0].text] if self.options.word_timestamps else (),
+            nbest=tuple(nbest[: self.options.nbest]),
+            words=found.words[nbest[0].text] if self.options.word_timestamps else (),
             index=len(self._segments),
             endpoint=endpoint,
         )
         self._segments.append(segment)
         if self._has_second_pass:
-            await self._second_passes.begin(segment, self._spoken(utterance, span))
+            await self._second_passes.begin(segment, spoken)
 
     def _spoken(self, utterance: Utterance, span: Span) -> SpeechSegment:
-        """Return the audio of a span of an utterance, in samples of the stream."""
+        """Return the audio of a span of an utterance, in samples of the stream.
+
+        Without a second pass there is no audio.
+        """
+        seconds = span.start / SAMPLE_RATE
+        if not utterance.steps:
+            return SpeechSegment(seconds, NO_SAMPLES, NO_SAMPLES)
         start, end = span.start - utterance.start, span.end - utterance.start
         waveform = np.concatenate([step.waveform for step in utterance.steps])[start:end]
         if self.options.vad:
@@ -279,7 +289,12 @@ class LiveStream:
             speech_probs = frames_between(speech_probs, start, end)
         else:
             speech_probs = speech_likeness(waveform)
-        return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)
+        log_probs = None
+        if utterance.log_probs:
+            whole = np.concatenate(utterance.log_probs)
+            length = sum(len(step.waveform) for step in utterance.steps)
+            log_probs = share_of(whole, start / length, end / length).copy()
+        return SpeechSegment(seconds, waveform, speech_probs, log_probs)
 
     def _transcript(self, changed: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
         stable = [segment.text for segment in self._segments[: self._second_passes.first]]

@@ -47,6 +47,8 @@ class Utterance:
     """Score of the text."""
     steps: tuple[Step, ...] = ()
     """Audio for the second pass; empty without one."""
+    log_probs: tuple[Array, ...] = ()
+    """Log probabilities of the steps, FP32 [frames, units], for a second pass with ctc_rescore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,11 @@ class Speaking:
         """Return the state with a further step for the second pass."""
         steps = (*self.utterance.steps, step)
         return replace(self, utterance=replace(self.utterance, steps=steps))
+
+    def with_log_probs(self, log_probs: Array) -> "Speaking":
+        """Return the state with the log probabilities of a further step for the second pass."""
+        kept = (*self.utterance.log_probs, log_probs)
+        return replace(self, utterance=replace(self.utterance, log_probs=kept))
 
     def with_text(self, text: str, stable: str, score: float) -> "Speaking":
         """Return the state with the present text of the utterance."""

@@ -46,6 +46,11 @@ HOLES = Family(
     "Stretches of speech that a text left out, or seemed to leave out",
     ("outcome",),
 )
+LISTS = Family(
+    "conch_rescored_lists_total",
+    "N-best lists that were rescored, or whose best text was certain enough",
+    ("outcome",),
+)
 UNRECOGNISED_SECONDS = Family("conch_unrecognised_seconds_total", "Speech left without a text")
 ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in live streams", ("rule",))
 STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))

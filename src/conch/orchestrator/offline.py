@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls, Tensor
 from conch.orchestrator.covered import recognize_covered
-from conch.orchestrator.segment import SpeechSegment
 from conch.orchestrator.segmentation import (
     Segmenter,
     SegmentRules,
@@ -24,6 +23,7 @@ from conch.orchestrator.segmentation import (
     loudness,
     speech_likeness,
 )
+from conch.orchestrator.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -91,6 +91,7 @@ async def recognize(
     `max_segments_in_flight` are in flight. Arguments and errors are those of `recognize_channels`.
     """
     under_way: deque[asyncio.Task[Segment]] = deque()
+    latest: asyncio.Task[Segment] | None = None
     async with aclosing(speech_segments(blocks, options, calls)) as found:
         reading = asyncio.create_task(anext(found, None))
         try:
@@ -106,7 +107,9 @@ async def recognize(
                 speech = await reading
                 if speech is None:
                     break
-                under_way.append(asyncio.create_task(recognize_asked(speech, options, calls)))
+                speech = replace(speech, said_before=text_of(latest))
+                latest = asyncio.create_task(recognize_asked(speech, options, calls))
+                under_way.append(latest)
                 reading = asyncio.create_task(anext(found, None))
             while under_way:
                 yield await under_way.popleft()
@@ -115,6 +118,19 @@ async def recognize(
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]]:
+    """Return what waits for the text of a segment that is being recognised."""
+
+    async def said() -> str:
+        if before is None:
+            return ""
+        # Awaiting the task itself would cancel it with the segment that waits.
+        await asyncio.wait((before,))
+        return before.result().text
+
+    return said
 
 
 async def recognize_asked(

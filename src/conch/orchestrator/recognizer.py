@@ -1,11 +1,11 @@
 """Answer requests: check limits and options, and recognise every row."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
 from conch.audio.recording import Recording
-from conch.orchestrator.calls import Calls, Components, within_deadline
+from conch.orchestrator.calls import Calls, Components, together, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.metrics import AUDIO_SECONDS, REQUESTS, Metrics
 from conch.orchestrator.offline import recognize_channels
@@ -63,7 +63,7 @@ class Recognizer:
 
             async with within_deadline(options.deadline_ms, calls[0]):
                 rows = await self._opened(request, options)
-                return await _all_of([transcribe(row) for row in range(len(rows))])
+                return await together(transcribe(row) for row in range(len(rows)))
 
     async def stream(
         self, request: SpeechRequest, components: Components
@@ -134,16 +134,6 @@ def _options(request: SpeechRequest) -> RecognitionOptions:
         )
     request.check()
     return RecognitionOptions.parse(request.parameters)
-
-
-async def _all_of(rows: Sequence[Coroutine[None, None, Transcript]]) -> list[Transcript]:
-    """Run the rows together; the first error cancels the others and is raised unchanged."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(row) for row in rows]
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 def _warnings(recording: Recording, found: Sequence[Segment]) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ class EncodedSegment:
     encoder_out_lens: Tensor
 
 
+RESCORERS = {"neural": "neural_rescorer", "ngram": "rescorer"}
+"""Components of the option `rescorer`."""
 WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")
 
 
@@ -64,7 +66,7 @@ async def decode(
         ("hypotheses", "scores", *(() if start is None else WORD_COLUMNS)),
         {
             "beam_size": options.beam_size,
-            "nbest": options.beam_size if options.rescore else options.nbest,
+            "nbest": options.beam_size if options.is_rescored else options.nbest,
             "language": options.language,
             "align": start is not None,
         },
@@ -106,18 +108,22 @@ async def attention_scores(
     return [float(score) for score in outputs["text_scores"].numpy()]
 
 
-async def language_scores(calls: Calls, texts: list[str]) -> list[tuple[float, int]]:
-    """Return the language model's log probability and word count of each text."""
-    outputs = await calls(
-        "rescorer", {"hypotheses": bytes_array(texts)}, ("lm_scores", "num_words")
-    )
-    return list(
-        zip(
-            outputs["lm_scores"].numpy().tolist(),
-            outputs["num_words"].numpy().tolist(),
-            strict=True,
-        )
-    )
+async def language_scores(
+    calls: Calls, texts: list[str], rescorer: str, context: str
+) -> list[float]:
+    """Return the language model's log probability of each text.
+
+    Args:
+        calls: Calls of the request.
+        texts: The texts.
+        rescorer: Key of `RESCORERS`.
+        context: What was said before, for `neural`.
+    """
+    inputs = {"hypotheses": bytes_array(texts)}
+    if context and rescorer == "neural":
+        inputs["context"] = bytes_array([context])
+    outputs = await calls(RESCORERS[rescorer], inputs, ("lm_scores",))
+    return [float(score) for score in outputs["lm_scores"].numpy()]
 
 
 def hypotheses(outputs: Mapping[str, Tensor]) -> list[Hypothesis]:

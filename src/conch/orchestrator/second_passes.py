@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conch.orchestrator.calls import Calls
-from conch.orchestrator.offline import recognize_asked
-from conch.orchestrator.segment import SpeechSegment
+from conch.orchestrator.offline import recognize_asked, text_of
+from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
@@ -25,6 +25,7 @@ class SecondPasses:
         """
         self._options, self._calls, self._most = options, calls, most
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
+        self._latest: asyncio.Task[Segment] | None = None
 
     @property
     def first(self) -> int | None:
@@ -38,9 +39,11 @@ class SecondPasses:
             segment: The utterance with the text of its first pass.
             speech: Its audio.
         """
+        speech = replace(speech, said_before=text_of(self._latest))
         while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
-        self._tasks[segment.index] = asyncio.create_task(self._pass(segment, speech))
+        self._latest = asyncio.create_task(self._pass(segment, speech))
+        self._tasks[segment.index] = self._latest
 
     async def finish(self) -> None:
         """Wait for all second passes."""

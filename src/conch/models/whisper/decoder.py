@@ -11,8 +11,9 @@ import numpy as np
 
 from conch.component import Array, Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
+from conch.component.ctranslate import CTranslate2Config
 from conch.models.whisper.alignment import split_words, time_words
-from conch.models.whisper.config import WhisperConfig, load_whisper, model_folder
+from conch.models.whisper.config import load_whisper, model_folder
 from conch.models.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.models.whisper.tokens import WhisperTokens
 from conch.wire.errors import InvalidRequestError, OptionError, TranscriptionError
@@ -20,7 +21,7 @@ from conch.wire.result import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhisperDecoderConfig(WhisperConfig):
+class WhisperDecoderConfig(CTranslate2Config):
     """Parameters of the `attention_decoder` component."""
 
     intra_threads: int = 1

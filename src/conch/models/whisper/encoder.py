@@ -10,9 +10,10 @@ import numpy as np
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
+from conch.component.ctranslate import CTranslate2Config
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.features import FRAME_SHIFT, log_mel_spectrogram
-from conch.models.whisper.config import WINDOW_S, WhisperConfig, load_whisper
+from conch.models.whisper.config import WINDOW_S, load_whisper
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 
 SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
@@ -20,7 +21,7 @@ SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhisperEncoderConfig(WhisperConfig):
+class WhisperEncoderConfig(CTranslate2Config):
     """Parameters of the `attention_encoder` component."""
 
     # Whisper was trained on windows of 30 s. Shorter windows cost less and are as accurate if some

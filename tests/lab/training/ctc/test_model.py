@@ -8,9 +8,10 @@ import soundfile
 import torch
 import torch.nn.functional as F
 
+from conch.component.ctranslate import CTranslate2Config
 from conch.models.ctc.units import Characters
 from conch.models.features import HISTORY, log_mel_spectrogram, streaming_log_mel
-from conch.models.whisper.config import WhisperConfig, load_whisper, model_folder
+from conch.models.whisper.config import load_whisper, model_folder
 from lab.training.ctc.model import POSITIONS, Cache, CtcModel, CtcModelConfig, periodic_positions
 from lab.training.ctc.whisper_weights import initial_model, read_weights
 
@@ -46,7 +47,7 @@ def features(waveform) -> torch.Tensor:
 def test_weights_give_whispers_encoder(model, waveform):
     ctranslate2 = pytest.importorskip("ctranslate2")
     features = log_mel_spectrogram(waveform, 600)[None]
-    whisper = load_whisper(WhisperConfig(compute_type="float32", intra_threads=1))
+    whisper = load_whisper(CTranslate2Config(compute_type="float32", intra_threads=1))
     expected = np.array(whisper.encode(ctranslate2.StorageView.from_array(features)))
     # Whisper's own convolutions and positions around the model's layers.
     weights = read_weights(model_folder("") / "model.bin", "encoder/")

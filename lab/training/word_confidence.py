@@ -1,0 +1,170 @@
+"""Measure word confidences: do they tell right words from wrong ones, and how often are they right?
+
+    python -m lab.training.word_confidence path/to/manifest.tsv --split dev --accuracy fast,best
+
+For each preset: the share of right words, the area under the ROC curve (0.5 is guessing, 1 is
+perfect), and the expected calibration error in 15 bins (Guo et al., 2017,
+https://arxiv.org/abs/1706.04599). With --fit it also prints the coefficients of
+`conch.orchestrator.confidence` that suit the words best, and cross-validated figures for them.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.measures import normalized
+from conch.cli.own_server import server_url
+from conch.client import AsyncClient
+from conch.orchestrator.confidence import AGREEMENT, BIAS, TOKENS, agreements, log_odds
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Transcript
+
+IN_FLIGHT = 4
+BINS = 15
+
+
+def main() -> None:
+    """Transcribe, judge every word and print the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else None,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("manifest", type=Path, help="as of conch bench offline")
+    add("--split", default="dev", help="rows of the manifest to use")
+    add("--accuracy", default="fast,balanced,best", help="presets, separated by commas")
+    add("--fit", action="store_true", help="also fit the coefficients to each rescored preset")
+    add("--url", help="of a running server; one is started without")
+    args = parser.parse_args()
+
+    utterances = [
+        item for item in select(read_manifest(args.manifest), split=args.split) if item.text
+    ]
+    best = RecognitionOptions.parse({"accuracy": "best"})
+    with server_url(args.url, ["speech", *components_of(best)]) as url:
+        for preset in args.accuracy.split(","):
+            found = asyncio.run(transcribed(url, utterances, preset))
+            report(preset, utterances, found, fits=args.fit and preset != "fast")
+
+
+async def transcribed(url: str, utterances: Sequence[Utterance], preset: str) -> list[Transcript]:
+    """Return the transcripts of the utterances with words and lists."""
+    slots = asyncio.Semaphore(IN_FLIGHT)
+    # The whole list, because the confidences come from it.
+    options: dict[str, Any] = {
+        "accuracy": preset,
+        "word_timestamps": True,
+        "nbest": 10,
+        "beam_size": 10,
+    }
+    if preset == "fast":
+        options |= {"nbest": 1, "beam_size": 5}
+
+    async def one(client: AsyncClient, utterance: Utterance) -> Transcript:
+        async with slots:
+            return await client.transcribe(utterance.path, **options)
+
+    async with AsyncClient(url) as client:
+        return await asyncio.gather(*(one(client, item) for item in utterances))
+
+
+def report(
+    preset: str,
+    utterances: Sequence[Utterance],
+    transcripts: Sequence[Transcript],
+    *,
+    fits: bool,
+) -> None:
+    """Print a line of figures, and one of fitted coefficients."""
+    rights, confidences, evidence, owners = [], [], [], []
+    for index, (utterance, transcript) in enumerate(zip(utterances, transcripts, strict=True)):
+        words = [word.text for word in transcript.words]
+        shares = [share for segment in transcript.segments for share in _agreement(segment)]
+        judged = right_words(words, utterance.text)
+        for word, share, is_right in zip(transcript.words, shares, judged, strict=True):
+            if is_right is not None:
+                rights.append(is_right)
+                confidences.append(word.confidence)
+                agreed = log_odds(share)
+                own = (log_odds(word.confidence) - AGREEMENT * agreed - BIAS) / TOKENS
+                evidence.append((own, agreed, 1.0))
+                owners.append(index)
+    right, confidence = np.array(rights), np.array(confidences)
+    print(
+        f"{preset:10} {len(right)} words, {100 * right.mean():.2f} % right, "
+        f"AUC {area(confidence, right):.4f}, ECE {calibration_error(confidence, right):.4f}"
+    )
+    if fits:
+        features, halves = np.array(evidence), np.array(owners) % 2 == 0
+        crossed = np.zeros(len(right))
+        for half in (halves, ~halves):
+            crossed[~half] = _sigmoid(features[~half] @ fitted(features[half], right[half]))
+        print(
+            f"{'':10} fitted: {np.round(fitted(features, right), 2)}, cross-validated "
+            f"AUC {area(crossed, right):.4f}, ECE {calibration_error(crossed, right):.4f}"
+        )
+
+
+def _agreement(segment: Segment) -> list[float]:
+    return agreements(segment.words, segment.nbest) if segment.words else []
+
+
+def right_words(words: Sequence[str], reference: str) -> list[bool | None]:
+    """Return whether each word is in the reference; None for one without letters or digits."""
+    parts = [normalized(word).split() for word in words]
+    hypothesis = [part for item in parts for part in item]
+    owners = [index for index, item in enumerate(parts) for _ in item]
+    found: list[bool | None] = [bool(item) or None for item in parts]
+    if hypothesis:
+        output = jiwer.process_words(normalized(reference), " ".join(hypothesis))
+        for chunk in output.alignments[0]:
+            if chunk.type != "equal":
+                for position in range(chunk.hyp_start_idx, chunk.hyp_end_idx):
+                    found[owners[position]] = False
+    return found
+
+
+def area(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Return the area under the ROC curve: how often a right word has more than a wrong one."""
+    _, places, counts = np.unique(confidence, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    good, bad = int(right.sum()), int((~right).sum())
+    return (float(ranks[right].sum()) - good * (good + 1) / 2) / (good * bad) if good * bad else 1.0
+
+
+def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Return the expected calibration error."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = [
+        (bins == index).mean() * abs(confidence[bins == index].mean() - right[bins == index].mean())
+        for index in np.unique(bins)
+    ]
+    return float(sum(gaps))
+
+
+def fitted(features: NDArray[np.float64], right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the coefficients of a logistic regression, by Newton's method."""
+    weights = np.zeros(features.shape[1])
+    for _ in range(50):
+        rates = _sigmoid(features @ weights)
+        slope = features.T @ (rates - right)
+        curve = (features * (rates * (1 - rates))[:, None]).T @ features
+        weights -= np.linalg.solve(curve + 1e-3 * np.eye(len(weights)), slope)
+    return weights
+
+
+def _sigmoid(odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = 1 / (1 + np.exp(-odds))
+    return found
+
+
+if __name__ == "__main__":
+    main()

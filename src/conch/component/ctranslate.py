@@ -1,0 +1,70 @@
+"""Load a model on CTranslate2."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from conch.component.parameters import share_of_cores
+from conch.wire.errors import ConfigError
+
+Model = TypeVar("Model")
+
+_CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CTranslate2Config:
+    """Folder, device and precision of a model on CTranslate2."""
+
+    model: str = ""
+    """Path of a folder in CTranslate2's format; empty for the default model."""
+    device: str = "cpu"
+    """cpu or cuda. The instance group sets it if config.pbtxt does not."""
+    device_index: int = 0
+    """Number of the GPU, with device cuda."""
+    compute_type: str = "auto"
+    """Compute type of CTranslate2; auto is an int8 type on cpu and float16 on cuda."""
+    intra_threads: int = 0
+    """CPU threads of one call; 0 for the instance's share of the cores."""
+    instances: int = 1
+    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
+
+
+def load_ctranslate2(
+    kind: Callable[..., Model],
+    folder: Path,
+    config: CTranslate2Config,
+    compute_type: str,
+    warm_up: Callable[[Model], Any],
+) -> Model:
+    """Return the loaded model.
+
+    Args:
+        kind: Class of CTranslate2.
+        folder: Where the model is.
+        config: Device and threads.
+        compute_type: Compute type of CTranslate2, not auto.
+        warm_up: A first use. CTranslate2 opens cuBLAS there, which must not be a request.
+
+    Raises:
+        ConfigError: CTranslate2 refuses the model, the device or the compute type, or a CUDA
+            library is missing.
+    """
+    try:
+        model = kind(
+            str(folder),
+            device=config.device,
+            device_index=config.device_index,
+            compute_type=compute_type,
+            intra_threads=config.intra_threads or share_of_cores(config.instances),
+        )
+        if config.device != "cpu":
+            warm_up(model)
+    except (RuntimeError, ValueError) as error:
+        hint = "" if config.device == "cpu" else f"; on a GPU it needs {_CUDA_NEEDS}"
+        raise ConfigError(
+            f"cannot load {folder} on {config.device} with compute type {compute_type}: "
+            f"{error}{hint}"
+        ) from error
+    return model

@@ -1,0 +1,159 @@
+"""The log probability of given texts by CTC, over all their alignments."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.component.arrays import DoubleArray, FloatArray, IntArray
+from conch.language.normalize import language_model_words
+from conch.models.ctc import BLANK
+from conch.models.ctc.units import Units
+
+_MOST = 2.0**1000
+"""The number for probability 1. It is large, so that much smaller ones are still exact."""
+_LEAST = 2.0**-1000
+"""Smallest sum that is trusted. Each product of a unit and a frame may lose up to 2^-1075."""
+
+
+class _Arithmetic(NamedTuple):
+    """Numbers for probabilities, and how they are added and multiplied."""
+
+    plus: np.ufunc
+    times: np.ufunc
+    zero: float
+    one: float
+
+
+_LOGARITHMS = _Arithmetic(np.logaddexp, np.add, -math.inf, 0.0)
+
+
+def text_scores(log_probs: FloatArray, texts: Sequence[str], units: Units) -> DoubleArray:
+    """Return the log probability of each text's units, float64 `[N]`; see `forward_scores`.
+
+    Args:
+        log_probs: float32 `[T, vocab]`, natural log.
+        texts: As they are written. Words and letters without a unit count for nothing.
+        units: Units of `log_probs`.
+    """
+    encoded = []
+    for text in texts:
+        words = [word for word in language_model_words(text) if units.encode(word)]
+        encoded.append(tuple(units.encode(" ".join(words))))
+    distinct = list(dict.fromkeys(encoded))
+    scores = dict(zip(distinct, forward_scores(log_probs, distinct).tolist(), strict=True))
+    return np.array([scores[item] for item in encoded], np.float64)
+
+
+def forward_scores(log_probs: FloatArray, texts: Sequence[Sequence[int]]) -> DoubleArray:
+    """Return the log of the summed probabilities of all alignments of each text.
+
+    The forward algorithm of CTC (Graves et al., 2006, "Connectionist Temporal Classification",
+    ICML). Probabilities are multiplied, which is ten times as fast as to add logarithms. Texts too
+    improbable for that, far below e^-1000, are computed again in logarithms.
+
+    Args:
+        log_probs: float32 `[T, vocab]`, natural log.
+        texts: Units of each text, without blanks.
+
+    Returns:
+        float64 `[N]`, natural log. No unit scores as T blanks; a text that needs more than T frames
+        scores -inf.
+    """
+    scores = np.full(len(texts), -np.inf)
+    possible = [index for index, text in enumerate(texts) if _frames_of(text) <= len(log_probs)]
+    if possible:
+        found, is_exact = _multiplied(log_probs, [texts[index] for index in possible])
+        scores[possible] = found
+        rest = [index for index, exact in zip(possible, is_exact, strict=True) if not exact]
+        if rest:
+            places = _Places.of([texts[index] for index in rest])
+            emissions = log_probs[:, places.used].astype(np.float64)
+            scores[rest] = _totals(emissions, places, _LOGARITHMS)
+    return scores
+
+
+def _frames_of(text: Sequence[int]) -> int:
+    """Return the frames that a text needs: one a unit, and a blank between two of the same."""
+    return len(text) + sum(one == other for one, other in pairwise(text))
+
+
+class _Places(NamedTuple):
+    """All texts in one row: a place for each unit, and a closing one for each text.
+
+    A place stands for a blank and for the unit after it. The closing one has its blank alone.
+    """
+
+    used: IntArray
+    """The units that occur, ascending; the blank is the first."""
+    units: IntArray
+    """Of each place: index of its unit in `used`; 0 in a closing place."""
+    differs: NDArray[np.bool_]
+    """Whether each place's unit is another than that of the place before."""
+    first: IntArray
+    """First place of each text."""
+    closing: IntArray
+    """Closing place of each text."""
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[int]]) -> "_Places":
+        """Lay out texts, at least one."""
+        row = np.array([unit for text in texts for unit in (*text, BLANK)], np.int64)
+        used, units = np.unique(row, return_inverse=True)
+        closing = np.cumsum([len(text) + 1 for text in texts]) - 1
+        first = np.concatenate([[0], closing[:-1] + 1])
+        return cls(used, units, np.diff(row, prepend=BLANK) != 0, first, closing)
+
+
+def _multiplied(
+    log_probs: FloatArray, texts: Sequence[Sequence[int]]
+) -> tuple[DoubleArray, NDArray[np.bool_]]:
+    """Return the scores of texts by multiplication, and whether each is exact.
+
+    A text whose score is not exact has 0 instead.
+    """
+    places = _Places.of(texts)
+    logs = log_probs[:, places.used].astype(np.float64)
+    # Numbers above 0 are no log probabilities, and may overflow. They are left to logarithms.
+    with np.errstate(over="ignore", invalid="ignore"):
+        emissions = np.exp(logs)
+        # exp rounds the smallest. Their error must not be multiplied by _MOST.
+        is_rounded = (emissions < np.finfo(np.float64).tiny) & (logs > -np.inf)
+        one = 1.0 if is_rounded.any() else _MOST
+        totals = _totals(emissions, places, _Arithmetic(np.add, np.multiply, 0.0, one))
+        is_exact = (totals > _LEAST) & (totals < np.inf)
+    return np.log(np.where(is_exact, totals, one)) - np.log(one), is_exact
+
+
+def _totals(emissions: DoubleArray, places: _Places, numbers: _Arithmetic) -> DoubleArray:
+    """Return the sum over all alignments of each text, float64 `[N]`.
+
+    Args:
+        emissions: float64 `[T, used]`: each used unit's probability in each frame, in `numbers`.
+        places: The texts.
+        numbers: What emissions and totals are.
+    """
+    plus, times, zero, one = numbers
+    blanks = emissions[:, BLANK].tolist()
+    emissions = emissions.copy()
+    emissions[:, BLANK] = zero  # now of the unit that a closing place lacks
+    passable = np.where(places.differs, times.identity, zero)
+    size = len(places.units)
+    in_blank = np.full(size, zero)
+    in_blank[places.first] = one
+    shifted = np.full(size + 1, zero)
+    before, in_unit = shifted[:-1], shifted[1:]
+    arriving, emission = np.empty(size), np.empty(size)
+    for frame, blank in zip(emissions, blanks, strict=True):
+        times(before, passable, out=arriving)
+        plus(arriving, in_blank, out=arriving)
+        plus(arriving, in_unit, out=arriving)
+        plus(in_blank, before, out=in_blank)
+        times(in_blank, blank, out=in_blank)
+        frame.take(places.units, out=emission, mode="clip")  # the mode that does not copy
+        times(arriving, emission, out=in_unit)
+    totals: DoubleArray = plus(in_blank[places.closing], before[places.closing])
+    return totals

@@ -1,0 +1,71 @@
+"""Start without the models whose weights are not installed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from conch.launcher.config import MODEL_OPTIONS, ServerConfig
+from conch.launcher.logs import LOGGER
+from conch.launcher.repositories import model_names
+from conch.packaged import SMOLLM2, WeightsPackage
+from conch.wire.errors import ServerError
+
+OPTIONAL: Mapping[str, WeightsPackage] = {"neural_rescorer": SMOLLM2}
+"""Packages of weights that no extra of Conch installs, by the model that takes them."""
+
+
+def with_weights(config: ServerConfig) -> ServerConfig:
+    """Return the settings without the models whose weights are not installed.
+
+    Those of a caller who chooses models by options of Triton's own stay as they are.
+
+    Raises:
+        ServerError: such a model is named in the settings.
+    """
+    repositories = [Path(path) for path in config.model_repositories]
+    lacking = without_weights(repositories, config.model_config)
+    for model, remedy in lacking.items():
+        if model in config.models:
+            raise ServerError(f"model {model} cannot be loaded: {remedy}")
+    options = {argument.partition("=")[0] for argument in config.extra_args}
+    if not lacking or config.models or options & MODEL_OPTIONS:
+        return config
+    for model, remedy in lacking.items():
+        LOGGER.info("model %s is left out: %s", model, remedy)
+    return replace(config, models=set(model_names(repositories)) - set(lacking))
+
+
+def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str, str]:
+    """Return the models whose weights are not installed, by name, each with what to do.
+
+    Args:
+        repositories: folders of models.
+        model_config: NAME of the `configs/NAME.pbtxt` that the server takes where there is one.
+    """
+    missing = {name: package for name, package in OPTIONAL.items() if package.folder is None}
+    found = {}
+    for repository in repositories:
+        for name, package in missing.items():
+            paths = [repository / name / "config.pbtxt"]
+            if model_config:
+                paths.insert(0, repository / name / "configs" / f"{model_config}.pbtxt")
+            path = next((path for path in paths if path.is_file()), None)
+            if path is not None and _takes_the_default(path):
+                found[name] = package.missing
+    return found
+
+
+def _takes_the_default(path: Path) -> bool:
+    """Return whether a config.pbtxt leaves its parameter `model` empty.
+
+    One without the parameter is of somebody else's model, and Triton reports a broken one.
+    """
+    # Where it is needed: it takes a third of a second.
+    from google.protobuf import text_format
+    from tritonclient.grpc import model_config_pb2
+
+    try:
+        config = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
+    except (text_format.ParseError, ValueError):
+        return False
+    return "model" in config.parameters and not config.parameters["model"].string_value
