@@ -13,12 +13,10 @@ from conch.orchestrator.calls import Calls, together
 from conch.orchestrator.metrics import LISTS
 from conch.orchestrator.speech import Heard
 from conch.wire.nbest import ranked
-from conch.wire.needs import missing
+from conch.wire.needs import RESCORERS, missing, rescoring_components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
 
-CTC_MODELS = ("ctc_encoder", "ctc_decoder")
-ATTENTION_MODELS = ("attention_encoder", "attention_decoder")
 CONTEXT_WORDS = 40
 """Words of the text before that the language model reads. They leave room for a prompt."""
 
@@ -39,7 +37,7 @@ async def rescored(
     """
     if not options.is_rescored:
         return nbest
-    options = await _with_models(options, heard, calls)
+    options = await _with_models(options, calls)
     candidates = worth_scoring(nbest, options)
     spoken = [tuple(language_model_words(item.text)) for item in candidates]
     texts: dict[tuple[str, ...], str] = {}
@@ -84,28 +82,19 @@ def _without_lm(item: Hypothesis) -> Hypothesis:
     return replace(item, lm_score=None, num_words=None)
 
 
-async def _with_models(
-    options: RecognitionOptions, heard: Heard, calls: Calls
-) -> RecognitionOptions:
+async def _with_models(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
     """Return the options with a rescorer that the server has.
 
     Raises:
         MissingModelError: the server lacks a model. It is raised whether or not this list needs it,
             so that a request does not fail by chance.
     """
-    needed = []
-    if options.rescore:
-        if options.rescorer == "auto":
-            is_neural = await calls.is_loaded(roles.RESCORERS["neural"])
-            # Only the neural model reads a prompt or a context.
-            is_neural = is_neural or bool(options.prompt or options.lm_context)
-            options = replace(options, rescorer="neural" if is_neural else "ngram")
-        needed.append(roles.RESCORERS[options.rescorer])
-    if options.ctc_rescore:
-        needed += ["ctc_decoder"] if heard.speech.log_probs is not None else CTC_MODELS
-    if options.attention_rescore:
-        needed += ATTENTION_MODELS
-    for model in needed:
+    if options.rescore and options.rescorer == "auto":
+        is_neural = await calls.is_loaded(RESCORERS["neural"])
+        # Only the neural model reads a prompt or a context.
+        is_neural = is_neural or bool(options.prompt or options.lm_context)
+        options = replace(options, rescorer="neural" if is_neural else "ngram")
+    for model in rescoring_components_of(options):
         if not await calls.is_loaded(model):
             raise missing(model)
     return options

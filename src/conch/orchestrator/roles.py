@@ -7,6 +7,7 @@ import numpy as np
 
 from conch.component import Array, bytes_array
 from conch.orchestrator.calls import Calls, Tensor
+from conch.wire.needs import RESCORERS
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
 
@@ -19,8 +20,6 @@ class EncodedSegment:
     encoder_out_lens: Tensor
 
 
-RESCORERS = {"neural": "neural_rescorer", "ngram": "rescorer"}
-"""Components of the option `rescorer`."""
 WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")
 
 

@@ -46,7 +46,7 @@ async def recognize_segment(
             words = ()
             if text and (is_timed or may_lack):
                 words = await roles.align(calls, encoded, text, options.language, speech.start)
-        if options.is_rescored:
+        if words and options.is_rescored:
             words = calibrated(words, nbest)
     nbest = tuple(nbest[: options.nbest])
     return Segment(round(speech.start, 3), round(speech.end, 3), nbest, words)

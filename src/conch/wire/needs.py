@@ -18,6 +18,13 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
 }
 """Options of each path, by name: a value of `decoder` or of `mode`."""
 
+RESCORERS: Mapping[str, str] = {
+    "auto": "neural_rescorer",
+    "neural": "neural_rescorer",
+    "ngram": "rescorer",
+}
+"""Component of each value of the option `rescorer`; auto falls back to `rescorer`."""
+
 _OPTIONS: tuple[Mapping[str, Any], ...] = (
     *PATHS.values(),
     {"rescore": True, "rescorer": "ngram"},
@@ -43,6 +50,15 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
         kind = "attention" if options.decoder == "attention" else "ctc"
         for model in (f"{kind}_encoder", f"{kind}_decoder"):
             needs[model] = f"decoder={options.decoder}"
+    return {**needs, **rescoring_components_of(options)}
+
+
+def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
+    """Return the components that score hypotheses again, each with the option that needs it.
+
+    A rescorer that is auto counts as neural.
+    """
+    needs: dict[str, str] = {}
     if options.attention_rescore:
         for model in ("attention_encoder", "attention_decoder"):
             needs[model] = "attention_rescore=true"
@@ -51,12 +67,9 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
         if options.mode == "offline":  # a live stream has heard its audio before
             needs["ctc_encoder"] = "ctc_rescore=true"
     if options.rescore:
-        rescorer = "rescorer" if options.rescorer == "ngram" else "neural_rescorer"
-        needs[rescorer] = "rescore=true"
+        needs[RESCORERS[options.rescorer]] = "rescore=true"
     if options.accuracy != "fast":
-        for model, reason in needs.items():
-            if reason.endswith("rescore=true"):
-                needs[model] = f"accuracy={options.accuracy}"
+        return dict.fromkeys(needs, f"accuracy={options.accuracy}")
     return needs
 
 

@@ -235,10 +235,8 @@ class RecognitionOptions:
         sent.setdefault("decoder", cls().decoder)
         chosen = {**preset(sent), **sent}
         options = cls(**chosen)
-        if "beam_size" not in chosen:
-            options = replace(options, beam_size=_beam_size(options))
-        if "rescore_margin" not in chosen and options.decoder != "attention":
-            options = replace(options, rescore_margin=8.0)
+        own = _defaults_of(options).items()
+        options = replace(options, **{key: value for key, value in own if key not in chosen})
         for name, item in known.items():
             if getattr(options, name) and not options._is_followed(name, item.metadata["decoders"]):
                 wanted = " or ".join(item.metadata["decoders"])
@@ -356,8 +354,8 @@ class RecognitionOptions:
         decoder = _live_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
         first = replace(first, decoder=decoder)
         # A beam of attention's default size was most likely not sent.
-        is_chosen = self.beam_size != _beam_size(self)
-        return first if is_chosen else replace(first, beam_size=_beam_size(first))
+        is_chosen = self.beam_size != _defaults_of(self)["beam_size"]
+        return first if is_chosen else replace(first, beam_size=_defaults_of(first)["beam_size"])
 
 
 def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
@@ -369,11 +367,11 @@ def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:
     return tuned._replace(**{name: value for name, value in sent.items() if value is not None})
 
 
-def _beam_size(options: RecognitionOptions) -> int:
-    """Return the default of `beam_size`."""
+def _defaults_of(options: RecognitionOptions) -> dict[str, Any]:
+    """Return the defaults that depend on other options; `otherwise` of their fields tells them."""
     if options.decoder != "attention":
-        return 16
-    return 10 if options.is_rescored else 5
+        return {"beam_size": 16, "rescore_margin": 8.0}
+    return {"beam_size": 10 if options.is_rescored else 5, "rescore_margin": 3.0}
 
 
 def describe(item: "Field[Any]") -> str:
