@@ -59,15 +59,15 @@ def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
     A rescorer that is auto counts as neural.
     """
     needs: dict[str, str] = {}
+    if options.rescore:
+        needs[RESCORERS[options.rescorer]] = "rescore=true"
+    if options.ctc_rescore:
+        if options.mode == "offline":  # a live stream has heard its audio before
+            needs["ctc_encoder"] = "ctc_rescore=true"
+        needs["ctc_decoder"] = "ctc_rescore=true"
     if options.attention_rescore:
         for model in ("attention_encoder", "attention_decoder"):
             needs[model] = "attention_rescore=true"
-    if options.ctc_rescore:
-        needs["ctc_decoder"] = "ctc_rescore=true"
-        if options.mode == "offline":  # a live stream has heard its audio before
-            needs["ctc_encoder"] = "ctc_rescore=true"
-    if options.rescore:
-        needs[RESCORERS[options.rescorer]] = "rescore=true"
     if options.accuracy != "fast":
         return dict.fromkeys(needs, f"accuracy={options.accuracy}")
     return needs
