@@ -5,7 +5,17 @@ from dataclasses import replace
 import numpy as np
 
 from conch.wire.formats import to_json
-from conch.wire.result import Channel, Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
+from conch.wire.result import (
+    Channel,
+    Hypothesis,
+    OpenUtterance,
+    RollingPasses,
+    Segment,
+    Stage,
+    Transcript,
+    Unrecognised,
+    Word,
+)
 
 WORDS = (Word("good", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8))
 BEST = Hypothesis("good day", -0.5, -1.0, -9.0, 2)
@@ -113,3 +123,13 @@ def test_views():
     assert TRANSCRIPT.text == "good day"
     assert TRANSCRIPT.words == WORDS
     assert TRANSCRIPT.segments[0].text == "good day"
+
+
+def test_an_open_utterance_and_back():
+    said = Word("Good,", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8), Word("to", 0.8, 0.9, 0.7)
+    utterance = OpenUtterance(0.1, said[:1], said[1:2], said[2:], heard_until=0.85)
+    live = replace(
+        TRANSCRIPT, utterance=utterance, rolling=RollingPasses(1280, made=3, skipped=1, late_ms=40)
+    )
+    assert utterance.text == "Good, day to"
+    assert Transcript.from_json(live.to_json()) == live

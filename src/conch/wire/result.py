@@ -97,6 +97,48 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenUtterance:
+    """Live: the utterance that is being spoken. Its text is that of the three parts, in order."""
+
+    start: float
+    """Seconds on the audio's clock."""
+    firm: tuple[Word, ...] = ()
+    """Words that stay until the utterance ends."""
+    tentative: tuple[Word, ...] = ()
+    """Words of the latest rolling pass that the next one may change."""
+    newest: tuple[Word, ...] = ()
+    """Words of the first pass, for audio that no rolling pass has heard."""
+    heard_until: float = 0.0
+    """End of the audio of the latest rolling pass, in seconds; 0 before the first one."""
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """Return the words of all parts."""
+        return (*self.firm, *self.tentative, *self.newest)
+
+    @property
+    def text(self) -> str:
+        """Return the text of all parts."""
+        return " ".join(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class RollingPasses:
+    """Live: the rolling passes of a stream so far, and the load that decides on them."""
+
+    interval_ms: int
+    """Milliseconds of audio between two passes at present; 0 while there are none."""
+    made: int = 0
+    """Passes that gave a text."""
+    skipped: int = 0
+    """Passes that the server had no time for."""
+    refused: int = 0
+    """Passes whose text was not believed: it repeats itself, or has too many words."""
+    late_ms: int = 0
+    """Milliseconds from when the latest pass was due to its text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Channel:
     """The text of one channel of a recording whose channels are not mixed."""
 
@@ -135,7 +177,12 @@ class Transcript:
     is_final: bool = True
     """Live: whether the stream has ended."""
     stable: str = ""
-    """Live: the beginning of `text` that no longer changes."""
+    """Live: the beginning of `text` that no longer changes, except that the second pass of an
+    utterance may correct its firm words once, after its end."""
+    utterance: OpenUtterance | None = None
+    """Live: the utterance that is being spoken; None between utterances."""
+    rolling: RollingPasses | None = None
+    """Live, two_pass: the rolling passes of the stream."""
     channels: tuple[Channel, ...] = ()
     """Recordings: the channels that were transcribed by themselves; empty if they are mixed."""
     warnings: tuple[str, ...] = ()
@@ -171,6 +218,8 @@ class Transcript:
             "nbest": _nbest(data),
             "segments": tuple(_segment(item) for item in data["segments"]),
             "path": tuple(data["path"]),
+            "utterance": _open_utterance(data.get("utterance")),
+            "rolling": _known(RollingPasses, data["rolling"]) if data.get("rolling") else None,
             "channels": tuple(_known(Channel, item) for item in data.get("channels", ())),
             "warnings": tuple(data.get("warnings", ())),
             "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
@@ -208,6 +257,14 @@ def _segment(data: Mapping[str, Any]) -> Segment:
     left = tuple(_known(Unrecognised, item) for item in data.get("unrecognised", ()))
     fields = {**data, "nbest": _nbest(data), "words": words, "unrecognised": left}
     return cast(Segment, _known(Segment, fields))
+
+
+def _open_utterance(data: Mapping[str, Any] | None) -> OpenUtterance | None:
+    if data is None:
+        return None
+    parts = ("firm", "tentative", "newest")
+    words = {name: tuple(_known(Word, item) for item in data.get(name, ())) for name in parts}
+    return cast(OpenUtterance, _known(OpenUtterance, {**data, **words}))
 
 
 def _nbest(data: Mapping[str, Any]) -> tuple[Hypothesis, ...]:
