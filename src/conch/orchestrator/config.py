@@ -31,6 +31,12 @@ class OrchestratorConfig:
     """Chunks of one live stream that may wait for their turn; one more ends the stream."""
     max_second_passes: int = 4
     """Utterances of one live stream in their second pass at once; the stream waits for one more."""
+    max_passes_in_flight: int = 4
+    """Rolling and second passes at once, over all live streams; others wait, the most urgent in
+    front. Twice the instances of the attention models keep them busy."""
+    first_pass_language: str = "en"
+    """Language of the streaming CTC model. A `two_pass` stream in another language has no first
+    pass."""
     stream_ttl_s: float = 60.0
     """Seconds without a chunk after which a live stream expires."""
     stream_step_ms: int = 640
@@ -43,6 +49,8 @@ class OrchestratorConfig:
             ConfigError: a value is too low, infinite or not a number.
         """
         for item in fields(self):
+            if item.type is str:
+                continue
             value = getattr(self, item.name)
             takes, is_taken = _range(item.name, is_whole=item.type is int)
             if not (math.isfinite(value) and is_taken(value)):

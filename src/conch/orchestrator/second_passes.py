@@ -1,29 +1,42 @@
 """Second passes: recognise live utterances again by the offline path, beside later chunks."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from conch.orchestrator.calls import Calls
-from conch.orchestrator.offline import recognize_asked, text_of
+from conch.orchestrator.covered import recognize_covered
+from conch.orchestrator.metrics import PASSES
+from conch.orchestrator.offline import text_of
+from conch.orchestrator.pass_queue import PassQueue
 from conch.orchestrator.speech import SpeechSegment
-from conch.wire.errors import public_error
+from conch.wire.errors import OverloadedError, public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
+
+PATIENCE_S = 10.0
+"""Longest time that a second pass waits for its place, in seconds."""
 
 
 class SecondPasses:
     """The second passes of one live stream that are in flight, or done and not taken yet."""
 
-    def __init__(self, options: RecognitionOptions, calls: Calls, most: int) -> None:
+    def __init__(
+        self, options: RecognitionOptions, calls: Calls, queue: PassQueue, most: int
+    ) -> None:
         """Start with no second pass.
 
         Args:
             options: Options of the stream.
             calls: Calls that may outlive the request of a chunk.
+            queue: The passes of all streams.
             most: Largest number in flight at once.
         """
-        self._options, self._calls, self._most = options, calls, most
+        # Words in any case: a pass that begins in a pause shows them before it counts.
+        self._options = replace(options, word_timestamps=True)
+        self._keeps_words = options.word_timestamps
+        self._calls, self._queue, self._most = calls, queue, most
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
         self._latest: asyncio.Task[Segment] | None = None
 
@@ -32,18 +45,44 @@ class SecondPasses:
         """Index of the first utterance whose text may still change, or None."""
         return min(self._tasks, default=None)
 
-    async def begin(self, segment: Segment, speech: SpeechSegment) -> None:
-        """Begin a second pass, and wait before it while `most` are in flight.
+    def early(self, speech: SpeechSegment) -> asyncio.Task[Segment]:
+        """Begin a second pass before its utterance has ended, and return it.
+
+        Args:
+            speech: The audio that it will have if the speaker does not go on.
+        """
+        return asyncio.create_task(self._recognized(speech, PATIENCE_S))
+
+    async def begin(
+        self,
+        segment: Segment,
+        speech: SpeechSegment,
+        early: asyncio.Task[Segment] | None,
+        *,
+        can_wait: bool,
+    ) -> None:
+        """Begin a second pass.
+
+        While `most` are in flight, wait before it, or leave it out if the stream cannot wait.
 
         Args:
             segment: The utterance with the text of its first pass.
             speech: Its audio.
+            early: Its second pass, if it was begun before.
+            can_wait: Whether nobody waits for the next chunk: the stream is ahead of its speaker.
         """
-        speech = replace(speech, said_before=text_of(self._latest))
         while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
+            if not can_wait:
+                early = asyncio.create_task(_left_out(self._most))
+                break
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
-        self._latest = asyncio.create_task(self._pass(segment, speech))
+        if early is None:
+            patience_s = None if can_wait else PATIENCE_S
+            early = asyncio.create_task(self._recognized(speech, patience_s))
+        self._latest = asyncio.create_task(self._pass(segment, early))
         self._tasks[segment.index] = self._latest
+        if early.done():  # so that the answer to this chunk has its text
+            await asyncio.wait((self._latest,))
 
     async def finish(self) -> None:
         """Wait for all second passes."""
@@ -59,21 +98,38 @@ class SecondPasses:
         for task in self._tasks.values():
             task.cancel()
 
-    async def _pass(self, segment: Segment, speech: SpeechSegment) -> Segment:
+    async def _recognized(self, speech: SpeechSegment, patience_s: float | None) -> Segment:
+        speech = replace(speech, said_before=text_of(self._latest))
+        return await self._queue.run(
+            lambda: recognize_covered(speech, self._options, self._calls),
+            due=time.monotonic(),
+            is_second=True,
+            patience_s=patience_s,
+        )
+
+    async def _pass(self, segment: Segment, passed: asyncio.Task[Segment]) -> Segment:
         """Return the segment with the text of the offline path, or unchanged with the error."""
         try:
-            again = await recognize_asked(speech, self._options, self._calls)
+            again = await passed
         except Exception as failure:
+            outcome = "skipped" if isinstance(failure, OverloadedError) else "failed"
+            self._calls.count(PASSES, kind="second", outcome=outcome)
             return replace(segment, error=f"no second pass: {public_error(failure)}")
         if again.unrecognised and _is_shorter(again.text, segment.text):
+            self._calls.count(PASSES, kind="second", outcome="refused")
             return replace(segment, error="no second pass: it left out what the first one heard")
+        self._calls.count(PASSES, kind="second", outcome="made")
         return replace(
             segment,
             nbest=again.nbest,
-            words=again.words,
+            words=again.words if self._keeps_words else (),
             unrecognised=again.unrecognised,
             passes=2,
         )
+
+
+async def _left_out(most: int) -> Segment:
+    raise OverloadedError(f"{most} of this stream wait already")
 
 
 def _is_shorter(text: str, other: str) -> bool:

@@ -13,7 +13,7 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.orchestrator.metrics import OPEN_STREAMS
+from conch.orchestrator.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.triton.components import TritonComponents
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
@@ -52,7 +52,9 @@ class EntryPoint:
         self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
         streams = self._recognizer.open_streams
         self._publisher = MetricsPublisher(
-            model, self._recognizer.metrics, {OPEN_STREAMS: lambda: len(streams)}
+            model,
+            self._recognizer.metrics,
+            {OPEN_STREAMS: lambda: len(streams), PASS_STRETCH: lambda: streams.stretch},
         )
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._pool)

@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import ctranslate2
 import numpy as np
@@ -57,7 +58,8 @@ class WhisperEncoder:
         waveforms = [row.inputs["waveform"].ravel() for row in rows]
         for index, waveform in enumerate(waveforms):
             if 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
-                groups[self.window_frames(len(waveform))].append(index)
+                config = _with_window(self._config, rows[index].parameters)
+                groups[window_frames(len(waveform), config)].append(index)
             else:
                 seconds = len(waveform) / SAMPLE_RATE
                 answers[index] = AudioError(
@@ -73,13 +75,6 @@ class WhisperEncoder:
                     "encoder_out_lens": np.array([length], dtype=np.int32),
                 }
         return [answers[index] for index in range(len(rows))]
-
-    def window_frames(self, num_samples: int) -> int:
-        """Return the window for `num_samples` of audio, in feature frames of 10 ms."""
-        config = self._config
-        seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
-        stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
-        return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
 
     def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
         """Return the hidden states of waveforms with the same window.
@@ -102,3 +97,22 @@ class WhisperEncoder:
     def _encode_batch(self, features: FloatArray) -> FloatArray:
         view = self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True)
         return np.asarray(view).astype(np.float32, copy=False)
+
+
+def window_frames(num_samples: int, config: WhisperEncoderConfig) -> int:
+    """Return the window for `num_samples` of audio, in feature frames of 10 ms."""
+    seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
+    stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
+    return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
+
+
+def _with_window(
+    config: WhisperEncoderConfig, parameters: Mapping[str, Any]
+) -> WhisperEncoderConfig:
+    """Return the configuration with the window that a request asks for."""
+    shortest, margin = parameters.get("min_window_ms"), parameters.get("window_margin_ms")
+    return replace(
+        config,
+        min_window_s=config.min_window_s if shortest is None else int(shortest) / 1000,
+        window_margin_s=config.window_margin_s if margin is None else int(margin) / 1000,
+    )
