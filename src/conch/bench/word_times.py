@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from conch.bench.load import closed_loop
 from conch.bench.measures import normalized
 from conch.bench.samples import Sample
-from conch.client import AsyncClient, OptionValue
+from conch.client import AsyncClient
 from conch.wire.result import Word
 
 CLIENTS = 4
@@ -34,7 +35,7 @@ class TimedWord:
 class WordTimes:
     """The timed reference words of utterances; the server is asked once for each."""
 
-    def __init__(self, samples: Sequence[Sample], options: Mapping[str, OptionValue]) -> None:
+    def __init__(self, samples: Sequence[Sample], options: Mapping[str, Any]) -> None:
         """Start without any times.
 
         Args:
@@ -42,9 +43,7 @@ class WordTimes:
             options: options of the streams; the offline path gets their language.
         """
         self._samples = samples
-        self._options: dict[str, OptionValue] = {
-            key: value for key, value in options.items() if key == "language"
-        }
+        self._options = {key: value for key, value in options.items() if key == "language"}
         self._known: dict[int, tuple[TimedWord, ...]] = {}
 
     def of(self, url: str, indices: Iterable[int]) -> Mapping[int, tuple[TimedWord, ...]]:
