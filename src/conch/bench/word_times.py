@@ -11,6 +11,7 @@ import numpy as np
 
 from conch.bench.load import closed_loop
 from conch.bench.measures import normalized
+from conch.bench.progress import progress
 from conch.bench.samples import Sample
 from conch.client import AsyncClient
 from conch.wire.result import Word
@@ -78,7 +79,10 @@ class WordTimes:
                 )
                 return answer.words
 
-            load = await closed_loop(transcribe, len(asked), CLIENTS)
+            with progress("times of words", len(asked)) as bar:
+                load = await closed_loop(
+                    transcribe, len(asked), CLIENTS, on_outcome=lambda outcome: bar.update()
+                )
         if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
             print(
                 f"conch bench: the server tells no word times of {len(errors)} of {len(asked)} "
