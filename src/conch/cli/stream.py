@@ -38,8 +38,8 @@ takes its sample rate. PyAV decodes containers from a pipe (pip install av).
 
 On a terminal the last lines show what may still change, below the final utterances: firm words
 plain, tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere only final
-utterances are written, one on a line. Ctrl-C ends the stream and writes the remaining text; a second Ctrl-C ends
-at once.
+utterances are written, one on a line. Ctrl-C ends the stream and writes the remaining text; a
+second Ctrl-C ends at once.
 
 exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
