@@ -1,43 +1,10 @@
-import fcntl
-import os
-import pty
-import struct
-import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TextIO
-
 import pytest
-from screen import Screen
+from screen import Screen, set_size, terminal_of
 
 from conch.cli.captions import Line
 from conch.cli.terminal import NEWEST, TENTATIVE, OpenLines
 
 FIRM_LINE = Line("Nobody can tell", "what they", "wil bring")
-
-
-@contextmanager
-def terminal_of(columns: int, rows: int = 24) -> Iterator[tuple[TextIO, Callable[[], str]]]:
-    """Yield a terminal, and a function that reads what was written to it since the last call."""
-    ours, theirs = pty.openpty()
-    set_size(theirs, columns, rows)
-    with os.fdopen(theirs, "w") as terminal:
-
-        def read() -> str:
-            # The terminal's driver is slow: without a mark, nothing yet looks like nothing.
-            terminal.write("\0")
-            terminal.flush()
-            written = b""
-            while not written.endswith(b"\0"):
-                written += os.read(ours, 65536)
-            return written[:-1].decode()
-
-        yield terminal, read
-    os.close(ours)
-
-
-def set_size(terminal: int, columns: int, rows: int = 24) -> None:
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 def test_three_shades_below_what_is_final() -> None:

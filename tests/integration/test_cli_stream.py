@@ -1,15 +1,12 @@
 """`conch stream` as a person runs it, on the server of the tests."""
 
 import codecs
-import fcntl
 import json
 import os
 import pty
 import signal
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -19,7 +16,7 @@ import pytest
 import soundfile
 import soxr
 from recordings import wer
-from screen import Screen
+from screen import Screen, set_size
 
 from conch.cli.terminal import CLEAR, NEWEST
 
@@ -123,17 +120,13 @@ def on_a_terminal(
 ) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
     """Run a command with its standard output on a terminal; yield it and our end of that."""
     ours, theirs = pty.openpty()
-    resize(ours, columns)
+    set_size(ours, columns)
     variables = {name: os.environ[name] for name in os.environ if name != "NO_COLOR"}
     variables |= {"TERM": "xterm", **environment}
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=variables) as running:
         os.close(theirs)
         yield running, ours
     os.close(ours)
-
-
-def resize(terminal: int, columns: int) -> None:
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
 
 def written(terminal: int) -> Iterator[str]:
@@ -177,7 +170,7 @@ def test_a_terminal_shows_what_is_spoken_and_ends_with_the_final_lines(server, t
                 continue
             views.append(screen.rows)
             if len(views) == 6:
-                resize(terminal, 30)
+                set_size(terminal, 30)
                 screen.resize(30)
         assert (running.wait(30), running.stderr.read()) == (0, b"")
     assert len(views) > 10

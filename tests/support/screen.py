@@ -1,7 +1,15 @@
 """A terminal, as far as `conch.cli` uses one: what a person sees after the control codes."""
 
+import fcntl
+import os
+import pty
 import re
+import struct
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TextIO
 
 _CODES = re.compile(r"\x1b\[(\??\d*(?:;\d+)*)([AJmhl])|(\r)|(\n)|([^\x1b\r\n])")
 
@@ -93,3 +101,27 @@ class Screen:
         last = max(0, len(self.lines[self.line]) - 1)
         # The row that a wrapped line ends with.
         self.column = last - last % self.columns + self.column
+
+
+@contextmanager
+def terminal_of(columns: int, rows: int = 24) -> Iterator[tuple[TextIO, Callable[[], str]]]:
+    """Yield a terminal, and a function that reads what was written to it since the last call."""
+    ours, theirs = pty.openpty()
+    set_size(theirs, columns, rows)
+    with os.fdopen(theirs, "w") as terminal:
+
+        def read() -> str:
+            # The terminal's driver is slow: without a mark, nothing yet looks like nothing.
+            terminal.write("\0")
+            terminal.flush()
+            written = b""
+            while not written.endswith(b"\0"):
+                written += os.read(ours, 65536)
+            return written[:-1].decode()
+
+        yield terminal, read
+    os.close(ours)
+
+
+def set_size(terminal: int, columns: int, rows: int = 24) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
