@@ -102,6 +102,13 @@ def test_a_recording_is_answered_once(loaded, entry_point):
     assert response.arrays()["SCORES"].tolist() == [[-1.0]]
 
 
+def test_no_output_of_a_live_chunk_has_a_batch_dimension(loaded, entry_point):
+    request = chunk("1..", START | END)
+    entry_point.start(request)
+    arrays = answer_to(request).arrays()
+    assert [arrays[name].shape for name in OUTPUTS] == [(1,), (1,), (1,)]
+
+
 @pytest.mark.parametrize("score", [np.nan, -np.inf])
 def test_scores_are_numbers_that_json_can_hold(loaded, entry_point, score):
     decode = loaded.components.attention_decoder
