@@ -57,6 +57,8 @@ from conch.wire.stream_place import StreamPlace
 
 AHEAD_S = 2.0
 """A stream that is so many seconds ahead of its speaker is a file."""
+NO_PAUSE_S = 0.2
+"""Silence at the end of a pass that is no pause yet."""
 NOT_HEARD = CtcDecoded([Hypothesis("", 0.0, 0.0)], {"": ()})
 """What the first pass finds in a language that it does not know."""
 
@@ -429,8 +431,10 @@ class LiveStream:
         start = round(utterance.start / SAMPLE_RATE, 3)
         if self._has_second_pass:
             text = self._passes.text
-            in_speech = self._endpointer.speech.after_last / SAMPLE_RATE > text.heard_until
-            tentative, newest = text.shown(utterance.words, until, in_speech=in_speech)
+            spoken_until = self._endpointer.speech.after_last / SAMPLE_RATE
+            tentative, newest = text.shown(
+                utterance.words, until, in_speech=spoken_until > text.heard_until - NO_PAUSE_S
+            )
             return OpenUtterance(start, text.firm, tentative, newest, text.heard_until)
         stable = utterance.words[: utterance.num_stable]
         unstable = whole_words(utterance.words[len(stable) :], until)

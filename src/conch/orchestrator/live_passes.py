@@ -256,7 +256,7 @@ class LivePasses:
     ) -> None:
         if utterance != self._utterance or speech.end <= self.text.heard_until:
             return
-        if not is_credible(words, speech.duration):
+        if not is_credible(words, speech.start, speech.end, first_pass):
             self._count(refused=1)
             return
         self._count(made=1)

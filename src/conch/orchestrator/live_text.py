@@ -31,6 +31,8 @@ TEXT_AND_TIME, TEXT_MOSTLY = 0.7, 0.3
 """Weights of times in an alignment: of two models, and of two passes of one model."""
 MOST_WORDS_PER_S, FREE_WORDS = 7.0, 3
 """A text with more words than this a second, beside a few, is not believed. Fast speech has 4."""
+FEW_WORDS, LEAST_HEARD = 4, 0.5
+"""From so many words of the first pass on, a text with a smaller share of them is not believed."""
 MOST_REPEATS, MOST_REPEATED_WORDS = 3, 5
 """A text in which a phrase stands more often in a row, with more words in all, is not believed.
 Somebody may well spell a number with four equal digits."""
@@ -133,14 +135,24 @@ def whole_words(words: Sequence[Word], until: float) -> Sequence[Word]:
     return words[:-1] if words and words[-1].end > until - WHOLE_S else words
 
 
-def is_credible(words: Sequence[Word], seconds: float) -> bool:
-    """Return whether a pass may be believed: it neither repeats itself nor has too many words.
+def is_credible(
+    words: Sequence[Word], begins: float, ends: float, first_pass: Sequence[Word]
+) -> bool:
+    """Return whether a pass may be believed.
+
+    Its text must not repeat itself, nor have more words than anybody speaks, nor leave out most of
+    what the first pass has heard.
 
     Args:
         words: Words of the pass.
-        seconds: Length of its audio.
+        begins: Start of its audio, in seconds.
+        ends: End of its audio, in seconds.
+        first_pass: Words of the CTC model so far; none without such a model.
     """
-    if len(words) > MOST_WORDS_PER_S * seconds + FREE_WORDS:
+    if len(words) > MOST_WORDS_PER_S * (ends - begins) + FREE_WORDS:
+        return False
+    heard = [word for word in first_pass if begins < middle(word) < ends - CUT_S]
+    if len(heard) >= FEW_WORDS and len(words) < len(heard) * LEAST_HEARD:
         return False
     for length in range(1, LONGEST_PHRASE + 1):
         repeats = _most_repeats(words, length)

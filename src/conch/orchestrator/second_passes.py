@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from conch.orchestrator.calls import Calls
@@ -14,6 +14,8 @@ from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import OverloadedError, public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
+
+Said = Callable[[], Awaitable[str]]
 
 PATIENCE_S = 10.0
 """Longest time that a second pass waits for its place, in seconds."""
@@ -51,7 +53,7 @@ class SecondPasses:
         Args:
             speech: The audio that it will have if the speaker does not go on.
         """
-        return asyncio.create_task(self._recognized(speech, PATIENCE_S))
+        return asyncio.create_task(self._recognized(speech, text_of(self._latest), PATIENCE_S))
 
     async def begin(
         self,
@@ -78,7 +80,8 @@ class SecondPasses:
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
         if early is None:
             patience_s = None if can_wait else PATIENCE_S
-            early = asyncio.create_task(self._recognized(speech, patience_s))
+            before = text_of(self._latest)
+            early = asyncio.create_task(self._recognized(speech, before, patience_s))
         self._latest = asyncio.create_task(self._pass(segment, early))
         self._tasks[segment.index] = self._latest
         if early.done():  # so that the answer to this chunk has its text
@@ -98,8 +101,10 @@ class SecondPasses:
         for task in self._tasks.values():
             task.cancel()
 
-    async def _recognized(self, speech: SpeechSegment, patience_s: float | None) -> Segment:
-        speech = replace(speech, said_before=text_of(self._latest))
+    async def _recognized(
+        self, speech: SpeechSegment, before: Said, patience_s: float | None
+    ) -> Segment:
+        speech = replace(speech, said_before=before)
         return await self._queue.run(
             lambda: recognize_covered(speech, self._options, self._calls),
             due=time.monotonic(),

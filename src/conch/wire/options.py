@@ -385,8 +385,9 @@ class RecognitionOptions:
 
 def _live_mode(sent: Mapping[str, Any]) -> Literal["streaming", "two_pass"]:
     """Return the default mode of live audio: two_pass, unless an option would get lost by it."""
-    has_ctc = sent.get("decoder", "attention") != "attention" or _needs_ctc(sent)
-    return "streaming" if has_ctc or not sent.get("endpointing", True) else "two_pass"
+    decoder = sent.get("decoder", _live_decoder(sent) if _needs_ctc(sent) else "attention")
+    is_passed = decoder == "attention" and sent.get("endpointing", True)
+    return "two_pass" if is_passed else "streaming"
 
 
 def _needs_ctc(sent: Mapping[str, Any]) -> bool:
