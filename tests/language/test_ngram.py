@@ -14,6 +14,7 @@ from conch.language.ngram import (
     NgramModel,
     load_language_model,
     model_path,
+    ngram_lookup,
 )
 from conch.language.normalize import language_model_words
 from conch.wire.errors import ConfigError
@@ -55,7 +56,7 @@ def opened(engine, path: Path, oov_log_prob: float = -9.0):
     if engine is KenlmModel:
         pytest.importorskip("kenlm")
         return KenlmModel(path, oov_log_prob)
-    return NgramModel(read_ngrams(path), oov_log_prob)
+    return NgramModel(ngram_lookup(read_ngrams(path)), oov_log_prob)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -8,7 +8,7 @@ import pytest
 
 from conch.decoding.beam.ngram_arrays import EMPTY_HISTORY, ngram_arrays, score_words
 from conch.language.arpa import read_ngrams
-from conch.language.ngram import SHIPPED, NgramModel
+from conch.language.ngram import SHIPPED, NgramModel, ngram_lookup
 
 TINY = r"""\data\
 ngram 1=5
@@ -55,7 +55,7 @@ def scored(ngrams, tables, sentences):
 
 def test_backoff_by_hand(tiny):
     ngrams = read_ngrams(tiny)
-    tables = ngram_arrays(ngrams, -9.0, None)
+    tables = ngram_arrays(ngrams, -9.0)
     sentence = ["a", "b", "c", "x", "b", "</s>"]
     (scores,), _ = scored(ngrams, tables, [sentence])
     ten = math.log(10)
@@ -65,7 +65,7 @@ def test_backoff_by_hand(tiny):
 
 
 def test_after_an_unknown_word_there_is_no_history(tiny):
-    tables = ngram_arrays(read_ngrams(tiny), -9.0, None)
+    tables = ngram_arrays(read_ngrams(tiny), -9.0)
     _, state = score_words(tables, np.array([2]), np.array([-1]))
     assert state.tolist() == [EMPTY_HISTORY]
 
@@ -73,8 +73,8 @@ def test_after_an_unknown_word_there_is_no_history(tiny):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_shipped_trigram_scores_words_as_it_does_sentences(seed):
     ngrams = read_ngrams(SHIPPED)
-    model = NgramModel(ngrams, -12.0)
-    tables = ngram_arrays(ngrams, -12.0, None)
+    model = NgramModel(ngram_lookup(ngrams), -12.0)
+    tables = ngram_arrays(ngrams, -12.0)
     choose = random.Random(seed)
     common = [
         ngrams.words[index] for order in ngrams.orders[1:] for index in order.words[::9999, 0]
