@@ -1,11 +1,10 @@
 """The decoding graph that comes with Conch, packed as long as nobody uses it."""
 
-import hashlib
 import lzma
 import shutil
 from pathlib import Path
 
-from conch.cache import cached
+from conch.cache import cached, digest_of
 from conch.decoding.graph.fst_arrays import open_fst, write_fst
 from conch.models.ctc import WEIGHTS
 from conch.wire.errors import ConfigError
@@ -32,5 +31,5 @@ def unpacked_graph(packed: Path = PACKED) -> Path:
         graph = open_fst(plain)
         write_fst(path, graph.arrays(), symbols=graph.symbols)
 
-    digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:16]
-    return cached(f"ctc-en-{digest}-{_VERSION}.fst", "the unpacked decoding graph", unpack)
+    name = f"ctc-en-{digest_of(packed)}-{_VERSION}.fst"
+    return cached(name, "the unpacked decoding graph", unpack)

@@ -72,6 +72,9 @@ class CtcGraph:
         options.intra_op_num_threads = config.intra_threads or share_of_cores(config.instances)
         # Threads that spin after a call would take the cores from the other components.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # A pattern is a block of memory for every shape of a batch, and chunks and segments differ:
+        # 40 MB for chunks, 80 MB and more for segments.
+        options.enable_mem_pattern = False
         provider: tuple[str, dict[str, int | str]] = ("CPUExecutionProvider", {})
         if config.device == "cuda":
             # By default cuDNN searches an algorithm for each shape of a batch, and hardly two
@@ -81,6 +84,10 @@ class CtcGraph:
             _find_cuda()
         path = model_file(config.model)
         self._session = _opened(path, options, provider)
+        # The activations of a long segment take 200 MB, which would be kept for the next one.
+        self._once = onnxruntime.RunOptions()
+        if config.device == "cpu":
+            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         if provider[0] not in self._session.get_providers():
             # onnxruntime logs the reason and uses the CPU instead, which is many times slower.
             raise ConfigError(
@@ -133,7 +140,7 @@ class CtcGraph:
         """
         feed = {"features": features, "lens": lens}
         caches = self.empty_caches(len(features), 0)
-        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()})
+        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
         log_probs: FloatArray = found
         return log_probs
 
