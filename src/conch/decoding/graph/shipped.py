@@ -30,6 +30,7 @@ def unpacked_graph(packed: Path = PACKED) -> Path:
         # The package has the symbols in front, and what is behind them cannot be mapped.
         graph = open_fst(plain)
         write_fst(path, graph.arrays(), symbols=graph.symbols)
+        plain.unlink()
 
     name = f"ctc-en-{digest_of(packed)}-{_VERSION}.fst"
     return cached(name, "the unpacked decoding graph", unpack)
