@@ -95,7 +95,8 @@ def _metadata(data: mmap.mmap) -> dict[str, str]:
     for number, entry in _fields(data, 0, len(data)):
         if number == _METADATA:
             found = dict(_fields(data, entry.start, entry.stop))
-            key, value = (data[part.start : part.stop] for part in (found[_KEY], found[_VALUE]))
+            places = (found.get(field, range(0)) for field in (_KEY, _VALUE))  # texts may be empty
+            key, value = (data[place.start : place.stop] for place in places)
             described[key.decode()] = value.decode()
     return described
 
@@ -113,8 +114,10 @@ def _fields(data: mmap.mmap, start: int, stop: int) -> Iterator[tuple[int, range
             _, start = _varint(data, start, stop)
         elif kind == _BYTES:
             size, start = _varint(data, start, stop)
-            yield tag >> 3, range(start, start + size)
+            place = range(start, start + size)
             start += size
+            if start <= stop:
+                yield tag >> 3, place
         elif kind in (_FIXED32, _FIXED64):
             start += 4 if kind == _FIXED32 else 8
         else:
