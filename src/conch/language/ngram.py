@@ -53,7 +53,9 @@ def ngram_lookup(ngrams: NgramTable) -> dict[str, NDArray[Any]]:
     `words` are uint8, UTF-8, a line each. For each order N there are `log_probs{N}`, float32; but
     for the longest, `backoffs{N}`, float32; but for the first, `keys{N}` of `NgramTable.keys`.
     """
-    found = {"words": np.frombuffer("\n".join(ngrams.words).encode(), np.uint8)}
+    found: dict[str, NDArray[Any]] = {
+        "words": np.frombuffer("\n".join(ngrams.words).encode(), np.uint8)
+    }
     for number, order in enumerate(ngrams.orders, start=1):
         found[f"log_probs{number}"] = order.log_probs.astype(np.float32)
         if number > 1:
