@@ -20,7 +20,7 @@ from plain_triton import (
 )
 
 from conch.orchestrator import OrchestratorConfig
-from conch.triton import EntryPoint
+from conch.triton.entry_point import EntryPoint
 from conch.wire.errors import OverloadedError, from_wire
 
 OUTPUTS = ["TRANSCRIPTS", "SCORES", "RESULT"]
