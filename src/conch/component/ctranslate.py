@@ -1,6 +1,7 @@
 """Load a model on CTranslate2."""
 
 import ctypes
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,9 @@ class CTranslate2Config:
     """CPU threads of one call; 0 for the instance's share of the cores."""
     instances: int = 1
     """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
+    nice: int = 10
+    """Niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
+    streams get a busy CPU first."""
 
 
 def load_ctranslate2(
@@ -57,7 +61,11 @@ def load_ctranslate2(
         ConfigError: CTranslate2 refuses the model, the device or the compute type, or a CUDA
             library is missing.
     """
+    if not 0 <= config.nice <= 19:
+        raise ConfigError(f"nice takes 0 to 19; is: {config.nice}")
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    # Linux keeps the niceness of each thread; those of CTranslate2 take it over.
+    os.setpriority(os.PRIO_PROCESS, 0, config.nice)
     try:
         model = kind(
             str(folder),

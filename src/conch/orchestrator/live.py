@@ -28,7 +28,7 @@ from conch.orchestrator.calls import Calls
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
-from conch.orchestrator.live_passes import LivePasses, SharedPasses
+from conch.orchestrator.live_passes import LivePasses
 from conch.orchestrator.live_state import (
     NO_SAMPLES,
     Speaking,
@@ -39,6 +39,7 @@ from conch.orchestrator.live_state import (
 )
 from conch.orchestrator.live_text import LiveText, whole_words
 from conch.orchestrator.metrics import ENDPOINTS, Metrics
+from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segmentation import Span, frames_between, speech_likeness
@@ -112,7 +113,7 @@ class LiveStream:
         self._segments: list[Segment] = []
         """Utterances that have ended, with the text of their latest pass."""
         self._second_passes = SecondPasses(
-            options, detached, shared.queue, config.max_second_passes
+            options, detached, shared, config.max_second_passes, self._can_wait
         )
         self._passes = LivePasses(options, detached, shared, self._second_passes.early)
         self._firm: dict[int, str] = {}
@@ -352,9 +353,8 @@ class LiveStream:
             self._firm[segment.index] = text_of_words(text.firm)
         self._segments.append(segment)
         if self._has_second_pass:
-            await self._second_passes.begin(segment, spoken, early, can_wait=self._can_wait)
+            await self._second_passes.begin(segment, spoken, early)
 
-    @property
     def _can_wait(self) -> bool:
         """Whether nobody waits for the next chunk: it is sent before it would be spoken."""
         ahead_s = self._num_samples / SAMPLE_RATE - (time.monotonic() - self._began)

@@ -16,9 +16,9 @@ from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.endpointing import Speech, speech_span
 from conch.orchestrator.live_text import LiveText, is_credible
-from conch.orchestrator.load import Allowed, Load, Pace
+from conch.orchestrator.load import Allowed, Pace
 from conch.orchestrator.metrics import PASS_LATE_SECONDS, PASSES
-from conch.orchestrator.pass_queue import PassQueue
+from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.segmentation import Span
 from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import TranscriptionError
@@ -39,14 +39,6 @@ PAUSE_MS = 256
 
 Audio = Callable[[Span], SpeechSegment]
 """From a part of the stream, in samples, to its audio."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedPasses:
-    """What the passes of all streams share."""
-
-    queue: PassQueue
-    load: Load
 
 
 @dataclass(slots=True)

@@ -14,10 +14,9 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.live import LiveStream
-from conch.orchestrator.live_passes import SharedPasses
 from conch.orchestrator.load import Load
 from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
-from conch.orchestrator.pass_queue import PassQueue
+from conch.orchestrator.pass_queue import PassQueue, SharedPasses
 from conch.orchestrator.request import SpeechRequest
 from conch.wire.errors import (
     AudioError,

@@ -3,9 +3,11 @@
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
+from conch.orchestrator.load import Load
 from conch.wire.errors import OverloadedError
 
 Result = TypeVar("Result")
@@ -79,3 +81,11 @@ class PassQueue:
             if not place.done():  # not cancelled
                 self._free -= 1
                 place.set_result(None)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPasses:
+    """What the passes of all streams share."""
+
+    queue: PassQueue
+    load: Load

@@ -9,7 +9,7 @@ from conch.orchestrator.calls import Calls
 from conch.orchestrator.covered import recognize_covered
 from conch.orchestrator.metrics import PASSES
 from conch.orchestrator.offline import text_of
-from conch.orchestrator.pass_queue import PassQueue
+from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import OverloadedError, public_error
 from conch.wire.options import RecognitionOptions
@@ -17,6 +17,8 @@ from conch.wire.result import Segment
 
 Said = Callable[[], Awaitable[str]]
 
+PROMPT_S = 2.0
+"""Time of a second pass that counts as late by load, in seconds; alone it takes a quarter of it."""
 PATIENCE_S = 10.0
 """Longest time that a second pass waits for its place, in seconds."""
 
@@ -25,20 +27,28 @@ class SecondPasses:
     """The second passes of one live stream that are in flight, or done and not taken yet."""
 
     def __init__(
-        self, options: RecognitionOptions, calls: Calls, queue: PassQueue, most: int
+        self,
+        options: RecognitionOptions,
+        calls: Calls,
+        shared: SharedPasses,
+        most: int,
+        can_wait: Callable[[], bool],
     ) -> None:
         """Start with no second pass.
 
         Args:
             options: Options of the stream.
             calls: Calls that may outlive the request of a chunk.
-            queue: The passes of all streams.
+            shared: What the passes of all streams share.
             most: Largest number in flight at once.
+            can_wait: Returns whether nobody waits for the next chunk: the stream is ahead of its
+                speaker.
         """
         # Words in any case: a pass that begins in a pause shows them before it counts.
         self._options = replace(options, word_timestamps=True)
         self._keeps_words = options.word_timestamps
-        self._calls, self._queue, self._most = calls, queue, most
+        self._calls, self._shared, self._most = calls, shared, most
+        self._can_wait = can_wait
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
         self._latest: asyncio.Task[Segment] | None = None
 
@@ -53,15 +63,13 @@ class SecondPasses:
         Args:
             speech: The audio that it will have if the speaker does not go on.
         """
-        return asyncio.create_task(self._recognized(speech, text_of(self._latest), PATIENCE_S))
+        return asyncio.create_task(self._recognized(speech, text_of(self._latest)))
 
     async def begin(
         self,
         segment: Segment,
         speech: SpeechSegment,
         early: asyncio.Task[Segment] | None,
-        *,
-        can_wait: bool,
     ) -> None:
         """Begin a second pass.
 
@@ -71,17 +79,14 @@ class SecondPasses:
             segment: The utterance with the text of its first pass.
             speech: Its audio.
             early: Its second pass, if it was begun before.
-            can_wait: Whether nobody waits for the next chunk: the stream is ahead of its speaker.
         """
         while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
-            if not can_wait:
+            if not self._can_wait():
                 early = asyncio.create_task(_left_out(self._most))
                 break
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
         if early is None:
-            patience_s = None if can_wait else PATIENCE_S
-            before = text_of(self._latest)
-            early = asyncio.create_task(self._recognized(speech, before, patience_s))
+            early = self.early(speech)
         self._latest = asyncio.create_task(self._pass(segment, early))
         self._tasks[segment.index] = self._latest
         if early.done():  # so that the answer to this chunk has its text
@@ -101,16 +106,19 @@ class SecondPasses:
         for task in self._tasks.values():
             task.cancel()
 
-    async def _recognized(
-        self, speech: SpeechSegment, before: Said, patience_s: float | None
-    ) -> Segment:
+    async def _recognized(self, speech: SpeechSegment, before: Said) -> Segment:
         speech = replace(speech, said_before=before)
-        return await self._queue.run(
+        can_wait, due = self._can_wait(), time.monotonic()
+        found = await self._shared.queue.run(
             lambda: recognize_covered(speech, self._options, self._calls),
-            due=time.monotonic(),
+            due=due,
             is_second=True,
-            patience_s=patience_s,
+            patience_s=None if can_wait else PATIENCE_S,
         )
+        if not can_wait:
+            now = time.monotonic()
+            self._shared.load.pass_took(now - due, PROMPT_S, now)
+        return found
 
     async def _pass(self, segment: Segment, passed: asyncio.Task[Segment]) -> Segment:
         """Return the segment with the text of the offline path, or unchanged with the error."""
