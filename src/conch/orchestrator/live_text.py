@@ -31,8 +31,9 @@ TEXT_AND_TIME, TEXT_MOSTLY = 0.7, 0.3
 """Weights of times in an alignment: of two models, and of two passes of one model."""
 MOST_WORDS_PER_S, FREE_WORDS = 7.0, 3
 """A text with more words than this a second, beside a few, is not believed. Fast speech has 4."""
-FEW_WORDS, LEAST_HEARD = 4, 0.5
-"""From so many words of the first pass on, a text with a smaller share of them is not believed."""
+FEW_WORDS, LEAST_HEARD, MOST_HEARD = 4, 0.5, 1.5
+"""From so many words of the first pass on, a text with a smaller share of them is not believed; nor
+is one with a larger share, and some words beside."""
 MOST_REPEATS, MOST_REPEATED_WORDS = 3, 5
 """A text in which a phrase stands more often in a row, with more words in all, is not believed.
 Somebody may well spell a number with four equal digits."""
@@ -152,7 +153,9 @@ def is_credible(
     if len(words) > MOST_WORDS_PER_S * (ends - begins) + FREE_WORDS:
         return False
     heard = [word for word in first_pass if begins < middle(word) < ends - CUT_S]
-    if len(heard) >= FEW_WORDS and len(words) < len(heard) * LEAST_HEARD:
+    if first_pass and len(words) > MOST_HEARD * len(heard) + FREE_WORDS:
+        return False
+    if len(heard) >= FEW_WORDS and len(words) < LEAST_HEARD * len(heard):
         return False
     for length in range(1, LONGEST_PHRASE + 1):
         repeats = _most_repeats(words, length)
