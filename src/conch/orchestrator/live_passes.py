@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls
-from conch.orchestrator.endpointing import Speech, speech_span
+from conch.orchestrator.endpointing import SHORT_PAUSE_MS, Speech, speech_span
 from conch.orchestrator.live_text import LiveText, is_credible
 from conch.orchestrator.load import Allowed, Pace
 from conch.orchestrator.metrics import PASS_LATE_SECONDS, PASSES
 from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.segmentation import Span
 from conch.orchestrator.speech import SpeechSegment
-from conch.wire.errors import TranscriptionError
+from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import RollingPasses, Segment, Word
 
@@ -32,10 +32,11 @@ LEAST_SAMPLES = SAMPLE_RATE
 EARLY = 0.8
 """Share of the interval that must pass on the wall clock, too: a file may be sent faster than it
 was spoken."""
-
-
-PAUSE_MS = 256
-"""Shortest silence that is a pause."""
+AT_PAUSE = 0.5
+"""Share of the interval after which a short pause is enough for the next pass: it hears whole
+words, and the speaker may be done."""
+AHEAD_MS = 640
+"""How long before the endpoint its second pass begins."""
 
 Audio = Callable[[Span], SpeechSegment]
 """From a part of the stream, in samples, to its audio."""
@@ -113,12 +114,14 @@ class LivePasses:
         span = speech_span(speech, utterance, pad_ms)
         quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
         # Only with all of its padding, the second pass at the endpoint gets the same audio.
-        if quiet_ms >= max(PAUSE_MS, pad_ms):
+        if quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, self._options.endpoint_silence_ms - AHEAD_MS):
             is_new = self._in_pause is None or self._in_pause.span != span
             if is_new and self._may(Allowed.PAUSES):
                 self._begin_in_pause(span, audio, first_pass)
-        elif self.is_rolling:
-            self._begin_rolling_if_due(span, audio, first_pass)
+                return
+        if self.is_rolling:
+            is_paused = quiet_ms >= SHORT_PAUSE_MS
+            self._begin_rolling_if_due(span, audio, first_pass, is_paused=is_paused)
 
     def ended(self, span: Span) -> asyncio.Task[Segment] | None:
         """Close the utterance; return its second pass if one was begun with the same audio.
@@ -163,13 +166,16 @@ class LivePasses:
     def _may(self, kind: Allowed) -> bool:
         return self._pace.allowed(self._options.priority) >= kind
 
-    def _begin_rolling_if_due(self, span: Span, audio: Audio, first_pass: Sequence[Word]) -> None:
+    def _begin_rolling_if_due(
+        self, span: Span, audio: Audio, first_pass: Sequence[Word], *, is_paused: bool
+    ) -> None:
         interval = self._interval_ms * SAMPLE_RATE // 1000
         begun_until = span.start if self._begun_until is None else self._begun_until
-        if not interval or span.end - begun_until < interval or span.length < LEAST_SAMPLES:
+        least = round(interval * (AT_PAUSE if is_paused else 1))
+        if not interval or span.end - begun_until < least or span.length < LEAST_SAMPLES:
             return
         now = time.monotonic()
-        if self._options.adaptive and now - self._begun_at < EARLY * interval / SAMPLE_RATE:
+        if self._options.adaptive and now - self._begun_at < EARLY * least / SAMPLE_RATE:
             return
         if self._due_since is None:
             self._due_since = now
@@ -203,8 +209,8 @@ class LivePasses:
 
         try:
             found = await self._shared.queue.run(make, due=due, is_second=False)
-        except TranscriptionError as error:
-            logger.warning("a rolling pass failed: %s", error)
+        except Exception as failure:
+            logger.warning("a rolling pass failed: %s", public_error(failure))
             self._calls.count(PASSES, kind="rolling", outcome="failed")
             return
         now = time.monotonic()
