@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from conch.wire.result import Segment, Transcript
+from conch.wire.result import Segment, Transcript, text_of_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Captions:
             return
         if (spoken := answer.utterance) is not None:
             parts = (spoken.firm, spoken.tentative, spoken.newest)
-            yield Line(*(" ".join(word.text for word in part) for part in parts))
+            yield Line(*(text_of_words(part) for part in parts))
         else:
             rest = answer.text[max(said, len(answer.stable)) :]
             yield Line(answer.stable[said:].strip(), newest=rest.strip())
