@@ -107,7 +107,7 @@ def test_a_pass_begins_with_some_firm_text():
 TRUTH = (
     "We went up the long hill to the old house and there we saw that nobody nobody at all "
     "was in the garden so we went back down to the river and had our tea"
-).split()
+)
 
 
 def noisy(words, rng: random.Random, rate: float) -> tuple[Word, ...]:
@@ -130,7 +130,7 @@ def noisy(words, rng: random.Random, rate: float) -> tuple[Word, ...]:
 def heard_words(begins: float, ends: float) -> tuple[Word, ...]:
     """Return the words of the truth in some audio; what is left of a cut one is a word, too."""
     found = []
-    for word in spoken(" ".join(TRUTH)):
+    for word in spoken(TRUTH):
         if begins - 0.01 <= word.start and word.start + 0.1 < ends:
             is_cut = word.end > ends
             text = word.text[: max(1, len(word.text) // 2)] if is_cut else word.text
@@ -141,8 +141,8 @@ def heard_words(begins: float, ends: float) -> tuple[Word, ...]:
 def live(rng: random.Random, rate: float, ctc_rate: float):
     """Return the texts after passes at random times, with what CTC has heard by then."""
     text, ends = LiveText(), 0.0
-    ctc = noisy(spoken(" ".join(TRUTH)), rng, ctc_rate)
-    while ends < len(TRUTH) * EACH_S:
+    ctc = noisy(spoken(TRUTH), rng, ctc_rate)
+    while ends < len(TRUTH.split()) * EACH_S:
         ends += rng.uniform(0.6, 2.6)
         begins = text.window_start(0.0)
         by_then = [word for word in ctc if word.start + 0.1 < ends]
@@ -167,12 +167,13 @@ def test_firm_words_stay_and_come_once(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_without_errors_every_word_is_there_once(seed):
-    for text, by_then in live(random.Random(seed), rate=0.0, ctc_rate=0.0):
+    truth = TRUTH.split()
+    for text, _ in live(random.Random(seed), rate=0.0, ctc_rate=0.0):
         known = [word.text for word in (*text.firm, *text.tentative)]
-        assert known[:-1] == TRUTH[: len(known) - 1]  # the last one may be cut
+        assert known[:-1] == truth[: len(known) - 1]  # the last one may be cut
         assert len(known) == len(heard_words(0.0, text.heard_until))
         firm = [word.text for word in text.firm]
-        assert firm == TRUTH[: len(firm)] or firm[:-1] == TRUTH[: len(firm) - 1]
+        assert firm[:-1] == truth[: len(firm) - 1]
 
 
 WHISPER = spoken("But nobody, nobody here, nobody in America's house, believes we are safe enough.")
