@@ -332,6 +332,8 @@ class LiveStream:
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
         best = found.nbest[0]
+        if not self.options.adaptive:
+            await self._passes.settled()
         text = self._passes.text
         early = self._passes.ended(span)
         if speech.first is None and not best.text:
