@@ -165,8 +165,7 @@ def held(components) -> asyncio.Event:
     let_go = asyncio.Event()
 
     async def hold(model):
-        if model == "attention_encoder":
-            await let_go.wait()
+        await (let_go.wait() if model == "attention_encoder" else asyncio.sleep(0))
 
     components.before = hold
     return let_go
