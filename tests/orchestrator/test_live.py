@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_streams import STEP, Client, audio, ended_once, run
-from spoken_components import SpokenComponents, made
+from spoken_components import RATE, SpokenComponents, made
 
-from conch.orchestrator import OrchestratorConfig
+from conch.orchestrator import OrchestratorConfig, live_passes
 from conch.orchestrator.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.orchestrator.roles import ROLLING_WINDOW
 from conch.wire.errors import ConfigError, SessionError
@@ -308,32 +308,37 @@ def test_an_open_utterance_is_told_by_what_is_known_of_its_words():
     assert answers[2].utterance is None
 
 
-def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one():
+def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one(monkeypatch):
     """Rolling passes hear letters, the first pass levels: their text is told together."""
+    monkeypatch.setattr(live_passes, "EARLY", 0.0)
 
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", adaptive=False)
+        client = Client(recognizer, components, mode="two_pass", word_timestamps=True)
         let_go = asyncio.Event()
 
         async def hold(model):
-            if model == "attention_encoder" and components.parameters[-1] != ROLLING_WINDOW:
-                await let_go.wait()
+            is_second = model == "attention_encoder" and components.parameters[-1] != ROLLING_WINDOW
+            await (let_go.wait() if is_second else asyncio.sleep(0))
 
         components.before = hold
-        waveform = made("abcdefgh")
-        answers = [await client.send(part) for part in np.split(waveform, range(STEP, 51_200, STEP))]
-        client_answer = asyncio.create_task(client.send(audio("..")))
-        while not components.in_flight:
-            await asyncio.sleep(0)
+        steps = np.split(made("abcdefghij."), range(STEP, 4 * RATE + 3 * STEP, STEP))
+        answers = []
+        while not answers or not answers[-1].segments:
+            answers.append(await client.send(steps[len(answers)]))
+            for _ in range(20):
+                await asyncio.sleep(0)
         let_go.set()
-        return answers, await client_answer
+        return answers, await client.send(audio(""), ends=True)
 
-    (answers, ended), _ = run(scenario, SpokenComponents())
-    firm = [answer.stable for answer in answers]
-    assert firm[-1] == "a b c d"
-    assert answers[-1].text == "a b c d e f g 0.08"
-    assert ended.text == "a b c d e f g h"
-    assert all(answer.text.startswith(answer.stable) for answer in [*answers, ended])
+    (answers, final), _ = run(scenario, SpokenComponents())
+    assert answers[-2].text == "a b c d e f g h i j 0.10"
+    (segment,) = answers[-1].segments
+    assert (segment.passes, segment.text) == (1, "a b c d e f g h i j 0.10")
+    assert text_of_words(segment.words) == segment.text == answers[-1].text
+    assert answers[-1].stable == "a b c d e f g"
+    assert final.text == final.stable == "a b c d e f g h i j"
+    told = [*answers, final]
+    assert all(answer.text.startswith(answer.stable) for answer in told)
 
 
 @pytest.mark.parametrize(("history_s", "repeated"), [(0, 3), (600, 3), (4, 2), (2, 1)])
