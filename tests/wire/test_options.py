@@ -217,3 +217,31 @@ def test_what_a_stream_cannot_do(parameters, message):
     with pytest.raises(OptionError) as error:
         RecognitionOptions.parse(parameters, live=True)
     assert str(error.value).startswith(message)
+
+
+def test_the_options_of_rolling_passes():
+    sent = {"rolling_pass_ms": 640, "adaptive": False, "priority": "high", "history_s": 0}
+    options = RecognitionOptions.parse(sent, live=True)
+    found = (options.rolling_pass_ms, options.adaptive, options.priority, options.history_s)
+    assert found == (640, False, "high", 0)
+    usual = RecognitionOptions.parse({}, live=True)
+    assert (usual.adaptive, usual.priority) == (True, "normal")
+    assert usual.rolling_pass_ms > 0 < usual.history_s
+
+
+@pytest.mark.parametrize(
+    ("sent", "takes"),
+    [
+        ({"rolling_pass_ms": 10_001}, "'rolling_pass_ms' takes an integer from 0 to 10000"),
+        ({"rolling_pass_ms": -1}, "'rolling_pass_ms' takes an integer from 0 to 10000"),
+        ({"adaptive": 2}, "'adaptive' takes a bool"),
+        ({"priority": "urgent"}, "'priority' takes one of low, normal, high"),
+        ({"history_s": 86_401}, "'history_s' takes an integer from 0 to 86400"),
+    ],
+)
+def test_a_wrong_option_of_rolling_passes_is_named(sent, takes):
+    with pytest.raises(OptionError) as error:
+        RecognitionOptions.parse(sent, live=True)
+    (value,) = sent.values()
+    assert takes in str(error.value)
+    assert str(value) in str(error.value)

@@ -34,7 +34,7 @@ class CTranslate2Config:
     instances: int = 1
     """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
     nice: int = 10
-    """Niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
+    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
     streams get a busy CPU first."""
 
 
@@ -64,8 +64,10 @@ def load_ctranslate2(
     if not 0 <= config.nice <= 19:
         raise ConfigError(f"nice takes 0 to 19; is: {config.nice}")
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    # Linux keeps the niceness of each thread; those of CTranslate2 take it over.
-    os.setpriority(os.PRIO_PROCESS, 0, config.nice)
+    # Linux keeps the niceness of each thread; those of CTranslate2 take it over. A process that was
+    # started nicer stays so: only root could change that.
+    nice = max(config.nice, os.getpriority(os.PRIO_PROCESS, 0))
+    os.setpriority(os.PRIO_PROCESS, 0, nice)
     try:
         model = kind(
             str(folder),

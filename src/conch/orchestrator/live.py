@@ -159,7 +159,7 @@ class LiveStream:
         """Free the components' state of the stream, unless its end has freed it."""
         self._second_passes.cancel()
         self._passes.cancel()
-        if self._state.called is not None:
+        if self._has_first_pass and self._state.called is not None:
             self._state = Waiting()
             place = StreamPlace(self._child, starts=False, ends=True)
             await ctc_roles.end(self._detached, place)
@@ -332,6 +332,8 @@ class LiveStream:
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
         best = found.nbest[0]
+        if not self.options.adaptive:
+            await self._passes.settled()
         text = self._passes.text
         early = self._passes.ended(span)
         if speech.first is None and not best.text:
@@ -416,11 +418,16 @@ class LiveStream:
 
     @property
     def _repeated_from(self) -> int:
-        """Index of the first ended utterance whose text an answer repeats."""
+        """Index of the first ended utterance whose text an answer repeats.
+
+        One whose text may still change is repeated in any case.
+        """
         if not self.options.history_s:
             return 0
         oldest = self._num_samples / SAMPLE_RATE - self.options.history_s
-        return bisect_left(self._segments, oldest, key=lambda segment: segment.end)
+        first = bisect_left(self._segments, oldest, key=lambda segment: segment.end)
+        pending = self._second_passes.first
+        return first if pending is None else min(first, pending)
 
     def _open_utterance(self) -> OpenUtterance | None:
         """Return the utterance that is being spoken, as it is to be shown."""

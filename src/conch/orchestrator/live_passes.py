@@ -182,7 +182,8 @@ class LivePasses:
         if self._rolling and not self._rolling.done():
             return
         asked = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
-        self._count(skipped=max(0, (span.end - begun_until) // asked - 1))
+        too_short = (LEAST_SAMPLES - 1) // asked if self._begun_until is None else 0
+        self._count(skipped=max(0, (span.end - begun_until) // asked - 1 - too_short))
         due, self._due_since = self._due_since, None
         self._begun_at, self._begun_until = now, span.end
         self._rolling = asyncio.create_task(

@@ -51,6 +51,8 @@ class SecondPasses:
         self._can_wait = can_wait
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
         self._latest: asyncio.Task[Segment] | None = None
+        self._recognizing: set[asyncio.Task[Segment]] = set()
+        """Those under way, also before their utterance has ended."""
 
     @property
     def first(self) -> int | None:
@@ -63,7 +65,10 @@ class SecondPasses:
         Args:
             speech: The audio that it will have if the speaker does not go on.
         """
-        return asyncio.create_task(self._recognized(speech, text_of(self._latest)))
+        task = asyncio.create_task(self._recognized(speech, text_of(self._latest)))
+        self._recognizing.add(task)
+        task.add_done_callback(self._recognizing.discard)
+        return task
 
     async def begin(
         self,
@@ -73,7 +78,8 @@ class SecondPasses:
     ) -> None:
         """Begin a second pass.
 
-        While `most` are in flight, wait before it, or leave it out if the stream cannot wait.
+        While `most` are in flight, wait before it, or leave it out if the stream cannot wait. One
+        that was begun before and is done counts in any case.
 
         Args:
             segment: The utterance with the text of its first pass.
@@ -81,10 +87,15 @@ class SecondPasses:
             early: Its second pass, if it was begun before.
         """
         while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
+            if early and early.done():
+                break
             if not self._can_wait():
+                if early:
+                    early.cancel()
                 early = asyncio.create_task(_left_out(self._most))
                 break
-            await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+            awaited = [*busy, early] if early else busy
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         if early is None:
             early = self.early(speech)
         self._latest = asyncio.create_task(self._pass(segment, early))
@@ -103,7 +114,7 @@ class SecondPasses:
 
     def cancel(self) -> None:
         """Cancel all second passes."""
-        for task in self._tasks.values():
+        for task in (*self._tasks.values(), *self._recognizing):
             task.cancel()
 
     async def _recognized(self, speech: SpeechSegment, before: Said) -> Segment:

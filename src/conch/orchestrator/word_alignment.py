@@ -17,6 +17,7 @@ NEAR_S = 0.2
 """Distance of two words' middles that costs nothing, in seconds: two models time a word apart."""
 FAR_S = 1.5
 """Distance from which on a larger one costs no more, in seconds."""
+_EQUAL = 1e-9
 
 
 class Aligned(NamedTuple):
@@ -44,7 +45,10 @@ def align(words: Sequence[Word], others: Sequence[Word], time_weight: float) -> 
             row.append(min(paired, above[column + 1] + ALONE, row[column] + ALONE))
         costs.append(row)
     last = costs[-1]
-    end = column = last.index(min(last))
+    # Of equal costs the further end: there the same word is found behind one that is new, and it is
+    # not left alone.
+    least = min(last) + _EQUAL
+    end = column = max(index for index, cost in enumerate(last) if cost <= least)
     row_index, pairs = len(words), {}
     while row_index and column:
         here = costs[row_index][column]

@@ -11,6 +11,8 @@ from typing import Any, cast
 MAX_FP32 = 3.4028234663852886e38
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """Thai, Lao, Burmese and Khmer."""
+_HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff]")
+"""Korean: its characters are wide, but its words have spaces."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 
@@ -242,7 +244,8 @@ def text_of_words(words: Sequence[Word]) -> str:
 
 def _is_unspaced(char: str) -> bool:
     """Return whether a character belongs to a script without spaces between words."""
-    return unicodedata.east_asian_width(char) == "W" or bool(_UNSPACED.match(char))
+    is_wide = unicodedata.east_asian_width(char) in "WF" and not _HANGUL.match(char)
+    return is_wide or bool(_UNSPACED.match(char))
 
 
 def strict_json(data: Any, **settings: Any) -> str:

@@ -9,7 +9,7 @@ from conch.cli.demo import SPEECH
 from conch.component import Row
 from conch.models.whisper.config import model_folder
 from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig, window_frames
-from conch.wire.errors import AudioError, ConfigError
+from conch.wire.errors import AudioError, ConfigError, OptionError
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,40 @@ def test_a_batch_answers_each_row_as_if_alone(encoder, speech):
     for waveform, answer in zip(waveforms, together, strict=True):
         (alone,) = encoder([Row({"waveform": waveform})])
         np.testing.assert_allclose(answer["encoder_out"], alone["encoder_out"], atol=1e-3)
+
+
+def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
+    asked = [
+        {},
+        {"min_window_ms": 7500, "window_margin_ms": 3000},
+        {"min_window_ms": 7500},
+        {"min_window_ms": 30_000},
+        {"min_window_ms": 1, "window_margin_ms": 0},
+    ]
+    rows = [Row({"waveform": speech[:80_000]}, parameters) for parameters in asked]
+    answers = encoder(rows)
+    # 5 s and 3 s of margin are 8 s: windows are multiples of 2.5 s.
+    assert [len(answer["encoder_out"]) / 50 for answer in answers] == [15, 10, 10, 30, 5]
+    assert {answer["encoder_out_lens"].item() for answer in answers} == {250}
+    for row, answer in zip(rows, answers, strict=True):
+        (alone,) = encoder([row])
+        np.testing.assert_allclose(answer["encoder_out"], alone["encoder_out"], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"min_window_ms": 0}, "option 'min_window_ms' takes an integer from 1 to 30000; sent: 0"),
+        ({"min_window_ms": 30_001}, "option 'min_window_ms' takes an integer from 1 to 30000;"),
+        ({"min_window_ms": "long"}, "option 'min_window_ms' takes an integer from 1 to 30000;"),
+        ({"window_margin_ms": -1}, "option 'window_margin_ms' takes an integer from 0 to 30000;"),
+    ],
+)
+def test_a_wrong_window_fails_its_row_alone(encoder, speech, parameters, message):
+    wrong, good = encoder([Row({"waveform": speech}, parameters), Row({"waveform": speech})])
+    assert isinstance(wrong, OptionError)
+    assert str(wrong).startswith(message)
+    assert good["encoder_out_lens"].tolist() == [366]
 
 
 def test_too_long_or_empty_fails_its_row_alone(encoder, speech):

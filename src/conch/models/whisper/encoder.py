@@ -15,7 +15,7 @@ from conch.component.ctranslate import CTranslate2Config
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.features import FRAME_SHIFT, log_mel_spectrogram
 from conch.models.whisper.config import WINDOW_S, load_whisper
-from conch.wire.errors import AudioError, ConfigError, TranscriptionError
+from conch.wire.errors import AudioError, ConfigError, OptionError, TranscriptionError
 
 SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
 """Samples of one hidden state: the encoder's second convolution has stride 2."""
@@ -52,19 +52,20 @@ class WhisperEncoder:
         self._model = load_whisper(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Return the outputs of rows with `waveform`; on a GPU, equal windows share a batch."""
+        """Return the outputs of rows with `waveform`; on a GPU, equal windows share a batch.
+
+        The parameters `min_window_ms` and `window_margin_ms` of a row replace the configured ones.
+        """
         answers: dict[int, Outputs | TranscriptionError] = {}
         groups: dict[int, list[int]] = defaultdict(list)
         waveforms = [row.inputs["waveform"].ravel() for row in rows]
         for index, waveform in enumerate(waveforms):
-            if 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
-                config = _with_window(self._config, rows[index].parameters)
-                groups[window_frames(len(waveform), config)].append(index)
+            try:
+                frames = self._window_of(waveform, rows[index].parameters)
+            except TranscriptionError as error:
+                answers[index] = error
             else:
-                seconds = len(waveform) / SAMPLE_RATE
-                answers[index] = AudioError(
-                    f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
-                )
+                groups[frames].append(index)
         for num_frames, group in groups.items():
             encoded = self.encode([waveforms[index] for index in group], num_frames)
             for index, encoder_out in zip(group, encoded, strict=True):
@@ -94,6 +95,20 @@ class WhisperEncoder:
         batches = [features[start : start + step] for start in range(0, len(features), step)]
         return np.concatenate([self._encode_batch(batch) for batch in batches])
 
+    def _window_of(self, waveform: FloatArray, parameters: Mapping[str, Any]) -> int:
+        """Return the window of a row.
+
+        Raises:
+            AudioError: the audio is empty or too long.
+            OptionError: a parameter is out of range.
+        """
+        if not 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
+            seconds = len(waveform) / SAMPLE_RATE
+            raise AudioError(
+                f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
+            )
+        return window_frames(len(waveform), _with_window(self._config, parameters))
+
     def _encode_batch(self, features: FloatArray) -> FloatArray:
         view = self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True)
         return np.asarray(view).astype(np.float32, copy=False)
@@ -109,10 +124,26 @@ def window_frames(num_samples: int, config: WhisperEncoderConfig) -> int:
 def _with_window(
     config: WhisperEncoderConfig, parameters: Mapping[str, Any]
 ) -> WhisperEncoderConfig:
-    """Return the configuration with the window that a request asks for."""
-    shortest, margin = parameters.get("min_window_ms"), parameters.get("window_margin_ms")
+    """Return the configuration with the window that a request asks for.
+
+    Raises:
+        OptionError: a parameter is out of range.
+    """
+    shortest_s = _seconds(parameters, "min_window_ms", 1)
+    margin_s = _seconds(parameters, "window_margin_ms", 0)
     return replace(
         config,
-        min_window_s=config.min_window_s if shortest is None else int(shortest) / 1000,
-        window_margin_s=config.window_margin_s if margin is None else int(margin) / 1000,
+        min_window_s=config.min_window_s if shortest_s is None else shortest_s,
+        window_margin_s=config.window_margin_s if margin_s is None else margin_s,
     )
+
+
+def _seconds(parameters: Mapping[str, Any], name: str, low: int) -> float | None:
+    value = parameters.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 30_000:
+        raise OptionError(
+            f"option '{name}' takes an integer from {low} to 30000; sent: {value!r:.80}"
+        )
+    return value / 1000
