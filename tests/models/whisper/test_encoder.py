@@ -9,7 +9,7 @@ from conch.cli.demo import SPEECH
 from conch.component import Row
 from conch.models.whisper.config import model_folder
 from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig, window_frames
-from conch.wire.errors import AudioError, ConfigError
+from conch.wire.errors import AudioError, ConfigError, OptionError
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,34 @@ def test_too_long_or_empty_fails_its_row_alone(encoder, speech):
     assert isinstance(long, AudioError) and isinstance(empty, AudioError)
     assert str(long) == ("the encoder takes more than 0 and at most 30 s of audio; sent: 30.0001 s")
     assert str(empty).endswith("sent: 0 s")
+    assert good["encoder_out_lens"].tolist() == [366]
+
+
+def test_a_request_chooses_its_window(encoder, speech):
+    second = speech[:16_000]
+    rows = [
+        Row({"waveform": second}, {"min_window_ms": 1000, "window_margin_ms": 0}),
+        Row({"waveform": second}, {"min_window_ms": 7500}),
+        Row({"waveform": speech}, {"min_window_ms": 7500, "window_margin_ms": 3000}),
+        Row({"waveform": second}, {"window_margin_ms": 30_000}),
+    ]
+    assert [len(answer["encoder_out"]) / 50 for answer in encoder(rows)] == [2.5, 7.5, 12.5, 30]
+
+
+@pytest.mark.parametrize(
+    ("name", "range_", "values"),
+    [
+        ("min_window_ms", "1000 to 30000", [999, 30_001, -1, True, 7.5, "7500", "wide"]),
+        ("window_margin_ms", "0 to 30000", [-1, 30_001, False, 0.5, "3000"]),
+    ],
+)
+def test_a_bad_window_fails_its_row_alone(encoder, speech, name, range_, values):
+    *bad, good = encoder(
+        [*(Row({"waveform": speech}, {name: value}) for value in values), Row({"waveform": speech})]
+    )
+    for value, error in zip(values, bad, strict=True):
+        assert isinstance(error, OptionError)
+        assert str(error) == f"option '{name}' takes an integer from {range_}; sent: {value!r}"
     assert good["encoder_out_lens"].tolist() == [366]
 
 
