@@ -65,7 +65,9 @@ def load_ctranslate2(
         raise ConfigError(f"nice takes 0 to 19; is: {config.nice}")
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     # Linux keeps the niceness of each thread; those of CTranslate2 take it over.
-    os.setpriority(os.PRIO_PROCESS, 0, config.nice)
+    # Only root may lower it again.
+    nice = max(config.nice, os.getpriority(os.PRIO_PROCESS, 0))
+    os.setpriority(os.PRIO_PROCESS, 0, nice)
     try:
         model = kind(
             str(folder),
