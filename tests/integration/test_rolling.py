@@ -34,10 +34,10 @@ ATTENTION = ("speech", "vad", "attention_encoder", "attention_decoder")
 
 @pytest.fixture(scope="module")
 def talk(recordings) -> np.ndarray:
-    """Return some 20 s of speech: utterances of two sentences, with silence after each."""
+    """Return 20 s of speech: an utterance of two sentences and one of one, silence after each."""
     short, long = np.zeros(RATE // 4, np.float32), np.zeros(2 * RATE, np.float32)
-    one, two, three, four = (item.waveform() for item in recordings[:4])
-    return np.concatenate([one, short, two, long, three, short, four, long])
+    one, two, three = (item.waveform() for item in recordings[:3])
+    return np.concatenate([one, short, two, long, three, long])
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +110,10 @@ def test_firm_words_stay_until_the_utterance_ends(server, talk, recordings):
             assert now.firm[: len(before.firm)] == before.firm
         first_firm = next(number for number, state in enumerate(states) if state.firm)
         assert any(state.tentative or state.newest for state in states[:first_firm])
-        shown = " ".join(word.text for word in states[-1].firm)
-        assert shown[0].isupper()
-        assert any(mark in shown for mark in ",.")
+        assert any(letter.isupper() for letter in states[-1].text)
+    spoken = " ".join(word.text for states in utterances for word in states[-1].firm)
+    assert "," in spoken
+    assert "." in spoken
     assert any(state.tentative for states in utterances for state in states)
     assert any(state.newest for states in utterances for state in states)
 
@@ -121,7 +122,7 @@ def test_firm_words_stay_until_the_utterance_ends(server, talk, recordings):
     assert [item.text for item in final.segments] == [
         offline_text(server, talk, item) for item in final.segments
     ]
-    assert wer(" ".join(item.text for item in recordings[:4]), final.text) < 0.15
+    assert wer(" ".join(item.text for item in recordings[:3]), final.text) < 0.15
     assert final.rolling.made >= 8
 
 
@@ -183,52 +184,60 @@ def test_an_abandoned_stream_leaves_nothing(busy, recordings):
 
 
 def test_a_burst_leaves_other_streams_their_answers(server, talk):
-    answers = []
+    is_over = threading.Event()
+
+    def bursts() -> list[Transcript]:
+        finals = []
+        while not is_over.is_set():
+            finals.append(in_chunks(server, talk, iter([2 * RATE] * 1000))[-1])
+        return finals
+
     with ThreadPoolExecutor(1) as pool:
-        burst = pool.submit(in_chunks, server, np.tile(talk, 3), iter([RATE] * 1000))
-        for answer in live(server, np.tile(talk, 3)):
-            answers.append(answer)
-            if burst.done():
-                break
-    assert burst.result()[-1].is_final
-    assert len(answers) > 10, "the burst was over too soon"
+        sent = pool.submit(bursts)
+        *answers, final = live(server, talk[: 8 * RATE])
+        is_over.set()
+    assert all(burst.text for burst in sent.result())
     late = [answer for answer in answers if answer.stages["total"].ms > 640]
     assert len(late) <= len(answers) / 4
-    assert answers[-1].text
+    assert any(answer.utterance and answer.utterance.text for answer in answers)
+    assert final.text
 
 
-def test_passes_become_rarer_under_load_and_come_back(busy, talk):
-    over, deadline = threading.Event(), time.monotonic() + 60
+def test_passes_become_rarer_under_load_and_come_back(busy, recordings):
+    monologue = np.concatenate([item.waveform() for item in recordings] * 4)
+    enough = threading.Event()
 
     def crowd() -> str:
-        for answer in live(busy, np.tile(talk, 4)):
-            if over.is_set():
+        for answer in live(busy, monologue, rolling_pass_ms=ASKED_MS // 2):
+            if enough.is_set():
                 break
         return answer.text
 
-    def metrics() -> dict[str, float]:
-        return metrics_of(busy.metrics_url)
+    def stretch() -> float:
+        return metrics_of(busy.metrics_url)["conch_rolling_pass_stretch"]
 
-    before = metrics()
-    peak = 0.0
-    with ThreadPoolExecutor(8) as pool:
-        others = [pool.submit(crowd) for _ in range(8)]
-        for answer in live(busy, np.tile(talk, 5)):
-            assert time.monotonic() < deadline
-            rolling = answer.rolling
-            if over.is_set() and rolling.interval_ms == ASKED_MS:
-                break
-            if rolling.interval_ms > ASKED_MS and rolling.skipped:
-                peak = max(peak, metrics()["conch_rolling_pass_stretch"])
-                if peak > 1:
-                    over.set()
-    assert peak > 1
-    assert all(other.result() for other in others)
-    now = metrics()
+    before = metrics_of(busy.metrics_url)
+    others, intervals = [], [ASKED_MS]
+    with ThreadPoolExecutor(24) as pool:
+        for answer in live(busy, monologue):
+            intervals.append(answer.rolling.interval_ms)
+            if enough.is_set():
+                if intervals[-1] == ASKED_MS and answer.rolling.skipped:
+                    break
+            elif intervals[-1] != ASKED_MS and stretch() > 1:
+                enough.set()
+            elif len(others) < answer.duration + 2:  # as many as this machine needs
+                others.append(pool.submit(crowd))
+        enough.set()
+        assert all(other.result() for other in others)
+    assert answer.duration < 60
+    assert max(intervals) > ASKED_MS
+    assert intervals[-1] == ASKED_MS
+    now = metrics_of(busy.metrics_url)
     for outcome in ("made", "skipped"):
         name = f"conch_passes_total{{kind=rolling,outcome={outcome}}}"
-        assert now[name] > before.get(name, 0)
-    wait_until(lambda: metrics()["conch_rolling_pass_stretch"] == 1)
+        assert now[name] > before[name]
+    wait_until(lambda: stretch() == 1)
 
 
 def test_a_language_that_whisper_lacks_is_an_error_that_names_it(server, talk):
@@ -236,14 +245,15 @@ def test_a_language_that_whisper_lacks_is_an_error_that_names_it(server, talk):
     assert any("'de'" in segment.error for segment in final.segments), final
 
 
-def test_whisper_alone_writes_where_there_is_no_first_pass(talk, recordings):
+def test_whisper_alone_writes_where_there_is_no_first_pass(recordings):
+    waveform = recordings[1].waveform()
     with TritonServer(ServerConfig(models=ATTENTION, stop_timeout_s=8)) as alone:
-        answers = list(live(alone, talk[: 11 * RATE], speed=1.1))
+        answers = list(live(alone, waveform, speed=1.5))
     states = [state for states in by_utterance(answers) for state in states]
     assert any(state.firm for state in states)
     assert not any(state.newest for state in states)
-    assert not any(answer.path and "ctc_streaming_encoder" in answer.path for answer in answers)
-    assert wer(" ".join(item.text for item in recordings[:2]), answers[-1].text) < 0.15
+    assert not any("ctc_streaming_encoder" in answer.path for answer in answers)
+    assert wer(recordings[1].text, answers[-1].text) < 0.15
 
 
 def test_without_whisper_a_stream_without_options_is_streaming(recordings):
@@ -254,11 +264,12 @@ def test_without_whisper_a_stream_without_options_is_streaming(recordings):
             in_chunks(lean, waveform, iter([CHUNK] * 1000), **options)[-1]
             for options in ({}, {"mode": "streaming"})
         )
-        with Client(lean.http_url) as client, client.live(mode="two_pass") as stream:
-            asked = [stream.send(waveform), stream.finish()][-1]
+        asked = in_chunks(lean, waveform, iter([CHUNK] * 1000), mode="two_pass")[-1]
     assert plain.text == chosen.text != ""
     assert plain.rolling is None
-    assert asked, "TODO"
+    (segment,) = asked.segments
+    assert "attention_encoder is not loaded" in segment.error
+    assert asked.text == plain.text
 
 
 def encoded(triton: http.InferenceServerClient, waveform: np.ndarray, **parameters: Any) -> int:
