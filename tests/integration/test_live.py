@@ -34,7 +34,8 @@ def two_utterances(recordings) -> np.ndarray:
 @pytest.mark.parametrize("stream_id", [77, "a string"])
 def test_a_stream(server, two_utterances, kind, stream_id):
     url = server.http_url if kind is http else server.grpc_url
-    stream = Chunks(url, stream_id, kind)
+    # In mode two_pass, second passes correct what was stable.
+    stream = Chunks(url, stream_id, kind, mode="streaming")
     texts, stable = [], ""
     for start in range(0, len(two_utterances), 8_000):
         result = stream.send(two_utterances[start : start + 8_000])

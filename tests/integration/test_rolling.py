@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def test_firm_words_stay_until_the_utterance_ends(server, talk, recordings):
     final, utterances = answers[-1], by_utterance(answers)
     assert len(utterances) >= 2
     for states in utterances:
-        for before, now in zip(states, states[1:], strict=False):
+        for before, now in pairwise(states):
             assert now.firm[: len(before.firm)] == before.firm
         first_firm = next(number for number, state in enumerate(states) if state.firm)
         assert any(state.tentative or state.newest for state in states[:first_firm])
@@ -208,10 +209,12 @@ def test_passes_become_rarer_under_load_and_come_back(busy, recordings):
     enough = threading.Event()
 
     def crowd() -> str:
+        text = ""
         for answer in live(busy, monologue, rolling_pass_ms=ASKED_MS // 2):
+            text = answer.text
             if enough.is_set():
                 break
-        return answer.text
+        return text
 
     def stretch() -> float:
         return metrics_of(busy.metrics_url)["conch_rolling_pass_stretch"]
