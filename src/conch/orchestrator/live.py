@@ -442,7 +442,7 @@ class LiveStream:
             tentative, newest = text.shown(
                 utterance.words, until, in_speech=spoken_until > text.heard_until - NO_PAUSE_S
             )
-            return OpenUtterance(start, text.firm, tentative, newest, text.heard_until)
+            return OpenUtterance(start, text.firm, tentative, newest, round(text.heard_until, 3))
         stable = utterance.words[: utterance.num_stable]
         unstable = whole_words(utterance.words[len(stable) :], until)
         return OpenUtterance(start, stable, (), tuple(unstable))

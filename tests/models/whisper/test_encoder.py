@@ -67,7 +67,7 @@ def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
         {"min_window_ms": 7500, "window_margin_ms": 3000},
         {"min_window_ms": 7500},
         {"min_window_ms": 30_000},
-        {"min_window_ms": 1, "window_margin_ms": 0},
+        {"min_window_ms": 1000, "window_margin_ms": 0},
     ]
     rows = [Row({"waveform": speech[:80_000]}, parameters) for parameters in asked]
     answers = encoder(rows)
@@ -82,9 +82,12 @@ def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"min_window_ms": 0}, "option 'min_window_ms' takes an integer from 1 to 30000; sent: 0"),
-        ({"min_window_ms": 30_001}, "option 'min_window_ms' takes an integer from 1 to 30000;"),
-        ({"min_window_ms": "long"}, "option 'min_window_ms' takes an integer from 1 to 30000;"),
+        (
+            {"min_window_ms": 0},
+            "option 'min_window_ms' takes an integer from 1000 to 30000; sent: 0",
+        ),
+        ({"min_window_ms": 30_001}, "option 'min_window_ms' takes an integer from 1000 to 30000;"),
+        ({"min_window_ms": "long"}, "option 'min_window_ms' takes an integer from 1000 to 30000;"),
         ({"window_margin_ms": -1}, "option 'window_margin_ms' takes an integer from 0 to 30000;"),
     ],
 )
@@ -106,6 +109,34 @@ def test_too_long_or_empty_fails_its_row_alone(encoder, speech):
     assert isinstance(long, AudioError) and isinstance(empty, AudioError)
     assert str(long) == ("the encoder takes more than 0 and at most 30 s of audio; sent: 30.0001 s")
     assert str(empty).endswith("sent: 0 s")
+    assert good["encoder_out_lens"].tolist() == [366]
+
+
+def test_a_request_chooses_its_window(encoder, speech):
+    second = speech[:16_000]
+    rows = [
+        Row({"waveform": second}, {"min_window_ms": 1000, "window_margin_ms": 0}),
+        Row({"waveform": second}, {"min_window_ms": 7500}),
+        Row({"waveform": speech}, {"min_window_ms": 7500, "window_margin_ms": 3000}),
+        Row({"waveform": second}, {"window_margin_ms": 30_000}),
+    ]
+    assert [len(answer["encoder_out"]) / 50 for answer in encoder(rows)] == [2.5, 7.5, 12.5, 30]
+
+
+@pytest.mark.parametrize(
+    ("name", "range_", "values"),
+    [
+        ("min_window_ms", "1000 to 30000", [999, 30_001, -1, True, 7.5, "7500", "wide"]),
+        ("window_margin_ms", "0 to 30000", [-1, 30_001, False, 0.5, "3000"]),
+    ],
+)
+def test_a_bad_window_fails_its_row_alone(encoder, speech, name, range_, values):
+    *bad, good = encoder(
+        [*(Row({"waveform": speech}, {name: value}) for value in values), Row({"waveform": speech})]
+    )
+    for value, error in zip(values, bad, strict=True):
+        assert isinstance(error, OptionError)
+        assert str(error) == f"option '{name}' takes an integer from {range_}; sent: {value!r}"
     assert good["encoder_out_lens"].tolist() == [366]
 
 

@@ -19,6 +19,8 @@ from conch.wire.errors import AudioError, ConfigError, OptionError, Transcriptio
 
 SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
 """Samples of one hidden state: the encoder's second convolution has stride 2."""
+LEAST_WINDOW_MS = 1000
+"""Shortest window that a request may ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +54,18 @@ class WhisperEncoder:
         self._model = load_whisper(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Return the outputs of rows with `waveform`; on a GPU, equal windows share a batch.
-
-        The parameters `min_window_ms` and `window_margin_ms` of a row replace the configured ones.
-        """
+        """Return the outputs of rows with `waveform`; on a GPU, equal windows share a batch."""
         answers: dict[int, Outputs | TranscriptionError] = {}
         groups: dict[int, list[int]] = defaultdict(list)
         waveforms = [row.inputs["waveform"].ravel() for row in rows]
         for index, waveform in enumerate(waveforms):
             try:
-                frames = self._window_of(waveform, rows[index].parameters)
+                config = _with_window(self._config, rows[index].parameters)
+                _check_length(waveform)
             except TranscriptionError as error:
                 answers[index] = error
             else:
-                groups[frames].append(index)
+                groups[window_frames(len(waveform), config)].append(index)
         for num_frames, group in groups.items():
             encoded = self.encode([waveforms[index] for index in group], num_frames)
             for index, encoder_out in zip(group, encoded, strict=True):
@@ -95,20 +95,6 @@ class WhisperEncoder:
         batches = [features[start : start + step] for start in range(0, len(features), step)]
         return np.concatenate([self._encode_batch(batch) for batch in batches])
 
-    def _window_of(self, waveform: FloatArray, parameters: Mapping[str, Any]) -> int:
-        """Return the window of a row.
-
-        Raises:
-            AudioError: the audio is empty or too long.
-            OptionError: a parameter is out of range.
-        """
-        if not 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
-            seconds = len(waveform) / SAMPLE_RATE
-            raise AudioError(
-                f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
-            )
-        return window_frames(len(waveform), _with_window(self._config, parameters))
-
     def _encode_batch(self, features: FloatArray) -> FloatArray:
         view = self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True)
         return np.asarray(view).astype(np.float32, copy=False)
@@ -121,29 +107,35 @@ def window_frames(num_samples: int, config: WhisperEncoderConfig) -> int:
     return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
 
 
+def _check_length(waveform: FloatArray) -> None:
+    if not 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
+        seconds = len(waveform) / SAMPLE_RATE
+        raise AudioError(
+            f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
+        )
+
+
 def _with_window(
     config: WhisperEncoderConfig, parameters: Mapping[str, Any]
 ) -> WhisperEncoderConfig:
-    """Return the configuration with the window that a request asks for.
-
-    Raises:
-        OptionError: a parameter is out of range.
-    """
-    shortest_s = _seconds(parameters, "min_window_ms", 1)
-    margin_s = _seconds(parameters, "window_margin_ms", 0)
+    """Return the configuration with the window that a request asks for."""
+    shortest = _milliseconds(parameters, "min_window_ms", LEAST_WINDOW_MS)
+    margin = _milliseconds(parameters, "window_margin_ms", 0)
     return replace(
         config,
-        min_window_s=config.min_window_s if shortest_s is None else shortest_s,
-        window_margin_s=config.window_margin_s if margin_s is None else margin_s,
+        min_window_s=config.min_window_s if shortest is None else shortest / 1000,
+        window_margin_s=config.window_margin_s if margin is None else margin / 1000,
     )
 
 
-def _seconds(parameters: Mapping[str, Any], name: str, low: int) -> float | None:
+def _milliseconds(parameters: Mapping[str, Any], name: str, least: int) -> int | None:
+    """Return a length of a request's window, or None if it has none."""
     value = parameters.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 30_000:
+    most = round(WINDOW_S * 1000)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise OptionError(
-            f"option '{name}' takes an integer from {low} to 30000; sent: {value!r:.80}"
+            f"option '{name}' takes an integer from {least} to {most}; sent: {value!r:.80}"
         )
-    return value / 1000
+    return value
