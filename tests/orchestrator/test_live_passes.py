@@ -9,7 +9,7 @@ from spoken_components import SpokenComponents, made
 
 from conch.orchestrator import live_passes
 from conch.orchestrator.load import Pace
-from conch.orchestrator.roles import ROLLING_WINDOW
+from conch.orchestrator.live_passes import WINDOW
 from conch.wire.result import text_of_words
 
 TALK = "abcdefghijklmnop"
@@ -22,7 +22,7 @@ def rolling_calls(components) -> list[float]:
     return [
         round(len(inputs["waveform"]) / 16_000, 2)
         for model, parameters, inputs in calls
-        if model == "attention_encoder" and parameters == ROLLING_WINDOW
+        if model == "attention_encoder" and parameters == WINDOW
     ]
 
 
@@ -183,7 +183,7 @@ def found_by_time(samples: int, turns: int):
 
     async def scenario(recognizer, components):
         async def dawdle(model):
-            is_rolling = components.parameters[-1] == ROLLING_WINDOW
+            is_rolling = components.parameters[-1] == WINDOW
             is_second = model == "attention_encoder" and not is_rolling
             for _ in range(turns if is_rolling else 200 if is_second else 1):
                 await asyncio.sleep(0)
@@ -216,7 +216,7 @@ def held(components, is_held):
 def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
     async def scenario(recognizer, components):
         client = two_pass(recognizer, components, adaptive=True)
-        let_go = held(components, lambda parameters: parameters == ROLLING_WINDOW)
+        let_go = held(components, lambda parameters: parameters == WINDOW)
         waveform = made("abcd" + "." + "xy")
         steps = [waveform[at : at + STEP] for at in range(0, len(waveform), STEP)]
         answers = [await client.send(step) for step in steps]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from conch.orchestrator.pass_queue import PassQueue
+from conch.orchestrator.pass_queue import PassQueue, Rank
 from conch.wire.errors import ComponentError, OverloadedError
 
 
@@ -24,7 +24,7 @@ class Passes:
             await self._let_go[name].wait()
             return name
 
-        how.setdefault("is_second", name.startswith("second"))
+        how.setdefault("rank", Rank.SECOND if name.startswith("second") else Rank.ROLLING)
         return asyncio.create_task(self.queue.run(make, due=due, **how))
 
     async def end(self, task: asyncio.Task, name: str) -> None:

@@ -113,9 +113,16 @@ class LiveStream:
         self._segments: list[Segment] = []
         """Utterances that have ended, with the text of their latest pass."""
         self._second_passes = SecondPasses(
-            options, detached, shared, config.max_second_passes, self._can_wait
+            options, detached, shared, config.max_second_passes, self._is_ahead
         )
-        self._passes = LivePasses(options, detached, shared, self._second_passes.early)
+        self._passes = LivePasses(
+            options,
+            detached,
+            shared,
+            self._second_passes,
+            self._is_ahead,
+            config.stream_step_ms,
+        )
         self._firm: dict[int, str] = {}
         """Firm text of each utterance that awaits its second pass, by index."""
         self._began = time.monotonic()
@@ -142,8 +149,9 @@ class LiveStream:
         for step, is_last in steps:
             began = time.monotonic()
             await self._recognize_step(step, calls, ends=is_last)
-            now = time.monotonic()
-            self._load.step_took(now - began, now)
+            if self.options.adaptive and not self._is_ahead():  # or the step has waited for passes
+                now = time.monotonic()
+                self._load.step_took(now - began, now)
         if ends:
             await self._second_passes.finish()
         elif self._needs_keep_alive:
@@ -170,7 +178,7 @@ class LiveStream:
         Both only where the client did not ask for the other.
         """
         other = self._without_attention
-        if other and not await calls.is_loaded("attention_encoder"):
+        if other and not await _has_attention(calls):
             self.options, self._search_options = other, other.of_first_pass()
         self._has_first_pass = True
         if self._has_second_pass and self._passes.is_rolling and self.options.vad:
@@ -332,10 +340,7 @@ class LiveStream:
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
         best = found.nbest[0]
-        if not self.options.adaptive:
-            await self._passes.settled()
-        text = self._passes.text
-        early = self._passes.ended(span)
+        text = await self._passes.end_utterance()
         if speech.first is None and not best.text:
             return
         spoken = self._spoken(utterance, span)
@@ -355,12 +360,11 @@ class LiveStream:
             self._firm[segment.index] = text_of_words(text.firm)
         self._segments.append(segment)
         if self._has_second_pass:
-            await self._second_passes.begin(segment, spoken, early)
+            await self._second_passes.begin(segment, span, spoken)
 
-    def _can_wait(self) -> bool:
-        """Whether nobody waits for the next chunk: it is sent before it would be spoken."""
-        ahead_s = self._num_samples / SAMPLE_RATE - (time.monotonic() - self._began)
-        return not self.options.adaptive or ahead_s > AHEAD_S
+    def _is_ahead(self) -> bool:
+        """Return whether the stream is sent faster than it is spoken, as a file may be."""
+        return self._num_samples / SAMPLE_RATE - (time.monotonic() - self._began) > AHEAD_S
 
     def _spoken(self, utterance: Utterance, span: Span) -> SpeechSegment:
         """Return the audio of a span of an utterance, in samples of the stream.
@@ -455,6 +459,10 @@ class LiveStream:
     @property
     def _has_second_pass(self) -> bool:
         return self.options.mode == "two_pass"
+
+
+async def _has_attention(calls: Calls) -> bool:
+    return await calls.is_loaded("attention_encoder") and await calls.is_loaded("attention_decoder")
 
 
 def _with_partial(speaking: Speaking, found: CtcDecoded) -> Speaking:

@@ -18,7 +18,8 @@ from conch.orchestrator.endpointing import SHORT_PAUSE_MS, Speech, speech_span
 from conch.orchestrator.live_text import LiveText, is_credible
 from conch.orchestrator.load import Allowed, Pace
 from conch.orchestrator.metrics import PASS_LATE_SECONDS, PASSES
-from conch.orchestrator.pass_queue import SharedPasses
+from conch.orchestrator.pass_queue import Rank, SharedPasses
+from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segmentation import Span
 from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import public_error
@@ -27,27 +28,33 @@ from conch.wire.result import RollingPasses, Segment, Word
 
 logger = logging.getLogger(__name__)
 
+WINDOW = {"min_window_ms": 7500, "window_margin_ms": 3000}
+"""Parameters of the encoder: a shorter window than that of a recording costs less, and the texts
+that repeat themselves for it are refused."""
 LEAST_SAMPLES = SAMPLE_RATE
 """Shortest audio of a rolling pass: of less, Whisper makes up the rest."""
-EARLY = 0.8
+LEAST_WALL_SHARE = 0.8
 """Share of the interval that must pass on the wall clock, too: a file may be sent faster than it
 was spoken."""
 AT_PAUSE = 0.5
 """Share of the interval after which a short pause is enough for the next pass: it hears whole
 words, and the speaker may be done."""
-AHEAD_MS = 640
-"""How long before the endpoint its second pass begins."""
 
 Audio = Callable[[Span], SpeechSegment]
 """From a part of the stream, in samples, to its audio."""
 
 
-@dataclass(slots=True)
-class _InPause:
-    """The second pass that was begun in a pause."""
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A pass over an open utterance."""
 
+    utterance: int
+    """Number of the utterance."""
     span: Span
-    result: asyncio.Task[Segment]
+    """Its speech so far, in samples."""
+    audio: Audio
+    first_pass: Sequence[Word]
+    """Words of the CTC model so far."""
 
 
 class LivePasses:
@@ -58,7 +65,9 @@ class LivePasses:
         options: RecognitionOptions,
         calls: Calls,
         shared: SharedPasses,
-        begin_second: Callable[[SpeechSegment], asyncio.Task[Segment]],
+        second: SecondPasses,
+        is_ahead: Callable[[], bool],
+        step_ms: int,
     ) -> None:
         """Start without an utterance.
 
@@ -66,10 +75,12 @@ class LivePasses:
             options: Options of the stream.
             calls: Calls that may outlive the request of a chunk.
             shared: What the passes of all streams share.
-            begin_second: Begins the second pass of some audio.
+            second: The second passes of the stream.
+            is_ahead: Returns whether the stream is sent faster than it is spoken.
+            step_ms: Length of a live step.
         """
         self._options, self._calls, self._shared = options, calls, shared
-        self._begin_second = begin_second
+        self._second, self._is_ahead, self._step_ms = second, is_ahead, step_ms
         self._greedy = replace(
             options, beam_size=1, nbest=1, rescore=False, ctc_rescore=False, attention_rescore=False
         )
@@ -86,8 +97,9 @@ class LivePasses:
         """When it was begun."""
         self._due_since: float | None = None
         """When the next one was due first."""
-        self._in_pause: _InPause | None = None
-        self._applying: set[asyncio.Task[None]] = set()
+        self._following: set[asyncio.Task[None]] = set()
+        """Tasks that wait for a second pass that was prepared."""
+        self._has_failed = False
         self._report = RollingPasses(0)
 
     @property
@@ -108,48 +120,38 @@ class LivePasses:
         """
         if speech.first is None:
             return
-        if not self._options.adaptive:
-            await self.settled()
+        await self.settled()
         pad_ms = self._options.vad_pad_ms
         span = speech_span(speech, utterance, pad_ms)
         quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
+        this = _Pass(self._utterance, span, audio, first_pass)
         # Only with all of its padding, the second pass at the endpoint gets the same audio.
-        if quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, self._options.endpoint_silence_ms - AHEAD_MS):
-            is_new = self._in_pause is None or self._in_pause.span != span
-            if is_new and self._may(Allowed.PAUSES):
-                self._begin_in_pause(span, audio, first_pass)
-                return
-        if self.is_rolling:
-            is_paused = quiet_ms >= SHORT_PAUSE_MS
-            self._begin_rolling_if_due(span, audio, first_pass, is_paused=is_paused)
+        least_ms = self._options.endpoint_silence_ms - self._step_ms
+        may_be_over = quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, least_ms)
+        if may_be_over and not self._second.is_prepared(span) and self._may(Allowed.PAUSES):
+            self._prepare_second(this)
+        elif self.is_rolling:
+            self._roll_if_due(this, is_paused=quiet_ms >= SHORT_PAUSE_MS)
 
-    def ended(self, span: Span) -> asyncio.Task[Segment] | None:
-        """Close the utterance; return its second pass if one was begun with the same audio.
-
-        Args:
-            span: The audio of the second pass, in samples.
-        """
-        early, self._in_pause = self._in_pause, None
+    async def end_utterance(self) -> LiveText:
+        """Close the utterance and return its text; passes that are under way no longer count."""
+        await self.settled()
+        text, self.text = self.text, LiveText()
         self._utterance += 1
-        self.text = LiveText()
         self._begun_until = self._due_since = None
-        if early is None:
-            return None
-        if early.span != span:
-            early.result.cancel()
-            return None
-        return early.result
+        if self._rolling:
+            self._rolling.cancel()
+        return text
 
     async def settled(self) -> None:
-        """Wait until the passes that were begun have given their text."""
-        running = [*self._applying, *([self._rolling] if self._rolling else [])]
-        await asyncio.gather(*running, return_exceptions=True)
+        """With `adaptive=false`, wait until the passes that were begun have given their text."""
+        if not self._options.adaptive:
+            running = [*self._following, *([self._rolling] if self._rolling else [])]
+            await asyncio.gather(*running, return_exceptions=True)
 
     def cancel(self) -> None:
         """Cancel all passes."""
-        if self._in_pause:
-            self._in_pause.result.cancel()
-        for task in (*self._applying, self._rolling):
+        for task in (*self._following, self._rolling):
             if task:
                 task.cancel()
 
@@ -166,100 +168,89 @@ class LivePasses:
     def _may(self, kind: Allowed) -> bool:
         return self._pace.allowed(self._options.priority) >= kind
 
-    def _begin_rolling_if_due(
-        self, span: Span, audio: Audio, first_pass: Sequence[Word], *, is_paused: bool
-    ) -> None:
+    def _roll_if_due(self, this: _Pass, *, is_paused: bool) -> None:
+        asked = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
         interval = self._interval_ms * SAMPLE_RATE // 1000
-        begun_until = span.start if self._begun_until is None else self._begun_until
+        if not interval:
+            self._due_since = None
+            return
+        begun_until = this.span.start if self._begun_until is None else self._begun_until
+        unheard = this.span.end - begun_until
         least = round(interval * (AT_PAUSE if is_paused else 1))
-        if not interval or span.end - begun_until < least or span.length < LEAST_SAMPLES:
+        if unheard < least or this.span.length < LEAST_SAMPLES:
             return
         now = time.monotonic()
-        if self._options.adaptive and now - self._begun_at < EARLY * least / SAMPLE_RATE:
+        since_s = now - self._begun_at
+        if self._options.adaptive and since_s < LEAST_WALL_SHARE * least / SAMPLE_RATE:
             return
         if self._due_since is None:
             self._due_since = now
         if self._rolling and not self._rolling.done():
             return
-        asked = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
-        too_short = (LEAST_SAMPLES - 1) // asked if self._begun_until is None else 0
-        self._count(skipped=max(0, (span.end - begun_until) // asked - 1 - too_short))
+        if not self._is_ahead():
+            too_short = (LEAST_SAMPLES - 1) // asked if self._begun_until is None else 0
+            self._count(skipped=max(0, unheard // asked - 1 - too_short))
         due, self._due_since = self._due_since, None
-        self._begun_at, self._begun_until = now, span.end
-        self._rolling = asyncio.create_task(
-            self._roll(self._utterance, span, audio, first_pass, due, interval / SAMPLE_RATE)
-        )
+        self._begun_at, self._begun_until = now, this.span.end
+        self._rolling = asyncio.create_task(self._roll(this, due, interval / SAMPLE_RATE))
 
-    async def _roll(
-        self,
-        utterance: int,
-        span: Span,
-        audio: Audio,
-        first_pass: Sequence[Word],
-        due: float,
-        interval_s: float,
-    ) -> None:
-        async def make() -> tuple[SpeechSegment, Sequence[Word]] | None:
-            if utterance != self._utterance:
-                return None
-            begins = self.text.window_start(span.start / SAMPLE_RATE)
-            speech = audio(Span(max(span.start, round(begins * SAMPLE_RATE)), span.end))
-            encoded = await roles.encode(self._calls, speech.waveform, is_rolling=True)
+    async def _roll(self, this: _Pass, due: float, interval_s: float) -> None:
+        async def recognized() -> tuple[SpeechSegment, Sequence[Word]]:
+            # Firm words may have come since it was due.
+            begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
+            speech = this.audio(Span(max(this.span.start, begins), this.span.end))
+            encoded = await roles.encode(self._calls, speech.waveform, WINDOW)
             _, words = await roles.decode(self._calls, encoded, self._greedy, speech.start)
             return speech, words
 
+        rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:
-            found = await self._shared.queue.run(make, due=due, is_second=False)
+            speech, words = await self._shared.queue.run(recognized, due=due, rank=rank)
+            now = time.monotonic()
+            if rank != Rank.FILE:
+                self._shared.load.pass_took(now - due, interval_s, now)
+            self._calls.count(PASS_LATE_SECONDS, now - due)
+            self._report = replace(self._report, late_ms=round(1000 * (now - due)))
+            self._apply(this, words, speech)
         except Exception as failure:
-            logger.warning("a rolling pass failed: %s", public_error(failure))
-            self._calls.count(PASSES, kind="rolling", outcome="failed")
-            return
-        now = time.monotonic()
-        self._shared.load.pass_took(now - due, interval_s, now)
-        self._calls.count(PASS_LATE_SECONDS, now - due)
-        self._report = replace(self._report, late_ms=round(1000 * (now - due)))
-        if found:
-            speech, words = found
-            self._apply(utterance, words, speech, first_pass)
+            self._failed(failure)
 
-    def _begin_in_pause(self, span: Span, audio: Audio, first_pass: Sequence[Word]) -> None:
-        if self._in_pause:
-            self._in_pause.result.cancel()
-        speech = audio(span)
-        result = self._begin_second(speech)
-        self._in_pause = _InPause(span, result)
-        self._begun_until, self._due_since = span.end, None
-        applying = asyncio.create_task(
-            self._apply_in_pause(self._utterance, result, speech, first_pass)
-        )
-        self._applying.add(applying)
-        applying.add_done_callback(self._applying.discard)
+    def _prepare_second(self, this: _Pass) -> None:
+        speech = this.audio(this.span)
+        result = self._second.prepare(this.span, speech)
+        self._begun_until, self._due_since = this.span.end, None
+        following = asyncio.create_task(self._follow(this, result, speech))
+        self._following.add(following)
+        following.add_done_callback(self._following.discard)
 
-    async def _apply_in_pause(
-        self,
-        utterance: int,
-        result: asyncio.Task[Segment],
-        speech: SpeechSegment,
-        first_pass: Sequence[Word],
+    async def _follow(
+        self, this: _Pass, result: asyncio.Task[Segment], speech: SpeechSegment
     ) -> None:
+        """Take the words of a second pass that was prepared, if its utterance is still open."""
         await asyncio.wait((result,))
-        if not result.cancelled() and not result.exception():
-            self._apply(utterance, result.result().words, speech, first_pass)
+        if result.cancelled() or this.utterance != self._utterance:
+            return
+        try:
+            self._apply(this, result.result().words, speech)
+        except Exception as failure:
+            self._failed(failure)
 
-    def _apply(
-        self,
-        utterance: int,
-        words: Sequence[Word],
-        speech: SpeechSegment,
-        first_pass: Sequence[Word],
-    ) -> None:
-        if utterance != self._utterance or speech.end <= self.text.heard_until:
+    def _failed(self, failure: Exception) -> None:
+        self._calls.count(PASSES, kind="rolling", outcome="failed")
+        # Once: if a model is missing, every pass of the stream fails.
+        if not self._has_failed:
+            logger.warning("rolling passes of a stream fail: %s", public_error(failure))
+        self._has_failed = True
+
+    def _apply(self, this: _Pass, words: Sequence[Word], speech: SpeechSegment) -> None:
+        if this.utterance != self._utterance or speech.end <= self.text.heard_until:
             return
-        if not is_credible(words, speech.start, speech.end, first_pass):
+        heard = speech.start, speech.end, this.first_pass
+        if is_credible(words, *heard):
+            self._count(made=1)
+            self.text = self.text.after_pass(words, *heard)
+        else:
             self._count(refused=1)
-            return
-        self._count(made=1)
-        self.text = self.text.after_pass(words, speech.start, speech.end, first_pass)
 
     def _count(self, *, made: int = 0, skipped: int = 0, refused: int = 0) -> None:
         for outcome, number in (("made", made), ("skipped", skipped), ("refused", refused)):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
 
-from conch.orchestrator.word_alignment import align, is_same, middle
+from conch.orchestrator.word_alignment import NEAR_S, align, is_same, middle
 from conch.wire.result import Word
 
 CUT_S = 0.15
@@ -75,7 +75,9 @@ class LiveText:
             ends: End of its audio, in seconds.
             first_pass: Words of the CTC model in the same audio; none without such a model.
         """
-        anchor = [word for word in self.firm if word.end > begins + 0.1]
+        since = self.firm[-1].end - CONTEXT_S if self.firm else 0.0
+        anchor = [word for word in self.firm if word.end > max(begins + 0.1, since)]
+        words = [word for word in words if word.end > since - NEAR_S]
         known = align(anchor, words, TEXT_MOSTLY).end
         new = [word for word in words[known:] if not self.firm or word.end > self.firm[-1].start]
         agreed = _agreed(new, self.tentative)

@@ -1,9 +1,7 @@
 """Load decides how often open utterances are passed to Whisper: measure lateness, and stretch.
 
 Live chunks come first. While they, or the passes, are late, the passes of all streams become
-rarer; while there is room, they come back. The rule is additive-increase, multiplicative-decrease
-as in congestion control (Chiu and Jain, 1989, https://doi.org/10.1016/0169-7552(89)90019-6): it
-shares fairly and does not swing.
+rarer; while there is room, they come back, slower than they went.
 """
 
 from collections.abc import Mapping
@@ -24,6 +22,8 @@ STRETCH, RELAX = 1.3, 0.1
 """Factor of the stretch after a late period, and what is taken off after one with room."""
 PATIENCE = 3
 """Periods with room in a row, before the passes come back."""
+MOST_IDLE = 100
+"""Periods without a step after which any stretch is gone."""
 LONGEST = 16.0
 """Largest stretch."""
 MOST_ROLLING, MOST_AT_PAUSES = 5.0, 8.0
@@ -91,7 +91,7 @@ class Pace:
         return Allowed.PAUSES if stretch <= MOST_AT_PAUSES else Allowed.ENDPOINTS
 
     def _stretch_of(self, priority: Priority) -> float:
-        return max(1.0, self.stretch / SHARES[priority])
+        return 1 + (self.stretch - 1) / SHARES[priority]
 
 
 class Load:
@@ -135,6 +135,9 @@ class Load:
             self._since = now
         if now - self._since < PERIOD_S:
             return
+        idle = min(MOST_IDLE, int((now - self._since) / PERIOD_S) - 1)
+        for _ in range(idle):
+            self.pace = self.pace.after_period(None, None)
         slowest = sorted(self._steps)[len(self._steps) * 9 // 10] if self._steps else None
         mean = sum(self._passes) / len(self._passes) if self._passes else None
         self.pace = self.pace.after_period(slowest, mean)

@@ -4,8 +4,9 @@ import asyncio
 import heapq
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from conch.orchestrator.load import Load
 from conch.wire.errors import OverloadedError
@@ -13,10 +14,21 @@ from conch.wire.errors import OverloadedError
 Result = TypeVar("Result")
 
 
-class PassQueue:
-    """Admits passes: second passes first, and among equals the one that is due first.
+class Rank(IntEnum):
+    """Which passes go first; among equals the one that is due first."""
 
-    One place is kept for second passes.
+    SECOND = 0
+    """Second passes of utterances that have ended: somebody waits for their text."""
+    ROLLING = 1
+    """Passes while an utterance is open."""
+    FILE = 2
+    """Passes of a stream that is sent faster than it is spoken."""
+
+
+class PassQueue:
+    """Admits passes by their rank. Of several places, one is kept for second passes.
+
+    A pass must not wait for another one while it has a place.
     """
 
     def __init__(self, most: int) -> None:
@@ -27,30 +39,34 @@ class PassQueue:
         """
         self._free = most
         self._kept = 1 if most > 1 else 0
-        self._waiting: list[tuple[bool, float, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Rank, float, int, asyncio.Future[None]]] = []
         self._numbers = count()
+        self._running: set[asyncio.Future[Any]] = set()
 
     async def run(
         self,
         make: Callable[[], Awaitable[Result]],
         *,
         due: float,
-        is_second: bool,
+        rank: Rank,
         patience_s: float | None = None,
     ) -> Result:
         """Run a pass as soon as it has a place, and return its result.
 
+        A pass that has begun runs to its end and keeps its place, even if nobody waits for it any
+        more: a component cannot be stopped.
+
         Args:
             make: Makes the pass; it is called when the place is there.
             due: When the pass should begin, on a monotonic clock.
-            is_second: Whether it is a second pass, not a rolling one.
+            rank: Which passes go before it.
             patience_s: Longest time to wait for the place, in seconds; None for no limit.
 
         Raises:
             OverloadedError: there was no place in time.
         """
         place = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (not is_second, due, next(self._numbers), place))
+        heapq.heappush(self._waiting, (rank, due, next(self._numbers), place))
         self._admit()
         try:
             async with asyncio.timeout(patience_s):
@@ -63,10 +79,16 @@ class PassQueue:
                     f"the passes of other streams took all of {patience_s:g} s"
                 ) from None
             raise
-        try:
-            return await make()
-        finally:
-            self._leave()
+        running = asyncio.ensure_future(make())
+        self._running.add(running)
+        running.add_done_callback(self._ended)
+        return await asyncio.shield(running)
+
+    def _ended(self, running: asyncio.Future[Any]) -> None:
+        self._running.discard(running)
+        if not running.cancelled():
+            running.exception()  # it has been seen, even if nobody waits
+        self._leave()
 
     def _leave(self) -> None:
         self._free += 1
@@ -74,8 +96,9 @@ class PassQueue:
 
     def _admit(self) -> None:
         while self._waiting:
-            is_rolling, _, _, place = self._waiting[0]
-            if not place.done() and self._free <= (self._kept if is_rolling else 0):
+            rank, _, _, place = self._waiting[0]
+            kept = 0 if rank == Rank.SECOND else self._kept
+            if not place.done() and self._free <= kept:
                 return
             heapq.heappop(self._waiting)
             if not place.done():  # not cancelled

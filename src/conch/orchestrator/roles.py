@@ -40,24 +40,21 @@ async def find_speech(
     return outputs["speech_probs"].numpy(), outputs["state"]
 
 
-ROLLING_WINDOW = {"min_window_ms": 7500, "window_margin_ms": 3000}
-"""Parameters of the encoder for rolling passes: a shorter window costs less, and the guards of the
-passes catch the texts that repeat themselves for it."""
-
-
-async def encode(calls: Calls, waveform: Array, *, is_rolling: bool = False) -> EncodedSegment:
+async def encode(
+    calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
+) -> EncodedSegment:
     """Return the hidden states of a segment.
 
     Args:
         calls: Calls of the request.
         waveform: FP32 [samples], 16 kHz.
-        is_rolling: Whether it is for a rolling pass.
+        window: Parameters of the encoder's window; None for those of its config.
     """
     outputs = await calls(
         "attention_encoder",
         {"waveform": waveform},
         ("encoder_out", "encoder_out_lens"),
-        ROLLING_WINDOW if is_rolling else None,
+        window,
     )
     return EncodedSegment(outputs["encoder_out"], outputs["encoder_out_lens"])
 

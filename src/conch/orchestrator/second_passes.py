@@ -3,24 +3,32 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.covered import recognize_covered
 from conch.orchestrator.metrics import PASSES
 from conch.orchestrator.offline import text_of
-from conch.orchestrator.pass_queue import SharedPasses
-from conch.orchestrator.speech import SpeechSegment
+from conch.orchestrator.pass_queue import Rank, SharedPasses
+from conch.orchestrator.segmentation import Span
+from conch.orchestrator.speech import SpeechSegment, saying
 from conch.wire.errors import OverloadedError, public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
-Said = Callable[[], Awaitable[str]]
-
-PROMPT_S = 2.0
-"""Time of a second pass that counts as late by load, in seconds; alone it takes a quarter of it."""
+LATE_S = 1.28
+"""Wait for a place that counts as late by load, in seconds."""
 PATIENCE_S = 10.0
 """Longest time that a second pass waits for its place, in seconds."""
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A second pass that was begun before its utterance has ended."""
+
+    span: Span
+    result: asyncio.Task[Segment]
+    has_place: bool = False
 
 
 class SecondPasses:
@@ -32,7 +40,7 @@ class SecondPasses:
         calls: Calls,
         shared: SharedPasses,
         most: int,
-        can_wait: Callable[[], bool],
+        is_ahead: Callable[[], bool],
     ) -> None:
         """Start with no second pass.
 
@@ -41,66 +49,75 @@ class SecondPasses:
             calls: Calls that may outlive the request of a chunk.
             shared: What the passes of all streams share.
             most: Largest number in flight at once.
-            can_wait: Returns whether nobody waits for the next chunk: the stream is ahead of its
-                speaker.
+            is_ahead: Returns whether the stream is sent faster than it is spoken, so that nobody
+                waits for the next chunk.
         """
-        # Words in any case: a pass that begins in a pause shows them before it counts.
+        # Words in any case: a pass that is begun in a pause shows them before it counts.
         self._options = replace(options, word_timestamps=True)
         self._keeps_words = options.word_timestamps
         self._calls, self._shared, self._most = calls, shared, most
-        self._can_wait = can_wait
+        self._is_ahead = is_ahead
+        self._prepared: _Prepared | None = None
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
         self._latest: asyncio.Task[Segment] | None = None
-        self._recognizing: set[asyncio.Task[Segment]] = set()
-        """Those under way, also before their utterance has ended."""
 
     @property
     def first(self) -> int | None:
         """Index of the first utterance whose text may still change, or None."""
         return min(self._tasks, default=None)
 
-    def early(self, speech: SpeechSegment) -> asyncio.Task[Segment]:
-        """Begin a second pass before its utterance has ended, and return it.
+    def is_prepared(self, span: Span) -> bool:
+        """Return whether the second pass of this audio was begun, `Span` in samples."""
+        return self._prepared is not None and self._prepared.span == span
+
+    def prepare(self, span: Span, speech: SpeechSegment) -> asyncio.Task[Segment]:
+        """Begin the second pass of an utterance that may be over, in place of an earlier one.
 
         Args:
-            speech: The audio that it will have if the speaker does not go on.
+            span: The audio that the second pass has if the speaker does not go on, in samples.
+            speech: This audio.
+
+        Returns:
+            The pass.
         """
-        task = asyncio.create_task(self._recognized(speech, text_of(self._latest)))
-        self._recognizing.add(task)
-        task.add_done_callback(self._recognizing.discard)
-        return task
+        self._drop_prepared()
+        before = text_of(self._latest)
 
-    async def begin(
-        self,
-        segment: Segment,
-        speech: SpeechSegment,
-        early: asyncio.Task[Segment] | None,
-    ) -> None:
-        """Begin a second pass.
+        def has_place() -> None:
+            prepared.has_place = True
 
-        While `most` are in flight, wait before it, or leave it out if the stream cannot wait. One
-        that was begun before and is done counts in any case.
+        result = asyncio.create_task(
+            self._recognized(speech, before, Rank.ROLLING, PATIENCE_S, has_place)
+        )
+        self._prepared = prepared = _Prepared(span, result)
+        return result
+
+    async def begin(self, segment: Segment, span: Span, speech: SpeechSegment) -> None:
+        """Begin the second pass of an utterance, or go on with the one that was prepared.
+
+        While `most` are in flight, wait before it if the stream is ahead, or else leave it out.
 
         Args:
             segment: The utterance with the text of its first pass.
-            speech: Its audio.
-            early: Its second pass, if it was begun before.
+            span: Its audio, in samples.
+            speech: This audio.
         """
-        while len(busy := [task for task in self._tasks.values() if not task.done()]) >= self._most:
-            if early and early.done():
-                break
-            if not self._can_wait():
-                if early:
-                    early.cancel()
-                early = asyncio.create_task(_left_out(self._most))
-                break
-            awaited = [*busy, early] if early else busy
-            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-        if early is None:
-            early = self.early(speech)
-        self._latest = asyncio.create_task(self._pass(segment, early))
+        result = self._take_prepared(span)
+        while result is None:
+            busy = [task for task in self._tasks.values() if not task.done()]
+            if len(busy) >= self._most and not self._is_ahead():
+                result = asyncio.create_task(_left_out(self._most))
+            elif len(busy) >= self._most:
+                await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                before = text_of(self._latest)
+                patience_s = None if self._waits else PATIENCE_S
+                result = asyncio.create_task(
+                    self._recognized(speech, before, Rank.SECOND, patience_s)
+                )
+        self._latest = asyncio.create_task(self._pass(segment, result))
         self._tasks[segment.index] = self._latest
-        if early.done():  # so that the answer to this chunk has its text
+        if result.done():  # so that the answer to this chunk has its text
             await asyncio.wait((self._latest,))
 
     async def finish(self) -> None:
@@ -114,27 +131,61 @@ class SecondPasses:
 
     def cancel(self) -> None:
         """Cancel all second passes."""
-        for task in (*self._tasks.values(), *self._recognizing):
+        self._drop_prepared()
+        for task in self._tasks.values():
             task.cancel()
 
-    async def _recognized(self, speech: SpeechSegment, before: Said) -> Segment:
-        speech = replace(speech, said_before=before)
-        can_wait, due = self._can_wait(), time.monotonic()
-        found = await self._shared.queue.run(
-            lambda: recognize_covered(speech, self._options, self._calls),
-            due=due,
-            is_second=True,
-            patience_s=None if can_wait else PATIENCE_S,
+    @property
+    def _waits(self) -> bool:
+        """Whether a second pass is made in any case, however late."""
+        return self._is_ahead() or not self._options.adaptive
+
+    def _drop_prepared(self) -> None:
+        if self._prepared:
+            self._prepared.result.cancel()
+            self._prepared = None
+
+    def _take_prepared(self, span: Span) -> asyncio.Task[Segment] | None:
+        """Return the pass that was prepared, unless a new one would have its text sooner."""
+        prepared = self._prepared
+        if prepared and prepared.span == span and prepared.has_place:
+            self._prepared = None
+            return prepared.result
+        self._drop_prepared()
+        return None
+
+    async def _recognized(
+        self,
+        speech: SpeechSegment,
+        before: Callable[[], Awaitable[str]],
+        rank: Rank,
+        patience_s: float | None,
+        has_place: Callable[[], None] = lambda: None,
+    ) -> Segment:
+        is_ahead = self._is_ahead()
+        if self._options.lm_context:
+            # With a place it must not wait for another pass, which may have none.
+            speech = replace(speech, said_before=saying(await before()))
+        due = time.monotonic()
+
+        async def recognized() -> Segment:
+            has_place()
+            if not is_ahead:
+                now = time.monotonic()
+                self._shared.load.pass_took(now - due, LATE_S, now)
+            return await recognize_covered(speech, self._options, self._calls)
+
+        return await self._shared.queue.run(
+            recognized, due=due, rank=Rank.FILE if is_ahead else rank, patience_s=patience_s
         )
-        if not can_wait:
-            now = time.monotonic()
-            self._shared.load.pass_took(now - due, PROMPT_S, now)
-        return found
 
     async def _pass(self, segment: Segment, passed: asyncio.Task[Segment]) -> Segment:
         """Return the segment with the text of the offline path, or unchanged with the error."""
         try:
             again = await passed
+        except asyncio.CancelledError:
+            passed.cancel()
+            raise
         except Exception as failure:
             outcome = "skipped" if isinstance(failure, OverloadedError) else "failed"
             self._calls.count(PASSES, kind="second", outcome=outcome)

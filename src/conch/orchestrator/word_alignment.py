@@ -64,7 +64,8 @@ def align(words: Sequence[Word], others: Sequence[Word], time_weight: float) -> 
 
 def is_same(word: Word, other: Word) -> bool:
     """Return whether two words have the same letters, whatever their case and punctuation."""
-    return letters(word.text) == letters(other.text)
+    same = letters(word.text)
+    return same == letters(other.text) if same else word.text == other.text
 
 
 @lru_cache(maxsize=10_000)
