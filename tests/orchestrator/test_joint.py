@@ -16,6 +16,7 @@ from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.orchestrator import roles
 from conch.orchestrator.live_text import LiveText, whole_words
 from conch.orchestrator.word_alignment import letters
+from conch.wire.errors import TranscriptionError
 from conch.wire.result import Word
 
 DATA = Path(__file__).parents[1] / "data"
@@ -40,6 +41,7 @@ class Models:
 
     def rolling_pass(self, waveform) -> tuple[Word, ...]:
         (encoded,) = self.encoder([Row({"waveform": waveform}, roles.ROLLING_WINDOW)])
+        assert not isinstance(encoded, TranscriptionError)
         greedy = {"beam_size": 1, "nbest": 1, "align": True, "language": "en"}
         (decoded,) = self.decoder([Row(encoded, greedy)])
         return words_of(decoded)

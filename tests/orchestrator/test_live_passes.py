@@ -99,9 +99,9 @@ def test_the_interval_is_the_streams(interval_ms):
 def test_no_pass_in_silence():
     answers, components = stepwise("....")
     assert "attention_encoder" not in components.calls
-    answers, components = stepwise("abcd" + "." * 4, rolling_pass_ms=640)
-    assert len(rolling_calls(components)) == 1
-    assert answers[-1].text == "a b c d"
+    answers, components = stepwise("abcde" + "." * 4, rolling_pass_ms=640)
+    assert rolling_calls(components) == [1.28, 1.92]
+    assert answers[-1].text == "a b c d e"
 
 
 def test_none_while_somebody_speaks_but_the_one_in_a_pause():
@@ -112,25 +112,24 @@ def test_none_while_somebody_speaks_but_the_one_in_a_pause():
 
 
 def test_the_pass_in_a_pause_is_the_second_pass():
-    answers, components = stepwise("abcd.")
-    assert len(rolling_calls(components)) == 1
+    answers, components = stepwise("abcde.")
+    assert rolling_calls(components) == [1.28]
     assert components.calls.count("attention_encoder") == 2
-    # Its text is shown before the endpoint, and at the endpoint there is nothing to wait for.
-    assert shown(answers[3]) == ("a b c d", "")
+    # At the endpoint there is nothing to wait for.
     assert answers[3].segments == ()
     (segment,) = answers[4].segments
-    assert (segment.text, segment.passes, segment.endpoint) == ("a b c d", 2, "silence")
-    assert answers[4].stable == "a b c d"
+    assert (segment.text, segment.passes, segment.endpoint) == ("a b c d e", 2, "silence")
+    assert answers[4].stable == "a b c d e"
 
 
 def test_if_the_speaker_goes_on_the_pass_in_a_pause_counts_as_rolling():
-    answers, components = stepwise("abcd-efgh.", rolling_pass_ms=2560)
-    assert shown(answers[3]) == ("", "a b c d")
-    # Its audio ends at 1.92 s, so that the next one is due after 4.48 s: in the second pause.
+    answers, components = stepwise("abcde--fghi.", rolling_pass_ms=2560)
+    assert shown(answers[4]) == ("", "a b c d e")
+    # Its audio ends at 2.3 s, so that the next one is due after 4.86 s: in the second pause.
     assert rolling_calls(components) == []
     assert components.calls.count("attention_encoder") == 2
     (segment,) = answers[-1].segments
-    assert (segment.text, segment.passes) == ("a b c d e f g h", 2)
+    assert (segment.text, segment.passes) == ("a b c d e f g h i", 2)
     assert answers[-1].rolling.made == 2
 
 
@@ -281,7 +280,7 @@ def test_load_takes_away_rolling_passes_then_those_in_pauses(stretch, adaptive, 
     async def scenario(recognizer, components):
         recognizer.open_streams._shared.load.pace = Pace(stretch)
         client = two_pass(recognizer, components, adaptive=adaptive)
-        in_pause = await client.send(made("abcd-")[: 3 * STEP])
+        in_pause = await client.send(made("abcde--")[: 4 * STEP])
         await tasks_end()
         calls = components.calls.count("attention_encoder")
         return in_pause, calls, await client.send(made(".."), ends=True)
