@@ -14,6 +14,7 @@ from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreaming
 from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.orchestrator import roles
+from conch.orchestrator.live_passes import WINDOW
 from conch.orchestrator.live_text import LiveText, whole_words
 from conch.orchestrator.word_alignment import letters
 from conch.wire.errors import TranscriptionError
@@ -40,7 +41,7 @@ class Models:
         self.ctc_decoder = CtcStreamingDecoder(CtcStreamingDecoderConfig())
 
     def rolling_pass(self, waveform) -> tuple[Word, ...]:
-        (encoded,) = self.encoder([Row({"waveform": waveform}, roles.ROLLING_WINDOW)])
+        (encoded,) = self.encoder([Row({"waveform": waveform}, WINDOW)])
         assert not isinstance(encoded, TranscriptionError)
         greedy = {"beam_size": 1, "nbest": 1, "align": True, "language": "en"}
         (decoded,) = self.decoder([Row(encoded, greedy)])

@@ -9,8 +9,8 @@ from plain_streams import STEP, Client, audio, ended_once, run
 from spoken_components import RATE, SpokenComponents, made
 
 from conch.orchestrator import OrchestratorConfig, live_passes
+from conch.orchestrator.live_passes import WINDOW
 from conch.orchestrator.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
-from conch.orchestrator.roles import ROLLING_WINDOW
 from conch.wire.errors import ConfigError, SessionError
 from conch.wire.result import text_of_words
 
@@ -310,14 +310,14 @@ def test_an_open_utterance_is_told_by_what_is_known_of_its_words():
 
 def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one(monkeypatch):
     """Rolling passes hear letters, the first pass levels: their text is told together."""
-    monkeypatch.setattr(live_passes, "EARLY", 0.0)
+    monkeypatch.setattr(live_passes, "LEAST_WALL_SHARE", 0.0)
 
     async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass", word_timestamps=True)
         let_go = asyncio.Event()
 
         async def hold(model):
-            is_second = model == "attention_encoder" and components.parameters[-1] != ROLLING_WINDOW
+            is_second = model == "attention_encoder" and components.parameters[-1] != WINDOW
             await (let_go.wait() if is_second else asyncio.sleep(0))
 
         components.before = hold

@@ -8,8 +8,8 @@ from plain_streams import STEP, Client, ended_once, run
 from spoken_components import SpokenComponents, made
 
 from conch.orchestrator import live_passes
-from conch.orchestrator.load import Pace
 from conch.orchestrator.live_passes import WINDOW
+from conch.orchestrator.load import Pace
 from conch.wire.result import text_of_words
 
 TALK = "abcdefghijklmnop"
@@ -262,9 +262,9 @@ def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
         assert components.in_flight == 1
         client.is_new = True
         await client.send(made("a"))
+        let_go.set()
         await tasks_end()
         assert components.in_flight == 0
-        let_go.set()
         return await client.send(made("bc.."), ends=True)
 
     final, components = run(scenario, SpokenComponents(), max_passes_in_flight=1)

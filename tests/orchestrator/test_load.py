@@ -84,9 +84,9 @@ def test_levels_and_intervals():
 
 
 def test_a_priority_is_a_share():
-    pace = Pace(3.0)
+    pace = Pace(4.0)
     intervals = [pace.interval_ms(1000, item) for item in ("high", "normal", "low")]
-    assert intervals == [1500, 3000, 0]
+    assert intervals == [2500, 4000, 0]
     assert pace.allowed("low") == Allowed.PAUSES
     # Nobody has passes more often than asked for.
     assert Pace().interval_ms(1000, "high") == 1000
@@ -115,3 +115,11 @@ def test_load_takes_the_mean_time_of_passes_as_a_share_of_their_interval():
     load.pass_took(0.1, 2.0, now=1.5 * PERIOD_S)
     load.pass_took(2.9, 2.0, now=2 * PERIOD_S)
     assert load.pace == Pace(STRETCH)
+
+
+def test_what_nobody_uses_has_room():
+    load = Load(step_s=0.64)
+    load.pace = Pace(LONGEST)
+    load.step_took(0.01, now=0.0)
+    load.step_took(0.01, now=1000 * PERIOD_S)
+    assert load.pace.stretch == 1.0

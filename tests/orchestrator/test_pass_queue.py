@@ -119,6 +119,10 @@ def test_cancelling_a_waiting_or_a_running_pass_frees_its_place():
         await turns()
         running.cancel()
         await turns()
+        # A component cannot be stopped: what has begun keeps its place until it is done.
+        assert passes.began == ["running"]
+        passes._let_go["running"].set()
+        await turns()
         assert passes.began == ["running", "last"]
         # The place is given, and its pass is cancelled before it could begin.
         given = passes.add("given")
@@ -144,9 +148,9 @@ def test_an_error_in_a_pass_frees_its_place():
             raise ZeroDivisionError
 
         with pytest.raises(ComponentError):
-            await queue.run(fail, due=0, is_second=False)
+            await queue.run(fail, due=0, rank=Rank.ROLLING)
         with pytest.raises(ZeroDivisionError):
-            await queue.run(defect, due=0, is_second=True)
+            await queue.run(defect, due=0, rank=Rank.SECOND)
         assert await has_places(queue, 1)
 
     run(scenario)

@@ -213,7 +213,11 @@ class LivePasses:
             self._report = replace(self._report, late_ms=round(1000 * (now - due)))
             self._apply(this, words, speech)
         except Exception as failure:
-            self._failed(failure)
+            self._calls.count(PASSES, kind="rolling", outcome="failed")
+            # Once: if a model is missing, every pass of the stream fails.
+            if not self._has_failed:
+                logger.warning("rolling passes of a stream fail: %s", public_error(failure))
+            self._has_failed = True
 
     def _prepare_second(self, this: _Pass) -> None:
         speech = this.audio(this.span)
@@ -228,19 +232,8 @@ class LivePasses:
     ) -> None:
         """Take the words of a second pass that was prepared, if its utterance is still open."""
         await asyncio.wait((result,))
-        if result.cancelled() or this.utterance != self._utterance:
-            return
-        try:
+        if not result.cancelled() and not result.exception():
             self._apply(this, result.result().words, speech)
-        except Exception as failure:
-            self._failed(failure)
-
-    def _failed(self, failure: Exception) -> None:
-        self._calls.count(PASSES, kind="rolling", outcome="failed")
-        # Once: if a model is missing, every pass of the stream fails.
-        if not self._has_failed:
-            logger.warning("rolling passes of a stream fail: %s", public_error(failure))
-        self._has_failed = True
 
     def _apply(self, this: _Pass, words: Sequence[Word], speech: SpeechSegment) -> None:
         if this.utterance != self._utterance or speech.end <= self.text.heard_until:

@@ -79,7 +79,7 @@ class PassQueue:
                     f"the passes of other streams took all of {patience_s:g} s"
                 ) from None
             raise
-        running = asyncio.ensure_future(make())
+        running = asyncio.create_task(_made(make))
         self._running.add(running)
         running.add_done_callback(self._ended)
         return await asyncio.shield(running)
@@ -104,6 +104,10 @@ class PassQueue:
             if not place.done():  # not cancelled
                 self._free -= 1
                 place.set_result(None)
+
+
+async def _made(make: Callable[[], Awaitable[Result]]) -> Result:
+    return await make()
 
 
 @dataclass(frozen=True, slots=True)
