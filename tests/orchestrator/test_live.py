@@ -368,3 +368,24 @@ def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
     assert answers[-2].text == "0.10 0.20 0.30"
     assert [answer.stable for answer in answers[:-1]] == [""] * 13
     assert answers[-1].text.startswith("spoken 0.10 0 spoken 0.20 0")
+
+
+def test_the_answers_of_a_stream_of_two_hours_do_not_grow():
+    minutes, waveform = 120, audio("12..")
+
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=640)
+        sizes = []
+        for _ in range(round(minutes * 60 / 2.56)):
+            answer = await client.send(waveform)
+            sizes.append(len(answer.to_json()))
+            for kept in (components.calls, components.inputs, components.parameters):
+                kept.clear()
+        return sizes, await client.send(audio(""), ends=True)
+
+    (sizes, final), _ = run(scenario)
+    per_minute = round(60 / 2.56)
+    later = sizes[12 * per_minute :]
+    assert max(later) < 1.1 * max(sizes[10 * per_minute : 12 * per_minute])
+    assert len(final.segments) == len(sizes)
+    assert len(final.text) > 3 * max(later)

@@ -18,8 +18,9 @@ LATE_STEP, PROMPT_STEP = 0.45, 0.25
 the second, it has room."""
 LATE_PASS, PROMPT_PASS = 0.9, 0.5
 """The same for the mean time of a pass, as a share of the interval between passes."""
-STRETCH, RELAX = 1.3, 0.1
-"""Factor of the stretch after a late period, and what is taken off after one with room."""
+STRETCH, RELAX = 1.3, 0.2
+"""Factor of the stretch after a late period. After one with room the second is taken off, times the
+root of the stretch."""
 PATIENCE = 3
 """Periods with room in a row, before the passes come back."""
 MOST_IDLE = 100

@@ -139,7 +139,7 @@ class RollingPasses:
     skipped: int = 0
     """Passes that the server had no time for."""
     refused: int = 0
-    """Passes whose text was not believed: it repeats itself, or has too many words."""
+    """Passes whose text was not believed: it repeats itself, or has too many words or too few."""
     late_ms: int = 0
     """Milliseconds from when the latest pass was due to its text."""
 
