@@ -2,12 +2,15 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from conch.cache import cached
+from conch.cache import cached, cached_arrays, digest_of
 from conch.wire.errors import ConfigError
 
 
@@ -113,3 +116,130 @@ def test_a_link_in_place_of_the_folder_is_refused(only_temporary, tmp_path):
     with pytest.raises(ConfigError, match=f"{only_temporary} is no folder"):
         cached("name", "it", write_file)
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def arrays() -> dict[str, np.ndarray]:
+    return {"keys": np.arange(5000), "costs": np.linspace(0, 1, 700, dtype=np.float32)}
+
+
+def refuse_arrays() -> dict[str, np.ndarray]:
+    raise AssertionError("made again")
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    return isinstance(array.base, np.memmap) and not array.flags.writeable
+
+
+def same(found, expected) -> bool:
+    return found.keys() == expected.keys() and all(
+        found[key].dtype == array.dtype and np.array_equal(found[key], array)
+        for key, array in expected.items()
+    )
+
+
+def test_arrays_are_made_once_and_mapped_by_both(cache):
+    first = cached_arrays("name", "they", arrays)
+    second = cached_arrays("name", "they", refuse_arrays)
+    for found in (first, second):
+        assert same(found, arrays())
+        assert all(map(is_mapped, found.values()))
+    assert [path.name for path in cache.iterdir()] == ["name"]
+
+
+def test_two_processes_map_the_same_file(cache):
+    code = (
+        "import numpy as np; from conch.cache import cached_arrays\n"
+        "found = cached_arrays('name', 'they', lambda: {'keys': np.arange(5000)})\n"
+        "print(isinstance(found['keys'].base, np.memmap), found['keys'].sum(), flush=True)\n"
+        "print(*(line.split()[4] for line in open('/proc/self/maps') if 'keys.npy' in line))\n"
+    )
+    # At once, so that each may be the first.
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for process in both:
+        out, _ = process.communicate(timeout=60)
+        is_memmap, total, inode = out.split()
+        assert (is_memmap, total) == ("True", str(sum(range(5000))))
+        assert int(inode) == (cache / "name" / "keys.npy").stat().st_ino
+
+
+def cut_short(folder: Path) -> None:
+    path = folder / "keys.npy"
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def empty(folder: Path) -> None:
+    (folder / "costs.npy").write_bytes(b"")
+
+
+def lose_one(folder: Path) -> None:
+    (folder / "keys.npy").unlink()
+
+
+def lose_sizes(folder: Path) -> None:
+    (folder / "sizes.json").unlink()
+
+
+def other_sizes(folder: Path) -> None:
+    (folder / "sizes.json").write_text('{"keys": 8}')
+
+
+def no_sizes(folder: Path) -> None:
+    (folder / "sizes.json").write_text("[]")
+
+
+def other_content(folder: Path) -> None:
+    (folder / "keys.npy").write_bytes(b"not an array of numpy" * 100)
+
+
+def a_file(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    folder.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [cut_short, empty, lose_one, lose_sizes, other_sizes, no_sizes, other_content, a_file],
+)
+def test_what_is_broken_is_made_again(cache, caplog, damage):
+    cached_arrays("name", "they", arrays)
+    damage(cache / "name")
+    found = cached_arrays("name", "they", arrays)
+    assert same(found, arrays())
+    assert all(map(is_mapped, found.values()))
+    assert "are broken, and are made again" in caplog.text
+    assert [path.name for path in cache.iterdir()] == ["name"]
+    assert same(cached_arrays("name", "they", refuse_arrays), arrays())
+
+
+def test_arrays_that_nobody_can_keep_are_in_memory(only_temporary, caplog):
+    only_temporary.write_text("in the way")
+    calls = []
+    found = cached_arrays("name", "they", lambda: calls.append(1) or arrays())
+    assert same(found, arrays())
+    assert not any(map(is_mapped, found.values()))
+    assert len(calls) == 1
+    assert "they cannot be kept" in caplog.text
+
+
+def test_a_source_that_is_broken_is_an_error(cache):
+    def fail() -> dict[str, np.ndarray]:
+        raise ConfigError("broken source")
+
+    with pytest.raises(ConfigError, match="broken source"):
+        cached_arrays("name", "they", fail)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_digest_changes_with_the_file_and_with_the_texts(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    digests = {digest_of(path), digest_of(path, "a", "b"), digest_of(path, "ab")}
+    path.write_bytes(b"contents")
+    digests.add(digest_of(path))
+    assert len(digests) == 4
+    assert all(len(digest) == 16 for digest in digests)

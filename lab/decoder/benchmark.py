@@ -25,7 +25,7 @@ from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.models.ctc.onnx_model import Vocabulary
+from conch.models.ctc.vocabulary import Vocabulary
 from lab.decoder.timing import DecoderTime, graph_time, pyctcdecode_times, searches, write_arpa
 from lab.header import lab_header
 from lab.waveforms import waveform_of

@@ -19,18 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.manifest import Utterance
+from conch.bench.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import BenchError
 from lab.parts import Part
 from lab.recordings.sounds import (
     FAINT_DBFS,
-    TELEPHONE_SAMPLE_RATE,
-    amplitude,
     faded,
     music,
     pink_noise,
-    rms,
-    telephone,
+    telephone_call,
 )
 
 
@@ -57,7 +55,7 @@ class Joining:
     between: Between = "silence"
     """Content of the pauses. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
     is_telephone: bool = False
-    """Whether the recordings are telephone calls; see `lab.recordings.sounds.telephone`."""
+    """Whether the recordings are telephone calls; see `conch.bench.telephone`."""
 
     @property
     def sample_rate(self) -> int:
@@ -160,7 +158,7 @@ def join(
         if end > start:
             waveform[start:end] = _PAUSES[joining.between](start, end, level, random)
     if joining.is_telephone:
-        waveform = telephone(waveform, spans, random)
+        waveform = telephone_call(waveform, spans, random)
     return JoinedRecording(
         waveform=waveform,
         sample_rate=joining.sample_rate,

@@ -10,17 +10,11 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from conch.bench.telephone import TELEPHONE_SAMPLE_RATE, rms, telephone
 from conch.component.waveform import SAMPLE_RATE
 
 FAINT_DBFS = -70.0
 """RMS of a quiet room in a good microphone."""
-
-TELEPHONE_SAMPLE_RATE = 8_000
-TELEPHONE_BAND_HZ = (300.0, 3400.0)
-TELEPHONE_SNR_DB = 15.0
-"""Ratio of speech without pauses to noise, both in the telephone's band."""
-TELEPHONE_TAPS = 255
-"""Length of the band's filter: its edges are about 100 Hz wide at 8 kHz."""
 
 FADE_S = 0.02
 """Fade at either end of a sound, so that it does not click."""
@@ -35,16 +29,6 @@ NOTE_S = 0.25
 """Each chord is played as an arpeggio, up and down, above its lowest note."""
 HARMONICS = (1.0, 0.5, 0.25, 0.125)
 """Amplitudes of a note's partials."""
-
-
-def rms(waveform: NDArray[np.float32]) -> float:
-    """Return the root mean square; 0 of no samples."""
-    return float(np.sqrt(np.mean(np.square(waveform, dtype=np.float64)))) if len(waveform) else 0.0
-
-
-def amplitude(decibels: float) -> float:
-    """Return the amplitude of a level in dB."""
-    return float(10 ** (decibels / 20))
 
 
 def faded(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
@@ -73,47 +57,21 @@ def music(start: int, end: int, sample_rate: int) -> NDArray[np.float32]:
     return played
 
 
-def telephone(
+def telephone_call(
     waveform: NDArray[np.float32],
     spans: Sequence[tuple[int, int]],
     random: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """Return a waveform as it leaves a noisy telephone line, before it is coded (G.711).
+    """Return a waveform at 16 kHz as a noisy telephone call at 8 kHz; see `telephone`.
 
     Args:
         waveform: mono at 16 kHz.
         spans: first and last sample of each utterance, for the level of the speech.
-        random: generator of the noise, which is white within the band.
-
-    Returns:
-        Mono at 8 kHz, in the telephone's band, with noise throughout; scaled down if its peaks
-        would be clipped.
+        random: generator of the noise.
     """
-    speech = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
-    noise = band_pass(random.standard_normal(len(speech), np.float32))
-    spoken = np.concatenate([speech[start // 2 : end // 2] for start, end in spans])
-    noise *= np.float32(rms(spoken) / rms(noise) / amplitude(TELEPHONE_SNR_DB))
-    line: NDArray[np.float32] = speech + noise
-    line /= np.float32(max(1.0, np.abs(line).max()))
-    return line
-
-
-def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a waveform at 8 kHz in the telephone's band, without delay."""
-    filtered = np.convolve(waveform, _band_taps())
-    skipped = TELEPHONE_TAPS // 2
-    undelayed: NDArray[np.float32] = filtered[skipped : skipped + len(waveform)]
-    return undelayed
-
-
-@cache
-def _band_taps() -> NDArray[np.float32]:
-    """Return a windowed-sinc band pass for 8 kHz."""
-    times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
-    low, high = (2 * hertz / TELEPHONE_SAMPLE_RATE for hertz in TELEPHONE_BAND_HZ)
-    taps = high * np.sinc(high * times) - low * np.sinc(low * times)
-    windowed: NDArray[np.float32] = (taps * np.hamming(TELEPHONE_TAPS)).astype(np.float32)
-    return windowed
+    halved = [(start // 2, end // 2) for start, end in spans]
+    speech = soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE)
+    return telephone(speech, halved, random)
 
 
 @cache

@@ -1,13 +1,43 @@
 """Files that are made once on a machine, by the first process that needs them, and kept."""
 
+import hashlib
+import json
+import logging
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from conch.wire.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_SIZES = "sizes.json"
+_BROKEN = (AttributeError, EOFError, OSError, TypeError, ValueError)
+"""What numpy and json raise for files that are cut short, missing or something else."""
+
+
+class NoCacheError(ConfigError):
+    """No folder can keep what is made."""
+
+
+def digest_of(path: Path, *others: str) -> str:
+    """Return 16 hexadecimal digits that change with a file and with other texts."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    for text in others:
+        digest.update(b"\0" + text.encode())
+    return digest.hexdigest()[:16]
 
 
 def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
@@ -22,7 +52,7 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
         make: writes it to the path that it gets; `OSError` is taken for a place that will not do.
 
     Raises:
-        ConfigError: there is no place for it.
+        NoCacheError: there is no place for it.
     """
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     shared = Path(tempfile.gettempdir())
@@ -41,9 +71,66 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
             reasons.append(str(error))
         else:
             return path
-    raise ConfigError(
+    raise NoCacheError(
         f"{what} cannot be kept: {'; '.join(reasons)}; set XDG_CACHE_HOME to a folder of your own"
     )
+
+
+def cached_arrays(name: str, what: str, make: Callable[[], Arrays]) -> Arrays:
+    """Return arrays by name, read-only: mapped from the user's cache, so that processes share them.
+
+    The first who asks makes them. What is broken there is made again. Where nothing can be kept,
+    they are in the memory of this process.
+
+    Args:
+        name: of their folder. It must change with what they are made from.
+        what: names them in the log.
+        make: returns them.
+    """
+    made: Arrays | None = None
+
+    def write(folder: Path) -> None:
+        nonlocal made
+        if made is None:
+            made = make()
+        folder.mkdir(mode=0o700)
+        for key, array in made.items():
+            np.save(folder / f"{key}.npy", array, allow_pickle=False)
+        sizes = {key: array.nbytes for key, array in made.items()}
+        (folder / _SIZES).write_text(json.dumps(sizes))
+
+    for _ in range(2):
+        try:
+            folder = cached(name, what, write)
+        except NoCacheError as error:
+            logger.warning("%s; each process has its own", error)
+            break
+        try:
+            return _mapped(folder)
+        except _BROKEN as error:
+            logger.warning("%s in %s are broken, and are made again: %s", what, folder, error)
+            _remove(folder)
+    return make() if made is None else made
+
+
+def _mapped(folder: Path) -> Arrays:
+    """Return the arrays of a folder of `cached_arrays`, or raise one of `_BROKEN`."""
+    sizes = json.loads((folder / _SIZES).read_text())
+    arrays = {key: np.load(folder / f"{key}.npy", mmap_mode="r") for key in sizes}
+    if any(arrays[key].nbytes != size for key, size in sizes.items()):
+        raise ValueError("an array has another size")
+    # As plain arrays: each index into a memmap itself takes a microsecond of Python.
+    return {key: np.asarray(array) for key, array in arrays.items()}
+
+
+def _remove(folder: Path) -> None:
+    # Out of the way first: another process may see the place while it is emptied.
+    try:
+        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".broken-"))
+        folder.replace(staging / folder.name)
+    except OSError:
+        return  # another process was faster, or nothing may be changed here
+    shutil.rmtree(staging, ignore_errors=True)
 
 
 def _check_private(folder: Path) -> None:
@@ -66,6 +153,7 @@ def _make(path: Path, make: Callable[[Path], None]) -> None:
     staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=".making-"))
     try:
         make(staging / path.name)
+        _sync(staging)
         try:
             os.replace(staging / path.name, path)
         except OSError:
@@ -74,3 +162,11 @@ def _make(path: Path, make: Callable[[Path], None]) -> None:
                 raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    """Write the files of a folder to the disk: after a loss of power none is half there."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 WITHOUT = """
 import sys
@@ -26,3 +27,11 @@ def test_benchmarks_of_a_running_server_start_with_a_client_alone() -> None:
             "conch bench: manifest none.tsv cannot be read: "
             "[Errno 2] No such file or directory: 'none.tsv'\n",
         )
+
+
+def test_a_picture_that_cannot_be_drawn_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    command = ["bench", "live", "--manifest", "none.tsv", "--plot", str(tmp_path / "live.png")]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, *command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("conch bench: this benchmark needs matplotlib: ")
+    assert "[lab]" in done.stderr

@@ -1,49 +1,83 @@
 import io
 
-from conch.cli.stream import _Lines
-from conch.wire.result import Hypothesis, Segment, Transcript
+from live_answers import ROLLING, answer, segment, spoken
+from screen import Screen, terminal_of
+
+from conch.cli.stream import _writer
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
+
+TWO_PASS = RecognitionOptions.parse({"mode": "two_pass"}, live=True)
+
+ANSWERS = (
+    answer("", rolling=ROLLING),
+    answer("good day", utterance=spoken("", "", "good day"), rolling=ROLLING),
+    answer(
+        "Good day to yu",
+        stable="Good",
+        utterance=spoken("Good", "day to", "yu"),
+        rolling=ROLLING,
+    ),
+    answer("Good day to yu", segment("Good day to yu", 0), stable="Good", rolling=ROLLING),
+    answer(
+        "Good day to yu how",
+        stable="Good",
+        utterance=spoken("", "", "how"),
+        rolling=ROLLING,
+    ),
+    answer(
+        "Good day to you. how",
+        segment("Good day to you.", 0, passes=2),
+        stable="Good day to you.",
+        utterance=spoken("", "", "how"),
+        rolling=ROLLING,
+    ),
+    answer(
+        "Good day to you. How?",
+        segment("Good day to you.", 0, passes=2),
+        segment("How?", 1, passes=2),
+        stable="Good day to you. How?",
+        rolling=ROLLING,
+        is_final=True,
+    ),
+)
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def answer(text: str, *segments: Segment, is_final: bool = False) -> Transcript:
-    return Transcript((Hypothesis(text, 0, 0),), segments, 1.0, ("vad",), {}, is_final)
-
-
-def segment(text: str, index: int, passes: int = 1) -> Segment:
-    return Segment(0.0, 1.0, (Hypothesis(text, 0, 0),), index=index, passes=passes)
-
-
-def test_a_terminal_is_written_only_where_something_changes() -> None:
-    terminal = Terminal()
-    show = _Lines(terminal, has_second_pass=False)
-    for text in ("", "", "good", "good", "good day", "good day"):
-        show(answer(text))
-    assert terminal.getvalue() == "good\r\x1b[Kgood day"
-    show(answer("good day", segment("good day", 0)))
-    assert terminal.getvalue().endswith("\r\x1b[Kgood day\n")
-    written = terminal.getvalue()
-    show(answer("good day"))
-    show(answer("good day", segment("good day", 0), is_final=True))
-    assert terminal.getvalue() == written, "no line behind the last text"
-
-
-def test_what_is_being_said_goes_on_below_what_is_final() -> None:
-    terminal = Terminal()
-    show = _Lines(terminal, has_second_pass=False)
-    show(answer("good"))
-    show(answer("good day how", segment("good day", 0)))
-    assert terminal.getvalue() == "good\r\x1b[Kgood day\nhow"
+def test_a_terminal_shows_each_answer() -> None:
+    screen, views = Screen(60), []
+    with (
+        terminal_of(60) as (terminal, read),
+        _writer(terminal, TWO_PASS, is_json=False) as show,
+    ):
+        for item in ANSWERS:
+            show(item)
+            screen.feed(read())
+            views.append(screen.rows)
+    assert views == [
+        [],
+        ["good day"],
+        ["Good day to yu"],
+        ["Good day to yu"],
+        ["Good day to yu", "how"],
+        ["Good day to you.", "how"],
+        ["Good day to you.", "How?"],
+    ]
 
 
 def test_elsewhere_only_final_lines_are_written_each_once_after_its_second_pass() -> None:
+    out, written = io.StringIO(), []
+    with _writer(out, TWO_PASS, is_json=False) as show:
+        for item in ANSWERS:
+            show(item)
+            written.append(out.getvalue())
+    assert written[:-2] == [""] * 5
+    assert written[-2:] == ["Good day to you.\n", "Good day to you.\nHow?\n"]
+
+
+def test_json_is_every_answer_on_a_line() -> None:
     out = io.StringIO()
-    show = _Lines(out, has_second_pass=True)
-    show(answer("good"))
-    show(answer("good day", segment("good day", 0)))
-    assert out.getvalue() == ""
-    show(answer("Good day.", segment("Good day.", 0, passes=2), is_final=True))
-    assert out.getvalue() == "Good day.\n"
+    with _writer(out, TWO_PASS, is_json=True) as show:
+        for item in ANSWERS:
+            show(item)
+    found = [Transcript.from_json(line) for line in out.getvalue().splitlines()]
+    assert found == list(ANSWERS)

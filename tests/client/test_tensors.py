@@ -195,10 +195,20 @@ def test_transcripts_are_read_from_result() -> None:
     assert tensors.transcripts(tensor, 2) == [one, one]
 
 
-@pytest.mark.parametrize("result", [None, np.empty((1, 2), np.object_)])
-def test_a_model_without_result_is_not_the_speech_model(result: Any) -> None:
+@pytest.mark.parametrize("shape", [(1, 1), (1,)])
+def test_a_live_chunk_may_have_a_batch_dimension(shape: tuple[int, ...]) -> None:
+    one = Transcript((Hypothesis("a", -1.0, -1.0),), (), 1.0, ("vad",), {})
+    tensor = np.array([one.to_json().encode()], dtype=np.object_).reshape(shape)
+    assert tensors.transcripts(tensor, 1) == [one]
+
+
+@pytest.mark.parametrize(
+    ("result", "rows"),
+    [(None, 1), (np.empty((1, 2), np.object_), 1), (np.empty(2, np.object_), 2)],
+)
+def test_a_model_without_result_is_not_the_speech_model(result: Any, rows: int) -> None:
     with pytest.raises(ServerError, match="RESULT"):
-        tensors.transcripts(result, 1)
+        tensors.transcripts(result, rows)
 
 
 def test_every_type_of_option_survives_both_protocols() -> None:

@@ -11,8 +11,8 @@ from without_torch import run
 from conch.component import Row
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.models.ctc.onnx_model import read_vocabulary
 from conch.models.ctc.units import units_from_dict
+from conch.models.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, SessionError
 
 

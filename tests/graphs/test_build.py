@@ -30,7 +30,7 @@ def test_the_report_tells_what_was_left_out(tmp_path, table):
     graph = open_fst(path)
     assert (len(graph.states), len(graph.arcs)) == (report.states, report.arcs)
     (_, units), (_, words) = graph.symbols
-    assert units == ("<eps>", "<blank>", " ", "a", "b", "l", "<end>")
+    assert tuple(units) == ("<eps>", "<blank>", " ", "a", "b", "l", "<end>")
     assert set(words) == {"<eps>", "<s>", "</s>", "a", "all"}
     assert not list(tmp_path.glob("*.partial"))
 

@@ -1,15 +1,24 @@
 """`conch stream` as a person runs it, on the server of the tests."""
 
+import codecs
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import soundfile
 import soxr
 from recordings import wer
+from screen import Screen, set_size
+
+from conch.cli.terminal import CLEAR, NEWEST
 
 pytestmark = pytest.mark.server
 
@@ -103,3 +112,93 @@ def test_wrong_usage_is_said(server, arguments, code, message):
     done = run(server, *arguments)
     assert done.returncode == code
     assert message in done.stderr
+
+
+@contextmanager
+def on_a_terminal(
+    columns: int, *command: str, **environment: str
+) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+    """Run a command with its standard output on a terminal; yield it and our end of that."""
+    ours, theirs = pty.openpty()
+    set_size(ours, columns)
+    variables = {name: os.environ[name] for name in os.environ if name != "NO_COLOR"}
+    variables |= {"TERM": "xterm", **environment}
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=variables) as running:
+        os.close(theirs)
+        yield running, ours
+    os.close(ours)
+
+
+def written(terminal: int) -> Iterator[str]:
+    """Yield what comes to a terminal until the program ends."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    while True:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # the other end is closed
+            return
+        yield decoder.decode(data)
+
+
+def final_lines(server, path, mode: str) -> list[str]:
+    done = run(server, path, "--speed", 0, "--mode", mode)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode().splitlines()
+
+
+@pytest.fixture(scope="module")
+def talk(recordings, tmp_path_factory):
+    """Return a file of two utterances."""
+    path = tmp_path_factory.mktemp("talk") / "talk.wav"
+    pause = np.zeros(24_000, np.float32)
+    parts = [recordings[0].waveform(), pause, recordings[1].waveform(), pause]
+    soundfile.write(path, np.concatenate(parts), 16_000)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["two_pass", "streaming"])
+def test_a_terminal_shows_what_is_spoken_and_ends_with_the_final_lines(server, talk, mode):
+    expected = final_lines(server, talk, mode)
+    assert len(expected) == 2
+    screen, views, cuts = Screen(50), [], []
+    arguments = command(server, talk, "--speed", 3, "--mode", mode)
+    with on_a_terminal(50, *arguments) as (running, terminal):
+        for text in written(terminal):
+            screen.feed(text)
+            assert "" not in screen.rows, "an empty line"
+            if screen.rows in views[-1:]:
+                continue
+            views.append(screen.rows)
+            # A space at the cut is left out.
+            if len(screen.rows) == 1 and screen.columns - len(screen.rows[0]) in (1, 2):
+                cuts.append(screen.columns)
+                set_size(terminal, 30)
+                screen.resize(30)
+        assert (running.wait(30), running.stderr.read()) == (0, b"")
+    assert len(views) > 10
+    assert "".join(screen.rows) == "".join(expected), "each final line once, and no debris"
+    assert cuts[0] == 50 and 30 in cuts, "cut to the width"
+
+
+def test_a_terminal_is_written_only_when_something_changes(server, talk):
+    with on_a_terminal(500, *command(server, talk, "--speed", 4, "--chunk-ms", 50)) as (
+        running,
+        terminal,
+    ):
+        drawn = "".join(written(terminal)).split(CLEAR)
+        assert running.wait(30) == 0
+    assert len(drawn) > 10
+    assert all(one != other for one, other in pairwise(drawn))
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_shaded"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_shades_are_where_they_are_wanted(server, recordings, environment, is_shaded):
+    arguments = command(server, recordings[0].path, "--speed", 0)
+    with on_a_terminal(80, *arguments, **environment) as (running, terminal):
+        text = "".join(written(terminal))
+        assert running.wait(30) == 0
+    assert (NEWEST in text) == is_shaded
+    assert ("\x1b" in text) == ("TERM" not in environment)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from conch.client import Client
@@ -75,6 +76,19 @@ def test_stream_long_file(server: Any, speech_wav: Path, text: str) -> None:
     assert " ".join(line.split("  ")[-1] for line in segments) == text
     assert all(line.startswith("  0:0") for line in segments)
     assert figures.startswith(f"{len(segments)} segments, 7 s of audio in ")
+
+
+def test_live_captions(server: Any, speech_wav: Path, waveform: np.ndarray) -> None:
+    url = f"grpc://{server.grpc_url}"
+    printed = run("live_captions.py", speech_wav, "--url", url)
+    with Client(url) as client, client.live() as stream:
+        final = stream.finish(waveform)
+    *lines, rest = printed.split("\n")
+    clear = "\x1b[1G\x1b[0m\x1b[K"
+    assert [line.rpartition(clear)[-1] for line in lines] == [
+        segment.text for segment in final.segments
+    ]
+    assert rest == clear
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

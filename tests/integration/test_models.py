@@ -64,7 +64,8 @@ def test_so_does_a_batch_and_a_live_stream(lean_server, waveform):
         with pytest.raises(MissingModelError, match=r"^model ctc_encoder is not loaded"):
             client.transcribe_batch([waveform, waveform], decoder="ctc")
         expected = "^model ctc_streaming_encoder .* mode=streaming or mode=two_pass needs it"
-        with client.live() as stream, pytest.raises(MissingModelError, match=expected):
+        live = client.live(mode="streaming")
+        with live as stream, pytest.raises(MissingModelError, match=expected):
             stream.send(waveform)
 
 

@@ -143,7 +143,7 @@ def test_a_cancelled_grpc_call(short_lived, wait_for_ends, steps, recordings, tw
     assert "CANCELLED" in str(errors[0])
     wait_for_ends(error=1)
     outcomes = metrics_of(short_lived.metrics_url)
-    assert outcomes["conch_chunks_total{mode=streaming,outcome=cancelled}"] >= 1
+    assert outcomes["conch_chunks_total{mode=two_pass,outcome=cancelled}"] >= 1
 
 
 def test_a_dropped_connection(short_lived, wait_for_ends, steps, two_minutes):

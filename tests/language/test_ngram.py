@@ -14,6 +14,7 @@ from conch.language.ngram import (
     NgramModel,
     load_language_model,
     model_path,
+    ngram_lookup,
 )
 from conch.language.normalize import language_model_words
 from conch.wire.errors import ConfigError
@@ -55,7 +56,7 @@ def opened(engine, path: Path, oov_log_prob: float = -9.0):
     if engine is KenlmModel:
         pytest.importorskip("kenlm")
         return KenlmModel(path, oov_log_prob)
-    return NgramModel(read_ngrams(path), oov_log_prob)
+    return NgramModel(ngram_lookup(read_ngrams(path)), oov_log_prob)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -161,3 +162,15 @@ def test_kenlm_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_kenlm)
     with pytest.raises(ConfigError, match=r"pip install -c constraints\.txt -e '\.\[kenlm\]'"):
         KenlmModel(model_path(""), -9.0)
+
+
+def test_a_model_that_is_loaded_again_is_mapped_and_scores_the_same(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    config = LanguageModelConfig(model=str(tiny), oov_log_prob=-9.0)
+    first = load_language_model(config)
+    monkeypatch.setattr("conch.language.ngram.read_ngrams", None)
+    again = load_language_model(config)
+    built = NgramModel(ngram_lookup(read_ngrams(tiny)), -9.0)
+    for words in (["a", "b"], ["b", "a", "c"], ["x", "a"], []):
+        assert first.score(words) == again.score(words) == built.score(words)
+    assert list((tmp_path / "cache" / "conch").glob("ngrams-*/keys3.npy"))

@@ -4,11 +4,15 @@ import asyncio
 
 import numpy as np
 import pytest
+from plain_components import PlainComponents
 from plain_streams import STEP, Client, audio, ended_once, run
+from spoken_components import RATE, SpokenComponents, made
 
-from conch.orchestrator import OrchestratorConfig
+from conch.orchestrator import OrchestratorConfig, live_passes
+from conch.orchestrator.live_passes import WINDOW
 from conch.orchestrator.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.wire.errors import ConfigError, SessionError
+from conch.wire.result import text_of_words
 
 
 def test_every_chunk_is_answered_with_the_text_so_far():
@@ -42,8 +46,7 @@ def test_a_call_of_the_search_carries_no_more_than_it_needs():
     (first, _), *others = calls
     assert (first["decoder"], first["nbest"]) == ("wfst", 3)
     assert [sent for sent, _ in others] == [{}, {"is_over": True}, {}, {"is_over": True}]
-    partial = ("hypotheses", "scores", "stable")
-    assert [wanted == partial for _, wanted in calls] == [True, True, False, True, False]
+    assert ["am_scores" not in wanted for _, wanted in calls] == [True, True, False, True, False]
 
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
@@ -78,7 +81,7 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     assert [segment.endpoint for segment in found.segments] == ["silence", "silence", "end"]
     assert [segment.index for segment in found.segments] == [0, 1, 2]
     # The step before the last utterance is heard with it, so that its words count from there.
-    assert [word.start for word in found.words] == [0, 1, 2.56, 5.12, 6.12]
+    assert [word.start for word in found.words] == [0, 0.64, 2.56, 5.12, 5.76]
     assert components.calls.count("vad") == 12
     for model in ("ctc_streaming_encoder", "ctc_streaming_decoder"):
         # Of the pause the third step is not encoded, and the last one is in one call with 4; what
@@ -218,3 +221,171 @@ def test_live_streams_need_a_call_of_their_own():
         ConfigError, match="max_calls_in_flight takes an integer of 4 or more; is: 3"
     ):
         OrchestratorConfig(max_calls_in_flight=3)
+
+
+def sent_by_steps(text, components=None, limits=None, **options):
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, **options)
+        answers = [await client.send(audio(item)) for item in text[:-1]]
+        return [*answers, await client.send(audio(text[-1]), ends=True)]
+
+    return run(scenario, components, **(limits or {}))
+
+
+def lacking(*models) -> PlainComponents:
+    components = PlainComponents()
+    components.missing = set(models)
+    return components
+
+
+def called(components, part) -> bool:
+    return any(part in model for model in components.calls)
+
+
+@pytest.mark.parametrize(
+    ("mode", "missing", "passes"),
+    [("auto", (), 2), ("auto", ("attention_encoder",), 1), ("two_pass", ("attention_encoder",), 2)],
+)
+def test_without_whisper_a_stream_is_streaming_unless_it_asked_for_two_passes(
+    mode, missing, passes
+):
+    answers, components = sent_by_steps("12..3", lacking(*missing), mode=mode)
+    # Who asked for both gets the errors of the second one from the server.
+    assert [segment.passes for segment in answers[-1].segments] == [passes] * 2
+    assert called(components, "attention") == (passes == 2)
+    assert (answers[0].rolling is None) == (passes == 1)
+    assert answers[1].utterance.text == "0.10 0.20"
+
+
+@pytest.mark.parametrize(
+    ("options", "missing", "limits", "hears"),
+    [
+        ({}, (), {}, True),
+        ({"language": "en"}, (), {}, True),
+        ({"language": "de"}, (), {}, False),
+        ({"language": "de"}, (), {"first_pass_language": "de"}, True),
+        ({}, (), {"first_pass_language": "de"}, True),
+        ({}, ("ctc_streaming_encoder",), {}, False),
+        # Something must hear it: without rolling passes, without the VAD.
+        ({"language": "de", "rolling_pass_ms": 0}, (), {}, True),
+        ({"language": "de", "vad": False}, (), {}, True),
+        ({"language": "de", "decoder": "ctc"}, (), {}, True),
+    ],
+)
+@pytest.mark.parametrize("end", ["3", "."])
+def test_whisper_hears_alone_what_the_ctc_model_does_not_know(options, missing, limits, hears, end):
+    sent = {"mode": "two_pass", "coverage": False, "adaptive": False, **options}
+    answers, components = sent_by_steps("12345..." + end, lacking(*missing), limits, **sent)
+    assert called(components, "ctc_streaming") == hears
+    assert ended_once(components)
+    final = answers[-1].segments[0]
+    assert final.passes == 2
+    if not hears:
+        assert answers[0].utterance.text == ""
+        # The text of rolling passes, and nothing before the first one.
+        assert answers[3].text.startswith("spoken")
+
+
+@pytest.mark.parametrize("end", ["", "1"])
+def test_a_stream_of_whisper_alone_ends_without_the_ctc_models(end, caplog):
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass", coverage=False)
+        await client.send(audio("1....."))
+        await client.send(audio(end))
+        return await client.send(audio(""), ends=True)
+
+    final, components = run(scenario, lacking("ctc_streaming_encoder"))
+    assert final.text.startswith("spoken 0.10")
+    assert not called(components, "ctc_streaming")
+    assert caplog.text == ""
+
+
+def test_an_open_utterance_is_told_by_what_is_known_of_its_words():
+    answers, _ = sent_by_steps("123", mode="streaming")
+    utterance = answers[1].utterance
+    assert [text_of_words(part) for part in (utterance.firm, utterance.tentative)] == ["0.10", ""]
+    assert (text_of_words(utterance.newest), utterance.heard_until) == ("0.20", 0)
+    assert answers[2].utterance is None
+
+
+def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one(monkeypatch):
+    """Rolling passes hear letters, the first pass levels: their text is told together."""
+    monkeypatch.setattr(live_passes, "LEAST_WALL_SHARE", 0.0)
+
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass", word_timestamps=True)
+        let_go = asyncio.Event()
+
+        async def hold(model):
+            is_second = model == "attention_encoder" and components.parameters[-1] != WINDOW
+            await (let_go.wait() if is_second else asyncio.sleep(0))
+
+        components.before = hold
+        steps = np.split(made("abcdefghij."), range(STEP, 4 * RATE + 3 * STEP, STEP))
+        answers = []
+        while not answers or not answers[-1].segments:
+            answers.append(await client.send(steps[len(answers)]))
+            for _ in range(20):
+                await asyncio.sleep(0)
+        let_go.set()
+        return answers, await client.send(audio(""), ends=True)
+
+    (answers, final), _ = run(scenario, SpokenComponents())
+    assert answers[-2].text == "a b c d e f g h i j 0.10"
+    (segment,) = answers[-1].segments
+    assert (segment.passes, segment.text) == (1, "a b c d e f g h i j 0.10")
+    assert text_of_words(segment.words) == segment.text == answers[-1].text
+    assert answers[-1].stable == "a b c d e f g"
+    assert final.text == final.stable == "a b c d e f g h i j"
+    told = [*answers, final]
+    assert all(answer.text.startswith(answer.stable) for answer in told)
+
+
+@pytest.mark.parametrize(("history_s", "repeated"), [(0, 3), (600, 3), (4, 2), (2, 1)])
+def test_an_answer_repeats_what_was_said_a_while_ago(history_s, repeated):
+    answers, _ = sent_by_steps("1..2..3...", history_s=history_s)
+    said = ["0.10", "0.20", "0.30"]
+    assert answers[-2].text == answers[-2].stable == " ".join(said[-repeated:])
+    assert answers[-1].text == answers[-1].stable == "0.10 0.20 0.30"
+    assert len(answers[-1].segments) == 3
+
+
+def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
+    async def scenario(recognizer, components):
+        let_go = asyncio.Event()
+
+        async def hold(model):
+            if model == "attention_encoder":
+                await let_go.wait()
+
+        components.before = hold
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0, history_s=1)
+        answers = [await client.send(audio(item)) for item in "1..2..3......"]
+        let_go.set()
+        return [*answers, await client.send(audio(""), ends=True)]
+
+    answers, _ = run(scenario)
+    assert answers[-2].text == "0.10 0.20 0.30"
+    assert [answer.stable for answer in answers[:-1]] == [""] * 13
+    assert answers[-1].text.startswith("spoken 0.10 0 spoken 0.20 0")
+
+
+def test_the_answers_of_a_stream_of_two_hours_do_not_grow():
+    minutes, waveform = 120, audio("12..")
+
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=640)
+        sizes = []
+        for _ in range(round(minutes * 60 / 2.56)):
+            answer = await client.send(waveform)
+            sizes.append(len(answer.to_json()))
+            for kept in (components.calls, components.inputs, components.parameters):
+                kept.clear()
+        return sizes, await client.send(audio(""), ends=True)
+
+    (sizes, final), _ = run(scenario)
+    per_minute = round(60 / 2.56)
+    later = sizes[12 * per_minute :]
+    assert max(later) < 1.1 * max(sizes[10 * per_minute : 12 * per_minute])
+    assert len(final.segments) == len(sizes)
+    assert len(final.text) > 3 * max(later)

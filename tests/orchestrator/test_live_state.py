@@ -7,8 +7,11 @@ import pytest
 
 from conch.orchestrator.endpointing import SpeechProbs
 from conch.orchestrator.live_state import NO_STEP, Speaking, Step, Utterance, Waiting
+from conch.wire.result import Word
 
 FRAME = 512
+GOOD = (Word("good", 0.1, 0.4, 0.9),)
+DAY = (*GOOD, Word("day", 0.4, 0.8, 0.8))
 
 
 def step(level: float, frames: int = 2) -> Step:
@@ -53,21 +56,21 @@ def test_of_silence_the_latest_step_alone_is_kept_and_not_the_chunk_around_it():
 def test_an_utterance_begins_without_a_text():
     speaking = Waiting().after_silence(step(0.0)).speaking(start=512, now=3.0)
     assert speaking == Speaking(called=3.0, utterance=Utterance(start=512))
-    assert (speaking.utterance.text, speaking.utterance.score) == ("", 0.0)
+    assert (speaking.utterance.words, speaking.utterance.score) == ((), 0.0)
 
 
 def test_what_is_found_replaces_the_text_and_keeps_the_audio():
-    speaking = Speaking(3.0, Utterance(512)).with_step(step(0.5)).with_text("good", "", -1.0)
-    speaking = speaking.with_step(step(0.6)).with_text("good day", "good", -2.0)
+    speaking = Speaking(3.0, Utterance(512)).with_step(step(0.5)).with_words(GOOD, 0, -1.0)
+    speaking = speaking.with_step(step(0.6)).with_words(DAY, 1, -2.0)
     found = speaking.utterance
-    assert (found.start, found.text, found.stable, found.score) == (512, "good day", "good", -2.0)
+    assert (found.start, found.words, found.num_stable, found.score) == (512, DAY, 1, -2.0)
     assert [float(item.waveform[0]) for item in found.steps] == pytest.approx([0.5, 0.6])
     assert speaking.called == 3.0
 
 
 def test_a_state_is_not_changed_by_what_follows_it():
     before = Speaking(3.0, Utterance(512))
-    before.with_step(step(0.5)).with_text("good", "", -1.0)
+    before.with_step(step(0.5)).with_words(GOOD, 0, -1.0)
     assert before == Speaking(3.0, Utterance(512))
 
 

@@ -1,14 +1,18 @@
 """The two-pass path on plain functions."""
 
 import asyncio
+import math
 
 from plain_streams import Client, audio, ended_once, run
 from spoken_components import SpokenComponents, made
 
+from conch.orchestrator import live, second_passes
+from conch.orchestrator.metrics import PASSES
+
 
 def test_two_passes():
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
         held = asyncio.Event()
 
         async def hold(model):
@@ -35,18 +39,18 @@ def test_two_passes():
 
 def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported():
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+        client = Client(recognizer, components, mode="two_pass", endpoint_silence_ms=600)
         held = asyncio.Event()
 
         async def hold(model):
             if model == "attention_encoder":
                 await held.wait()
-            if components.calls.count("ctc_streaming_decoder") == 6:
+            if components.calls.count("ctc_streaming_decoder") == 4:
                 held.set()
 
         components.before = hold
-        await client.send(audio("1.."))
-        return await client.send(audio("2.."))
+        await client.send(audio("1."))
+        return await client.send(audio("2."))
 
     answer, _ = run(scenario, max_second_passes=1)
     assert [(item.index, item.passes) for item in answer.segments] == [(0, 2), (1, 1)]
@@ -110,7 +114,7 @@ def test_no_more_second_passes_are_under_way_than_the_limit():
 
 def two_passes(components, waveform):
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
         return await client.send(waveform, ends=True)
 
     answer, _ = run(scenario, components)
@@ -154,3 +158,89 @@ def test_a_second_pass_that_leaves_out_what_neither_heard_says_so():
     assert (segment.passes, segment.error) == (2, "")
     assert [left.heard for left in segment.unrecognised] == ["e f g h"]
     assert answer.unrecognised == segment.unrecognised
+
+
+def held(components) -> asyncio.Event:
+    """Hold the calls of the attention encoder until the event is set."""
+    let_go = asyncio.Event()
+
+    async def hold(model):
+        await (let_go.wait() if model == "attention_encoder" else asyncio.sleep(0))
+
+    components.before = hold
+    return let_go
+
+
+def as_spoken(monkeypatch) -> None:
+    """Make every stream one that is not ahead of its speaker."""
+    monkeypatch.setattr(live, "AHEAD_S", math.inf)
+
+
+def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out(monkeypatch):
+    as_spoken(monkeypatch)
+
+    async def scenario(recognizer, components):
+        let_go = held(components)
+        # Short, so that no second pass begins before its utterance has ended.
+        options = {"rolling_pass_ms": 0, "endpoint_silence_ms": 600}
+        client = Client(recognizer, components, mode="two_pass", **options)
+        answers = [await client.send(audio(item)) for item in "1.2.3."]
+        while not (answers[-1].segments and answers[-1].segments[0].error):
+            answers.append(await client.send(audio(".")))
+        in_flight = components.in_flight
+        let_go.set()
+        final = await client.send(audio(""), ends=True)
+        return answers, in_flight, final, recognizer.metrics.drain()
+
+    (answers, in_flight, final, counted), _ = run(scenario, max_second_passes=2)
+    assert [segment.passes for segment in final.segments] == [2, 2, 1]
+    # It is told while the others are under way, and what was begun of it has ended.
+    (left_out,) = answers[-1].segments
+    assert left_out.error == "no second pass: 2 of this stream wait already"
+    assert (left_out.text, final.text.split()[-1]) == ("0.30", "0.30")
+    assert in_flight == 2
+    assert counted[PASSES, ("second", "skipped")] == 1
+    assert counted[PASSES, ("second", "made")] == 2
+
+
+def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out(monkeypatch):
+    as_spoken(monkeypatch)
+
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+        let_go = held(components)
+        await client.send(audio("1.."))
+        components.before = lambda model: asyncio.sleep(0)
+        await client.send(audio("2."))
+        while components.calls.count("attention_decoder") < 1:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        answer = await client.send(audio("."))
+        let_go.set()
+        return answer, await client.send(audio(""), ends=True)
+
+    (answer, final), _ = run(scenario, max_second_passes=1)
+    (second,) = answer.segments
+    assert (second.index, second.passes, second.error) == (1, 2, "")
+    assert [segment.passes for segment in final.segments] == [2, 2]
+
+
+def test_a_second_pass_that_finds_no_place_in_time_is_left_out(monkeypatch):
+    as_spoken(monkeypatch)
+    monkeypatch.setattr(second_passes, "PATIENCE_S", 0.05)
+
+    async def scenario(recognizer, components):
+        let_go = held(components)
+        other = Client(recognizer, components, 2, mode="two_pass", rolling_pass_ms=0)
+        await other.send(audio("1.."))
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+        final = await client.send(audio("2.."), ends=True)
+        let_go.set()
+        return final, await other.send(audio(""), ends=True)
+
+    (final, other), _ = run(scenario, max_passes_in_flight=1)
+    (segment,) = final.segments
+    assert (segment.text, segment.passes) == ("0.20", 1)
+    assert segment.error == "no second pass: the passes of other streams took all of 0.05 s"
+    assert other.segments[0].passes == 2

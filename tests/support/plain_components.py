@@ -12,6 +12,8 @@ from conch.orchestrator.coverage import CHARACTER_S, WORD_S
 from conch.wire.errors import ComponentError
 from conch.wire.stream_place import StreamPlace
 
+STEP_S = 0.64
+"""Length of a live step, and of a word in it."""
 ENCODER_SAMPLES = 320
 """Of one frame of the attention encoder."""
 
@@ -182,7 +184,7 @@ class PlainComponents:
         words = list(kept)
         if parameters.get("is_over"):
             kept.clear()
-        times = np.arange(len(words), dtype=np.float32)
+        times = STEP_S * np.arange(len(words), dtype=np.float32)
         return {
             "hypotheses": bytes_array([" ".join(words)]),
             "scores": np.array([-len(words)], np.float32),
@@ -191,7 +193,7 @@ class PlainComponents:
             "num_words": np.array([len(words)], np.int32),
             "words": bytes_array(words),
             "word_starts": times,
-            "word_ends": times + 1,
+            "word_ends": times + 0.5,
             "word_confidences": np.full(len(words), 0.5, np.float32),
             "stable": bytes_array([" ".join(words[:-1])]),
         }

@@ -23,7 +23,7 @@ class Client:
 
     def __init__(self, recognizer, components, stream_id=1, **parameters) -> None:
         self.recognizer, self.components = recognizer, components
-        self.stream_id, self.parameters = stream_id, parameters
+        self.stream_id, self.parameters = stream_id, {"mode": "streaming", **parameters}
         self.is_new = True
 
     async def send(self, waveform: np.ndarray, *, ends=False, **changes):

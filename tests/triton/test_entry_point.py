@@ -20,7 +20,7 @@ from plain_triton import (
 )
 
 from conch.orchestrator import OrchestratorConfig
-from conch.triton import EntryPoint
+from conch.triton.entry_point import EntryPoint
 from conch.wire.errors import OverloadedError, from_wire
 
 OUTPUTS = ["TRANSCRIPTS", "SCORES", "RESULT"]
@@ -100,6 +100,13 @@ def test_a_recording_is_answered_once(loaded, entry_point):
     assert texts(response) == ["spoken 0.20 0"]
     assert json.loads(response.arrays()["RESULT"].item())["text"] == "spoken 0.20 0"
     assert response.arrays()["SCORES"].tolist() == [[-1.0]]
+
+
+def test_no_output_of_a_live_chunk_has_a_batch_dimension(loaded, entry_point):
+    request = chunk("1..", START | END)
+    entry_point.start(request)
+    arrays = answer_to(request).arrays()
+    assert [arrays[name].shape for name in OUTPUTS] == [(1,), (1,), (1,)]
 
 
 @pytest.mark.parametrize("score", [np.nan, -np.inf])

@@ -156,9 +156,10 @@ def test_what_is_sent_beside_a_preset_counts():
 
 
 def test_a_streams_options():
-    assert RecognitionOptions.parse({}, live=True).mode == "streaming"
-    assert RecognitionOptions.parse({}, live=True).decoder == "wfst"
-    assert RecognitionOptions.parse({"hotwords": "conch"}, live=True).decoder == "ctc"
+    streaming = {"mode": "streaming"}
+    assert RecognitionOptions.parse(streaming, live=True).decoder == "wfst"
+    hot = RecognitionOptions.parse({"hotwords": "conch"}, live=True)
+    assert (hot.mode, hot.decoder) == ("streaming", "ctc")
     two_pass = RecognitionOptions.parse({"mode": "two_pass", "hotwords": "conch"}, live=True)
     assert two_pass.decoder == "attention"
     first = two_pass.of_first_pass()
@@ -167,21 +168,47 @@ def test_a_streams_options():
 
 
 @pytest.mark.parametrize(
+    ("sent", "mode"),
+    [
+        ({}, "two_pass"),
+        ({"mode": "auto", "accuracy": "best"}, "two_pass"),
+        ({"decoder": "attention"}, "two_pass"),
+        ({"decoder": "wfst"}, "streaming"),
+        ({"decoder": "ctc"}, "streaming"),
+        ({"lm_fusion": True}, "streaming"),
+        ({"hotwords": "conch", "decoder": "attention"}, "two_pass"),
+        ({"endpointing": False}, "streaming"),
+    ],
+)
+def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
+    assert RecognitionOptions.parse(sent, live=True).mode == mode
+
+
+@pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
         (
-            {"decoder": "attention"},
+            {"mode": "streaming", "decoder": "attention"},
             "option 'decoder' takes ctc or wfst with mode streaming; sent: attention",
         ),
-        ({"attention_rescore": True}, "option 'attention_rescore' goes with mode two_pass"),
+        (
+            {"mode": "streaming", "attention_rescore": True},
+            "option 'attention_rescore' goes with mode two_pass",
+        ),
         (
             {"mode": "two_pass", "decoder": "wfst", "hotwords": "a"},
             "option 'hotwords' goes with decoder ctc; decoder is wfst",
         ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
-        ({"rescore": True}, "option 'rescore' with decoder wfst goes with mode two_pass"),
-        ({"accuracy": "best"}, "option 'accuracy' takes fast with mode streaming; sent: best"),
+        (
+            {"mode": "streaming", "rescore": True},
+            "option 'rescore' with decoder wfst goes with mode two_pass",
+        ),
+        (
+            {"mode": "streaming", "accuracy": "best"},
+            "option 'accuracy' takes fast with mode streaming; sent: best",
+        ),
         ({"channels": 1}, "option 'channels' is for recordings, a stream is mono; sent: 1"),
         ({"mode": "two_pass", "channels": "split"}, "option 'channels' is for recordings"),
     ],
@@ -190,3 +217,31 @@ def test_what_a_stream_cannot_do(parameters, message):
     with pytest.raises(OptionError) as error:
         RecognitionOptions.parse(parameters, live=True)
     assert str(error.value).startswith(message)
+
+
+def test_the_options_of_rolling_passes():
+    sent = {"rolling_pass_ms": 640, "adaptive": False, "priority": "high", "history_s": 0}
+    options = RecognitionOptions.parse(sent, live=True)
+    found = (options.rolling_pass_ms, options.adaptive, options.priority, options.history_s)
+    assert found == (640, False, "high", 0)
+    usual = RecognitionOptions.parse({}, live=True)
+    assert (usual.adaptive, usual.priority) == (True, "normal")
+    assert usual.rolling_pass_ms > 0 < usual.history_s
+
+
+@pytest.mark.parametrize(
+    ("sent", "takes"),
+    [
+        ({"rolling_pass_ms": 10_001}, "'rolling_pass_ms' takes an integer from 0 to 10000"),
+        ({"rolling_pass_ms": -1}, "'rolling_pass_ms' takes an integer from 0 to 10000"),
+        ({"adaptive": 2}, "'adaptive' takes a bool"),
+        ({"priority": "urgent"}, "'priority' takes one of low, normal, high"),
+        ({"history_s": 86_401}, "'history_s' takes an integer from 0 to 86400"),
+    ],
+)
+def test_a_wrong_option_of_rolling_passes_is_named(sent, takes):
+    with pytest.raises(OptionError) as error:
+        RecognitionOptions.parse(sent, live=True)
+    (value,) = sent.values()
+    assert takes in str(error.value)
+    assert str(value) in str(error.value)

@@ -3,6 +3,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from conch.wire.formats import to_json
 from conch.wire.result import (
@@ -15,6 +16,7 @@ from conch.wire.result import (
     Transcript,
     Unrecognised,
     Word,
+    text_of_words,
 )
 
 WORDS = (Word("good", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8))
@@ -133,3 +135,21 @@ def test_an_open_utterance_and_back():
     )
     assert utterance.text == "Good, day to"
     assert Transcript.from_json(live.to_json()) == live
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], ""),
+        (["Good", "day,", "Ms.", "Li"], "Good day, Ms. Li"),
+        (["你", "好", "。", "再", "见"], "你好。再见"),
+        (["你好，", "世界！", "再见"], "你好，世界！再见"),  # noqa: RUF001
+        (["こん", "にちは"], "こんにちは"),
+        (["สวัสดี", "ครับ"], "สวัสดีครับ"),
+        (["안녕", "하세요"], "안녕 하세요"),  # Korean has spaces
+        (["用", "Triton", "吗"], "用 Triton 吗"),
+        (["नमस्ते", "दुनिया"], "नमस्ते दुनिया"),
+    ],
+)
+def test_the_text_of_words_has_the_spaces_of_their_script(words, text):
+    assert text_of_words([Word(word, 0, 1, 0.9) for word in words]) == text

@@ -1,7 +1,8 @@
 from typing import Any
 
 from conch.orchestrator import OrchestratorConfig
-from conch.triton import EntryPoint, read_parameters
+from conch.triton import read_parameters
+from conch.triton.entry_point import EntryPoint
 
 
 class TritonPythonModel:

@@ -1,14 +1,14 @@
 from typing import Any
 
 from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-from conch.triton import read_parameters, respond
+from conch.triton import read_parameters, respond, settled
 
 
 class TritonPythonModel:
     """A segment's waveform to hidden states."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = WhisperEncoder(read_parameters(WhisperEncoderConfig, args))
+        self.component = settled(WhisperEncoder(read_parameters(WhisperEncoderConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -2,14 +2,17 @@ import gc
 from typing import Any
 
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.triton import publish_streams, read_parameters, respond
+from conch.triton import read_parameters, respond, settled
+from conch.triton.metrics import publish_streams
 
 
 class TritonPythonModel:
     """A stream's log probabilities, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = CtcStreamingDecoder(read_parameters(CtcStreamingDecoderConfig, args))
+        self.component = settled(
+            CtcStreamingDecoder(read_parameters(CtcStreamingDecoderConfig, args))
+        )
         # A full collection would walk all that was loaded, and hold up every stream for 0.1 s.
         gc.freeze()
         self.publisher = publish_streams(args, self.component)

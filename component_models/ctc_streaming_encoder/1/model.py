@@ -1,14 +1,17 @@
 from typing import Any
 
 from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
-from conch.triton import publish_streams, read_parameters, respond
+from conch.triton import read_parameters, respond, settled
+from conch.triton.metrics import publish_streams
 
 
 class TritonPythonModel:
     """A stream's samples, piece by piece, to the log probabilities of units."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = CtcStreamingEncoder(read_parameters(CtcStreamingEncoderConfig, args))
+        self.component = settled(
+            CtcStreamingEncoder(read_parameters(CtcStreamingEncoderConfig, args))
+        )
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

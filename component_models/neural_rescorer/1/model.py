@@ -2,14 +2,14 @@ from typing import Any
 
 from conch.language.neural.model import NeuralRescorerConfig
 from conch.language.neural.rescorer import NeuralRescorer
-from conch.triton import read_parameters, respond
+from conch.triton import read_parameters, respond, settled
 
 
 class TritonPythonModel:
     """How probable texts are as language, after what was said before."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = NeuralRescorer(read_parameters(NeuralRescorerConfig, args))
+        self.component = settled(NeuralRescorer(read_parameters(NeuralRescorerConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

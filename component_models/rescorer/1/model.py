@@ -2,14 +2,14 @@ from typing import Any
 
 from conch.language.ngram import LanguageModelConfig
 from conch.language.rescorer import Rescorer
-from conch.triton import read_parameters, respond
+from conch.triton import read_parameters, respond, settled
 
 
 class TritonPythonModel:
     """How probable texts are as language."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = Rescorer(read_parameters(LanguageModelConfig, args))
+        self.component = settled(Rescorer(read_parameters(LanguageModelConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

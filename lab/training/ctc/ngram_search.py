@@ -13,7 +13,7 @@ from pygtrie import CharTrie
 
 from conch.component.arrays import FloatArray
 from conch.language.arpa import read_ngrams
-from conch.language.ngram import LanguageModelConfig, NgramModel, model_path
+from conch.language.ngram import LanguageModelConfig, NgramModel, model_path, ngram_lookup
 from lab.decoder.timing import pyctcdecode_labels
 
 History = tuple[str, ...]
@@ -64,7 +64,7 @@ class NgramSearch:
 class _Scorer(AbstractLanguageModel):
     def __init__(self, config: LanguageModelConfig, lm_weight: float, word_bonus: float) -> None:
         ngrams = read_ngrams(model_path(config.model))
-        self._model = NgramModel(ngrams, config.oov_log_prob)
+        self._model = NgramModel(ngram_lookup(ngrams), config.oov_log_prob)
         self._words = CharTrie.fromkeys(ngrams.words, True)
         self._lm_weight, self._word_bonus = lm_weight, word_bonus
         self._unknown = lm_weight * config.oov_log_prob

@@ -27,7 +27,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from conch.models.ctc.int8_product import float_graph
-from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, Caches, CtcGraph, CtcGraphConfig
+from conch.models.ctc.onnx_model import Caches, CtcGraph, CtcGraphConfig
+from conch.models.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.models.features import (
     FRAME_SHIFT,
     HISTORY,

@@ -2,8 +2,9 @@
 
 Each stream is a sequence of utterances with pauses between them. A chunk is due when its last
 sample would have been spoken. It is sent then, or as soon as the chunk before it is answered. Its
-latency counts from when it was due, so a server that falls behind cannot hide it. The report is one
-JSON object, `LiveReport`. The header and the largest run that kept up are at its top level as well.
+latency counts from when it was due, so a server that falls behind cannot hide it. What a viewer
+sees is judged word by word; see `conch.bench.screen`. The report is one JSON object, `LiveReport`.
+The header and the largest run that kept up are at its top level as well.
 """
 
 import asyncio
@@ -29,12 +30,16 @@ from conch.bench.records import Flat
 from conch.bench.samples import Sample, load_samples
 from conch.bench.served import triton_version
 from conch.bench.target import server_of
+from conch.bench.telephone import TELEPHONE_SAMPLE_RATE, resampled, telephone
+from conch.bench.word_times import TimedWord, WordTimes
 from conch.client import AsyncClient
 from conch.wire.errors import BenchError, ConchError
 from conch.wire.options import RecognitionOptions
 
 OFFLINE_CLIENTS = 4
 """Clients that send the streams' audio to the offline path."""
+STEP_MS = 640
+"""Least time over which the starts of streams are spread: the server works in such steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +61,15 @@ class LiveBenchmark:
     """Uncounted seconds of the same streams before each run: first streams make a server grow."""
     find_largest: bool = False
     """Whether to find the largest number of streams that the server keeps up with."""
+    telephone: bool = False
+    """Whether the streams are noisy telephone calls at 8 kHz; see `conch.bench.telephone`."""
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_second_pass(self) -> bool:
+        """Whether a second pass corrects each utterance."""
+        return RecognitionOptions.parse(self.options, live=True).mode == "two_pass"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +98,13 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
     begun = header("live", benchmark, program)
     with server_of(benchmark.url) as (url, memory):
         version = triton_version(url)
+        times = WordTimes(samples, benchmark.options)
 
         def measured(streams: int) -> LiveRun:
             said = scripts(samples, streams, benchmark)
+            asked = [index for script in said for index in script.utterances]
+            known = times.of(url, asked)
+            said = [with_words(script, known) for script in said]
             warm_up(url, said, benchmark)
             before = memory.cpu_s() if memory else {}
             outcomes = asyncio.run(all_streams(url, said, benchmark))
@@ -100,7 +116,7 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
         if benchmark.find_largest:
             runs += largest(measured, runs)
         best = best_of(runs)
-        if benchmark.options.get("mode") == "two_pass":
+        if benchmark.has_second_pass:
             for place, item in enumerate(runs):
                 if place < asked or place == best:
                     said = scripts(samples, item.streams, benchmark)
@@ -145,7 +161,7 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
     """Return the script of each stream; streams take different utterances in turn.
 
     Raises:
-        BenchError: the recordings have several sample rates.
+        BenchError: the recordings have several sample rates, or one too low for a telephone.
     """
     rates = {sample.sample_rate for sample in samples}
     if len(rates) != 1:
@@ -154,20 +170,58 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
     pause = np.zeros(round(benchmark.pause_s * rate), np.float32)
     order = list(range(len(samples)))
     random.Random(0).shuffle(order)
-    found, place = [], 0
+    found: list[Script] = []
+    place = 0
     for _ in range(streams):
         pieces: list[NDArray[np.float32]] = []
-        spans, texts, length = [], [], 0
+        spans, texts, indices, length = [], [], [], 0
         while length < benchmark.seconds * rate:
-            sample = samples[order[place % len(order)]]
+            index = order[place % len(order)]
+            sample = samples[index]
             place += 1
+            indices.append(index)
             assert isinstance(sample.audio, np.ndarray)
             spans.append((length / rate, length / rate + sample.duration_s))
             pieces += [sample.audio, pause]
             length += len(sample.audio) + len(pause)
             texts.append(_spoken(sample.utterance))
-        found.append(Script(np.concatenate(pieces), rate, tuple(spans), " ".join(texts)))
+        script = Script(np.concatenate(pieces), rate, tuple(spans), " ".join(texts), tuple(indices))
+        found.append(on_telephone(script, len(found)) if benchmark.telephone else script)
     return found
+
+
+def on_telephone(script: Script, seed: int) -> Script:
+    """Return the script as it is heard over a noisy telephone line.
+
+    Args:
+        script: of a stream.
+        seed: seed of the line's noise.
+
+    Raises:
+        BenchError: the sample rate is too low.
+    """
+    rate = TELEPHONE_SAMPLE_RATE
+    waveform = telephone(
+        resampled(script.waveform, script.sample_rate),
+        [(round(start * rate), round(end * rate)) for start, end in script.spans],
+        np.random.default_rng(seed),
+    )
+    return replace(script, waveform=waveform, sample_rate=rate)
+
+
+def with_words(script: Script, times: Mapping[int, Sequence[TimedWord]]) -> Script:
+    """Return the script with the times of its reference words on the stream's clock.
+
+    Args:
+        script: of a stream.
+        times: words of each utterance, by its index, in seconds from its start.
+    """
+    words = [
+        word.after(start)
+        for index, (start, _) in zip(script.utterances, script.spans, strict=True)
+        for word in times.get(index, ())
+    ]
+    return replace(script, words=tuple(words))
 
 
 def warm_up(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> None:
@@ -207,7 +261,7 @@ async def all_streams(
         ticking = asyncio.create_task(tick())
         async with AsyncClient(url, connections=2 * len(said)) as client:
             rng = random.Random(1)
-            starts = [rng.uniform(0, benchmark.chunk_ms / 1000) for _ in said]
+            starts = [rng.uniform(0, max(benchmark.chunk_ms, STEP_MS) / 1000) for _ in said]
             try:
                 return await asyncio.gather(
                     *(
@@ -259,7 +313,7 @@ async def _one_stream(
     outcome = StreamOutcome(script)
     block = script.sample_rate * benchmark.chunk_ms // 1000
     begun = time.perf_counter() + delay_s  # streams do not speak in step
-    watch = Watch(outcome, has_second_pass=benchmark.options.get("mode") == "two_pass")
+    watch = Watch(outcome, has_second_pass=benchmark.has_second_pass)
     try:
         async with client.live(sample_rate=script.sample_rate, **benchmark.options) as stream:
             for start in range(0, len(script.waveform), block):

@@ -1,13 +1,15 @@
 """A live report as Markdown."""
 
+from collections.abc import Sequence
+
 from conch.bench.live import LiveReport
-from conch.bench.live_figures import LOAD
+from conch.bench.live_figures import LOAD, LiveRun
 from conch.bench.measures import PERCENTILES
 from conch.bench.tables import number, percent, table
 
 
 def markdown(report: LiveReport) -> str:
-    """Return the table of a report and a line on its origin."""
+    """Return the tables of a report and a line on their origin."""
     columns = ["streams", "keeps up", *(f"chunk p{p} ms" for p in PERCENTILES)]
     columns += [
         "END p99 ms",
@@ -44,5 +46,71 @@ def markdown(report: LiveReport) -> str:
         f"{report.header.started_at}"
     )
     errors = [f"**{item}**" for run in report.runs for item in run.error_messages[:1]]
-    parts = [f"`{report.header.command}`", table(columns, rows), *errors, where]
-    return "\n\n".join(parts) + "\n"
+    parts = [
+        f"`{report.header.command}`",
+        table(columns, rows),
+        _viewer(report.runs),
+        _rolling(report.runs),
+        *errors,
+        where,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _viewer(runs: Sequence[LiveRun]) -> str:
+    """Return the table of what a viewer sees."""
+    columns = [
+        "streams: what a viewer sees",
+        "WER % after 1 s",
+        "after 2 s",
+        "firm after ms, mean",
+        "p50",
+        "p95",
+        "words revised %",
+        "firm words revised %",
+        "endpoint to second pass p50 ms",
+        "p95",
+        "CPU s / audio s",
+    ]
+    rows = [
+        [
+            str(run.streams),
+            percent(run.screen_wer_1s),
+            percent(run.screen_wer_2s),
+            number(run.firm_lag_ms.mean, 0),
+            number(run.firm_lag_ms.p50, 0),
+            number(run.firm_lag_ms.p95, 0),
+            percent(run.revised_share),
+            percent(run.firm_revised_share),
+            number(run.after_endpoint_ms.p50, 0),
+            number(run.after_endpoint_ms.p95, 0),
+            number(run.cpu_s_per_audio_s, 3),
+        ]
+        for run in runs
+    ]
+    return table(columns, rows)
+
+
+def _rolling(runs: Sequence[LiveRun]) -> str:
+    """Return the table of rolling passes; an empty text if no run has them."""
+    columns = [
+        "streams: rolling passes",
+        "made",
+        "skipped",
+        "refused",
+        "interval ms",
+        "late ms, mean",
+        "p95",
+    ]
+    rows = [
+        [
+            str(run.streams),
+            *(str(count) for count in (found.made, found.skipped, found.refused)),
+            number(found.interval_ms, 0),
+            number(found.late_ms.mean, 0),
+            number(found.late_ms.p95, 0),
+        ]
+        for run in runs
+        if (found := run.rolling) is not None
+    ]
+    return table(columns, rows) if rows else ""

@@ -4,7 +4,7 @@ import argparse
 import math
 import sys
 
-from conch.cli.arguments import Subparsers, number, positive
+from conch.cli.arguments import Subparsers, number, output, positive
 from conch.cli.bench_arguments import (
     add_find_largest,
     add_option,
@@ -22,6 +22,7 @@ examples:
   conch bench live --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
   conch bench live --manifest calls.tsv --streams 16 --find-largest
   conch bench live --manifest calls.tsv --option mode=two_pass --streams 8 --json two.json
+  conch bench live --manifest speech/manifest.tsv --chunk-ms 200 --streams 2,4,8 --plot live.png
 
 exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong usage
 """
@@ -29,9 +30,10 @@ exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong
 
 def run_live(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
-    from conch.bench import live
+    from conch.bench import live, require
     from conch.bench.live_report import markdown
     from conch.bench.options import parse_options
+    from conch.cli.bench_live_plot import plot
 
     try:
         options = parse_options(args.option, live=True)
@@ -49,11 +51,17 @@ def run_live(args: argparse.Namespace) -> int:
         pause_s=args.pause,
         warmup_s=args.warmup,
         find_largest=args.find_largest,
+        telephone=args.telephone,
         url=args.url,
         options=options,
     )
+    if args.plot:
+        # Before the measurement, which takes minutes.
+        require("matplotlib", extra="lab")
     report = live.run(benchmark)
     write_report(args, report, markdown(report))
+    if args.plot:
+        plot(report.runs, args.plot)
     asked = report.runs[: len(benchmark.streams)]
     return 1 if any(run.errors == run.streams for run in asked) else 0
 
@@ -63,12 +71,19 @@ def add_live(benchmarks: Subparsers) -> None:
     parser = benchmarks.add_parser(
         "live",
         help="live streams, paced in real time",
-        description="Send live streams in real time. Report how late the answers are and how many "
-        "streams the server keeps up with.",
+        description="Send live streams in real time. Report how late the answers are, how right "
+        "the text on the screen is, and how many streams the server keeps up with.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_option(add_what(parser))
+    what = add_what(parser)
+    what.add_argument(
+        "--telephone",
+        action="store_true",
+        help="as noisy telephone calls: 8 kHz, 300 to 3400 Hz, noise 15 dB below the speech; the "
+        "same noise each time",
+    )
+    add_option(what)
     how = parser.add_argument_group("how")
     how.add_argument(
         "--streams",
@@ -107,5 +122,10 @@ def add_live(benchmarks: Subparsers) -> None:
     )
     add_find_largest(how)
     add_url(how)
-    add_output(parser)
+    add_output(parser).add_argument(
+        "--plot",
+        type=output,
+        metavar="FILE.png",
+        help="word error rates against the number of streams; needs matplotlib",
+    )
     parser.set_defaults(run=run_live)

@@ -143,8 +143,8 @@ def run(args: argparse.Namespace) -> int:
     from conch.graphs.lexicon import own_spellings, read_lexicon
     from conch.language.arpa import read_ngrams
     from conch.language.ngram import model_path
-    from conch.models.ctc.onnx_model import read_vocabulary
     from conch.models.ctc.units import units_from_dict
+    from conch.models.ctc.vocabulary import read_vocabulary
 
     config = GraphConfig(
         prune=args.prune,

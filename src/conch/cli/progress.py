@@ -5,7 +5,6 @@ a short file comes as a whole.
 """
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from conch.cli.containers import length_of
+from conch.cli.terminal import size_of
 
 TICK_S = 0.5
 """Seconds between two updates of the line."""
@@ -21,7 +21,6 @@ LONG_S = 30.0
 """Audio longer than this is requested as a stream; shorter audio takes a few seconds."""
 
 STDIN = "-"
-DEFAULT_COLUMNS = 80
 MIN_NAME_CHARS = 12
 FIGURES_CHARS = 60
 """Columns for the figures after a file's name."""
@@ -146,11 +145,8 @@ class _Line:
 
     @property
     def columns(self) -> int:
-        """Columns of the terminal; some report 0, as under `script` or `docker exec -t`."""
-        try:
-            return os.get_terminal_size(self._terminal.fileno()).columns or DEFAULT_COLUMNS
-        except OSError:
-            return DEFAULT_COLUMNS
+        """Columns of the terminal."""
+        return size_of(self._terminal).columns
 
     def show(self, text: str) -> None:
         text = text[: self.columns - 1]

@@ -1,7 +1,7 @@
 """`conch stream`: transcribe live audio while it is spoken."""
 
 import argparse
-import shutil
+import os
 import signal
 import sys
 import threading
@@ -9,32 +9,37 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from conch.cli.arguments import Subparsers, number, positive
+from conch.cli.captions import Captions
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
+from conch.cli.terminal import OpenLines
 from conch.client.address import Address
 from conch.wire.errors import OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Segment, Transcript
+from conch.wire.result import Transcript
+
+_Writer: TypeAlias = Callable[[Transcript], None]
 
 EXAMPLES = """
 examples:
   conch stream talk.wav                              as if it were spoken now
   conch stream talk.wav --speed 0 --json             as fast as the server goes, every answer
-  conch stream --mic --mode two_pass                 a microphone, corrected after each utterance
+  conch stream --mic                                 a microphone, until Ctrl-C
   ffmpeg -i URL -f ogg - | conch stream -            anything that FFmpeg reads
   arecord -q -f S16_LE -r 16000 -c 1 | conch stream - --url grpc://gpu-box:8001
 
 The command recognises a container (wav, mp3, flac, ogg, m4a, webm, ...) by its first bytes and
 takes its sample rate. PyAV decodes containers from a pipe (pip install av).
 
-On a terminal the last line shows the current utterance, below the final ones. Elsewhere only final
-utterances are written. Ctrl-C ends the stream and writes the remaining text; a second Ctrl-C ends
-at once.
+On a terminal the last lines show what may still change, below the final utterances: firm words
+plain, tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere only final
+utterances are written, one on a line. Ctrl-C ends the stream and writes the remaining text; a
+second Ctrl-C ends at once.
 
 exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
@@ -45,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "stream",
         help="transcribe live audio",
-        usage="%(prog)s (FILE | - | --mic) [--url URL] [--mode two_pass] ...",
+        usage="%(prog)s (FILE | - | --mic) [--url URL] [--mode MODE] ...",
         description="Send audio as it is spoken and write the text as it is known.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -117,12 +122,13 @@ def run(args: argparse.Namespace) -> int:
         audio = live_audio.of_stdin(args.rate, args.raw_channels, args.chunk_ms, is_raw=args.raw)
     else:
         audio = live_audio.of_file(Path(args.file), args.chunk_ms, args.speed)
-    models = ["speech", *components_of(RecognitionOptions.parse(options, live=True))]
-    show = _Json(sys.stdout) if args.json else _Lines(sys.stdout, options.get("mode") == "two_pass")
+    parsed = RecognitionOptions.parse(options, live=True)
+    models = ["speech", *components_of(parsed)]
     with (
         _interruptible() as is_interrupted,
         server_url(args.url, models) as url,
         Client(url) as client,
+        _writer(sys.stdout, parsed, is_json=args.json) as show,
         client.live(sample_rate=audio.sample_rate, **options) as stream,
     ):
         for chunk in audio.chunks:
@@ -164,46 +170,42 @@ class _Json:
 
 
 class _Lines:
-    """Writer of a line for each final utterance and, on a terminal, for the current one."""
+    """Writer of a line for each final utterance."""
 
-    def __init__(self, out: TextIO, has_second_pass: bool) -> None:
-        self._out, self._has_second_pass = out, has_second_pass
-        self._is_terminal = out.isatty()
-        self._shown = ""
-        """The line of the current utterance."""
-        self._known: dict[int, Segment] = {}
-        self._written: list[str] = []
+    def __init__(self, out: TextIO, captions: Captions) -> None:
+        self._out, self._captions = out, captions
 
     def __call__(self, transcript: Transcript) -> None:
-        self._known |= {segment.index: segment for segment in transcript.segments}
-        lines = list(self._final_lines())
-        shown = self._being_said(transcript) if self._is_terminal else ""
-        if not lines and shown == self._shown:
-            return
-        if self._shown:
-            self._out.write("\r\x1b[K")
-        for line in lines:
-            self._out.write(f"{line}\n")
-        self._out.write(shown)
-        self._out.flush()
-        self._shown = shown
+        for text in self._captions.after(transcript).final:
+            print(text, file=self._out, flush=True)
 
-    def _being_said(self, transcript: Transcript) -> str:
-        """Return the end of the text that is not final, as much as fits on a line."""
-        if transcript.is_final:
-            return ""
-        said = len(" ".join(filter(None, self._written)))
-        width = shutil.get_terminal_size().columns - 1
-        return transcript.text[said:].strip()[-width:]
 
-    def _final_lines(self) -> Iterator[str]:
-        """Yield the new final utterances, in order."""
-        while (segment := self._known.get(len(self._written))) is not None:
-            if self._has_second_pass and segment.passes == 1 and not segment.error:
-                return
-            self._written.append(segment.text)
-            if segment.text:
-                yield segment.text
+class _Shades:
+    """Writer of final utterances, and below them of those that may change, on a terminal."""
+
+    def __init__(self, lines: OpenLines, captions: Captions) -> None:
+        self._lines, self._captions = lines, captions
+
+    def __call__(self, transcript: Transcript) -> None:
+        caption = self._captions.after(transcript)
+        self._lines.show(caption.final, caption.open)
+
+
+@contextmanager
+def _writer(out: TextIO, options: RecognitionOptions, *, is_json: bool) -> Iterator[_Writer]:
+    """Yield the writer of answers for this output."""
+    if is_json:
+        yield _Json(out)
+        return
+    captions = Captions(has_second_pass=options.mode == "two_pass")
+    if not out.isatty():
+        yield _Lines(out, captions)
+        return
+    lines = OpenLines(out, os.environ)
+    try:
+        yield _Shades(lines, captions)
+    finally:
+        lines.close()
 
 
 def _options(args: argparse.Namespace) -> Mapping[str, Any]:

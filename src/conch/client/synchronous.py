@@ -133,8 +133,8 @@ class Client:
             sample_rate: Hz of the chunks.
             timeout_s: seconds until the client gives up on a chunk.
             model: name of the entry point on the server.
-            options: options of the whole stream, by name; `mode="two_pass"` corrects each utterance
-                when it is over.
+            options: options of the whole stream, by name; `mode="streaming"` costs less and leaves
+                Whisper out.
 
         Raises:
             OptionError: an option is unknown, mistyped or out of range.

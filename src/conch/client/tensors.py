@@ -134,15 +134,16 @@ def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[An
 
 
 def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
-    """Return the transcripts of RESULT, BYTES [rows, 1].
+    """Return the transcripts of RESULT, BYTES [rows, 1]; of a live chunk also [1].
 
     Raises:
         ServerError: the output has another shape, so that the model is not a speech model.
     """
-    if result is None or result.shape != (rows, 1):
+    shapes = [(rows, 1), (1,)] if rows == 1 else [(rows, 1)]
+    if result is None or result.shape not in shapes:
         found = "none" if result is None else f"shape {list(result.shape)}"
         raise ServerError(f"expected the output RESULT of shape [{rows}, 1], found {found}")
-    return [Transcript.from_json(row[0]) for row in result]
+    return [Transcript.from_json(text) for text in result.flat]
 
 
 def error(code: str | None, message: str, url: str) -> ConchError:

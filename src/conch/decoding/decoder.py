@@ -27,8 +27,8 @@ from conch.decoding.utterance_search import (
 )
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
-from conch.models.ctc.onnx_model import read_vocabulary
 from conch.models.ctc.units import units_from_dict
+from conch.models.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 
 

@@ -4,10 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from conch.cache import Arrays, cached_arrays, digest_of
 from conch.component.arrays import DoubleArray
 from conch.language.arpa import read_ngrams
 from conch.language.ngram_table import (
@@ -21,6 +23,8 @@ from conch.wire.errors import ConfigError
 
 SHIPPED = Path(__file__).parent / "weights" / "en-us.npz"
 """CMU's en-us trigram."""
+_VERSION = 1
+"""Of `ngram_lookup` in the cache. It changes with what that holds."""
 
 
 class LanguageModel(Protocol):
@@ -43,15 +47,35 @@ class LanguageModelConfig:
     """Natural log probability of a word that the model does not know."""
 
 
-class NgramModel:
-    """N-grams in arrays, as `read_ngrams` gives them."""
+def ngram_lookup(ngrams: NgramTable) -> dict[str, NDArray[Any]]:
+    """Return what an `NgramModel` looks up: 16 bytes for each n-gram.
 
-    def __init__(self, ngrams: NgramTable, oov_log_prob: float) -> None:
-        """Prepare what is looked up: 16 bytes for each n-gram."""
-        self._ids = {word: index for index, word in enumerate(ngrams.words)}
-        self._keys = [ngrams.keys(order) for order in range(2, len(ngrams.orders) + 1)]
-        self._log_probs = [order.log_probs.astype(np.float32) for order in ngrams.orders]
-        self._backoffs = [order.backoffs.astype(np.float32) for order in ngrams.orders[:-1]]
+    `words` are uint8, UTF-8, a line each. For each order N there are `log_probs{N}`, float32; but
+    for the longest, `backoffs{N}`, float32; but for the first, `keys{N}` of `NgramTable.keys`.
+    """
+    found: dict[str, NDArray[Any]] = {
+        "words": np.frombuffer("\n".join(ngrams.words).encode(), np.uint8)
+    }
+    for number, order in enumerate(ngrams.orders, start=1):
+        found[f"log_probs{number}"] = order.log_probs.astype(np.float32)
+        if number > 1:
+            found[f"keys{number}"] = ngrams.keys(number)
+        if number < len(ngrams.orders):
+            found[f"backoffs{number}"] = order.backoffs.astype(np.float32)
+    return found
+
+
+class NgramModel:
+    """N-grams in arrays."""
+
+    def __init__(self, lookup: Arrays, oov_log_prob: float) -> None:
+        """Prepare to look up what `ngram_lookup` returned."""
+        words = lookup["words"].tobytes().decode().split("\n")
+        self._ids = {word: index for index, word in enumerate(words)}
+        longest = sum(name.startswith("log_probs") for name in lookup)
+        self._keys = [lookup[f"keys{order}"] for order in range(2, longest + 1)]
+        self._log_probs = [lookup[f"log_probs{order}"] for order in range(1, longest + 1)]
+        self._backoffs = [lookup[f"backoffs{order}"] for order in range(1, longest)]
         self._oov_log_prob = oov_log_prob
 
     def score(self, words: Sequence[str]) -> float:
@@ -114,7 +138,9 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
     """
     path = model_path(config.model)
     if config.engine == "numpy":
-        return NgramModel(read_ngrams(path), config.oov_log_prob)
+        name = f"ngrams-{digest_of(path)}-{_VERSION}"
+        lookup = cached_arrays(name, "the n-grams", lambda: ngram_lookup(read_ngrams(path)))
+        return NgramModel(lookup, config.oov_log_prob)
     if config.engine == "kenlm":
         return KenlmModel(path, config.oov_log_prob)
     raise ConfigError(f"engine must be numpy or kenlm; is: {config.engine!r}")

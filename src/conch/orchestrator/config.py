@@ -30,7 +30,13 @@ class OrchestratorConfig:
     max_waiting_chunks: int = 256
     """Chunks of one live stream that may wait for their turn; one more ends the stream."""
     max_second_passes: int = 4
-    """Utterances of one live stream in their second pass at once; the stream waits for one more."""
+    """Utterances of one live stream in their second pass at once; one more is left out. A stream
+    that is sent faster than it is spoken waits instead."""
+    max_passes_in_flight: int = 4
+    """Rolling and second passes of all live streams at once; others wait, the most urgent in front.
+    Twice the instances of the attention models keep them busy: more on a GPU."""
+    first_pass_language: str = "en"
+    """Language of the streaming CTC model. In another one a `two_pass` stream does without it."""
     stream_ttl_s: float = 60.0
     """Seconds without a chunk after which a live stream expires."""
     stream_step_ms: int = 640
@@ -43,6 +49,8 @@ class OrchestratorConfig:
             ConfigError: a value is too low, infinite or not a number.
         """
         for item in fields(self):
+            if item.type is str:
+                continue
             value = getattr(self, item.name)
             takes, is_taken = _range(item.name, is_whole=item.type is int)
             if not (math.isfinite(value) and is_taken(value)):

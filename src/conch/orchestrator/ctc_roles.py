@@ -22,7 +22,7 @@ _ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
 IMPOSSIBLE = -1e4
 """Log probability of an impossible text: finite, so that sums and differences of scores are."""
-_PARTIAL = ("hypotheses", "scores", "stable")
+_PARTIAL = ("hypotheses", "scores", "stable", *WORD_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class CtcDecoded:
     nbest: list[Hypothesis]
     """Hypotheses, best first. No two have the same text."""
     words: Mapping[str, tuple[Word, ...]]
-    """Words by text; empty for an utterance that goes on."""
+    """Words by text; of an utterance that goes on, those of the best text."""
     stable: str = ""
     """Beginning of the text that further audio cannot change, for an utterance that goes on."""
 
@@ -125,7 +125,7 @@ async def decode_step(
     start: float,
     is_over: bool,
 ) -> CtcDecoded:
-    """Return the text of an utterance after its next frames; after the last, words and scores too.
+    """Return the text of an utterance after its next frames; after the last, all scores too.
 
     Each call carries only the tensors and parameters that it needs, because each is copied between
     three processes.
@@ -150,7 +150,10 @@ async def decode_step(
     )
     if is_over:
         return _decoded(outputs, options, start)
-    return CtcDecoded(hypotheses(outputs), {}, outputs["stable"].numpy()[0].decode())
+    nbest = hypotheses(outputs)
+    best = nbest[0].text
+    said = words(outputs, start)[: len(best.split())]
+    return CtcDecoded(nbest, {best: said}, outputs["stable"].numpy()[0].decode())
 
 
 async def end(calls: Calls, place: StreamPlace) -> None:

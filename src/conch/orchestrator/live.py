@@ -1,5 +1,7 @@
 """The path of live audio: steps → VAD and encoder side by side → search → the text so far.
 
+With mode `two_pass`, Whisper passes over the open utterance every so often beside the steps.
+
 Before speech begins, only the VAD is called. Without the VAD, the letters that the encoder finds
 show where speech is. This saves one call per step of speech.
 
@@ -8,8 +10,10 @@ not on the length of the chunks.
 """
 
 import asyncio
+import math
 import time
 import uuid
+from bisect import bisect_left
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -21,8 +25,10 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls
+from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
+from conch.orchestrator.live_passes import LivePasses
 from conch.orchestrator.live_state import (
     NO_SAMPLES,
     Speaking,
@@ -31,15 +37,31 @@ from conch.orchestrator.live_state import (
     Utterance,
     Waiting,
 )
+from conch.orchestrator.live_text import LiveText, whole_words
 from conch.orchestrator.metrics import ENDPOINTS, Metrics
+from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segmentation import Span, frames_between, speech_likeness
 from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, Segment, Transcript
+from conch.wire.result import (
+    Hypothesis,
+    OpenUtterance,
+    Segment,
+    Transcript,
+    Word,
+    text_of_words,
+)
 from conch.wire.stream_place import StreamPlace
+
+AHEAD_S = 2.0
+"""A stream that is so many seconds ahead of its speaker is a file."""
+NO_PAUSE_S = 0.2
+"""Silence at the end of a pass that is no pause yet."""
+NOT_HEARD = CtcDecoded([Hypothesis("", 0.0, 0.0)], {"": ()})
+"""What the first pass finds in a language that it does not know."""
 
 One = TypeVar("One")
 Other = TypeVar("Other")
@@ -54,9 +76,9 @@ class LiveStream:
         audio: LiveAudio,
         detached: Calls,
         metrics: Metrics,
-        *,
-        max_second_passes: int,
-        keep_alive_s: float,
+        config: OrchestratorConfig,
+        shared: SharedPasses,
+        without_attention: RecognitionOptions | None,
     ) -> None:
         """Start with no audio and no utterance.
 
@@ -65,15 +87,21 @@ class LiveStream:
             audio: Cuts chunks into steps.
             detached: Calls that may outlive the request of their chunk.
             metrics: Where endpoints are counted.
-            max_second_passes: Second passes at once; the stream waits for one more.
-            keep_alive_s: Seconds without calls after which encoder and search get an empty call, so
-                that they do not drop the stream.
+            config: Limits.
+            shared: What the passes of all streams share.
+            without_attention: Options in place of these on a server without the attention models;
+                None if only these will do.
         """
         self.options = options
         self._search_options = options.of_first_pass()
         self.audio = audio
         self._detached, self._metrics = detached, metrics
-        self._keep_alive_s = keep_alive_s
+        self._config, self._load = config, shared.load
+        self._without_attention = without_attention
+        self._has_first_pass: bool | None = None
+        """Whether the CTC model hears the stream; None before the first chunk."""
+        # Encoder and search get an empty call before they would drop the stream.
+        self._keep_alive_s = config.stream_ttl_s / 4
         # Not the client's id, because two clients may choose the same.
         self._child = uuid.uuid4().hex
         """Id of the stream in encoder and search."""
@@ -84,7 +112,20 @@ class LiveStream:
         """Number of samples of the steps so far."""
         self._segments: list[Segment] = []
         """Utterances that have ended, with the text of their latest pass."""
-        self._second_passes = SecondPasses(options, detached, max_second_passes)
+        self._second_passes = SecondPasses(
+            options, detached, shared, config.max_second_passes, self._is_ahead
+        )
+        self._passes = LivePasses(
+            options,
+            detached,
+            shared,
+            self._second_passes,
+            self._is_ahead,
+            config.stream_step_ms,
+        )
+        self._firm: dict[int, str] = {}
+        """Firm text of each utterance that awaits its second pass, by index."""
+        self._began = time.monotonic()
 
     async def recognize(
         self, steps: Sequence[tuple[Array, bool]], calls: Calls, *, ends: bool
@@ -102,9 +143,15 @@ class LiveStream:
         Raises:
             TranscriptionError: a call failed; see `Calls`.
         """
+        if self._has_first_pass is None:
+            await self._choose(calls)
         known = len(self._segments)
         for step, is_last in steps:
+            began = time.monotonic()
             await self._recognize_step(step, calls, ends=is_last)
+            if self.options.adaptive and not self._is_ahead():  # or the step has waited for passes
+                now = time.monotonic()
+                self._load.step_took(now - began, now)
         if ends:
             await self._second_passes.finish()
         elif self._needs_keep_alive:
@@ -112,16 +159,31 @@ class LiveStream:
         changed = set(range(0 if ends else known, len(self._segments)))
         for segment in self._second_passes.take_done():
             self._segments[segment.index] = segment
+            self._firm.pop(segment.index, None)
             changed.add(segment.index)
         return self._transcript(sorted(changed), calls, ends=ends)
 
     async def close(self) -> None:
         """Free the components' state of the stream, unless its end has freed it."""
         self._second_passes.cancel()
-        if self._state.called is not None:
+        self._passes.cancel()
+        if self._has_first_pass and self._state.called is not None:
             self._state = Waiting()
             place = StreamPlace(self._child, starts=False, ends=True)
             await ctc_roles.end(self._detached, place)
+
+    async def _choose(self, calls: Calls) -> None:
+        """Choose among what the server has: streaming for want of Whisper, Whisper for want of CTC.
+
+        Both only where the client did not ask for the other.
+        """
+        other = self._without_attention
+        if other and not await _has_attention(calls):
+            self.options, self._search_options = other, other.of_first_pass()
+        self._has_first_pass = True
+        if self._has_second_pass and self._passes.is_rolling and self.options.vad:
+            fits = self.options.language in ("auto", self._config.first_pass_language)
+            self._has_first_pass = fits and await calls.is_loaded("ctc_streaming_encoder")
 
     async def _recognize_step(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Recognise a step: by the VAD alone before speech, else by VAD and encoder together."""
@@ -144,7 +206,9 @@ class LiveStream:
         step = waiting.pre_roll.followed_by(step)
         speaking = waiting.speaking(self._num_samples - len(step.waveform), time.monotonic())
         place = self._enter(speaking, ends=ends)
-        log_probs = await ctc_roles.encode_step(calls, step.waveform, place)
+        log_probs = None
+        if self._has_first_pass:
+            log_probs = await ctc_roles.encode_step(calls, step.waveform, place)
         await self._decode(speaking, step, log_probs, place, calls, rule)
 
     async def _continue(self, state: State, samples: Array, calls: Calls, *, ends: bool) -> None:
@@ -155,7 +219,10 @@ class LiveStream:
         else:
             speaking = replace(state, called=now)
         place = self._enter(speaking, ends=ends)
-        if self.options.vad:
+        log_probs: LogProbs | None = None
+        if not self._has_first_pass:
+            speech = await self._find_speech(samples, calls)
+        elif self.options.vad:
             speech, log_probs = await both(
                 self._find_speech(samples, calls), ctc_roles.encode_step(calls, samples, place)
             )
@@ -169,7 +236,9 @@ class LiveStream:
     def _needs_keep_alive(self) -> bool:
         """Whether encoder and search keep state, and were not called for `keep_alive_s`."""
         called = self._state.called
-        return called is not None and time.monotonic() - called > self._keep_alive_s
+        if called is None or not self._has_first_pass:
+            return False
+        return time.monotonic() - called > self._keep_alive_s
 
     def _enter(self, state: State, *, ends: bool) -> StreamPlace:
         """Set the state for the next calls.
@@ -185,7 +254,7 @@ class LiveStream:
         self,
         speaking: Speaking,
         step: Step,
-        log_probs: LogProbs,
+        log_probs: LogProbs | None,
         place: StreamPlace,
         calls: Calls,
         rule: Rule | None,
@@ -193,16 +262,30 @@ class LiveStream:
         """Update the text of the utterance after a step, and end it if it is over."""
         if self._has_second_pass:
             speaking = speaking.with_step(step)
-        if self.options.ctc_rescore:
-            # A copy: the handle would keep the server's memory.
-            speaking = speaking.with_log_probs(log_probs.numpy().copy())
         is_over = rule is not None or place.ends
-        found = await self._search(log_probs, place, calls, speaking.utterance, is_over=is_over)
+        if log_probs is None:
+            found = NOT_HEARD
+        else:
+            if self.options.ctc_rescore:
+                # A copy: the handle would keep the server's memory.
+                speaking = speaking.with_log_probs(log_probs.numpy().copy())
+            found = await self._search(log_probs, place, calls, speaking.utterance, is_over=is_over)
         if not is_over:
-            self._state = _with_partial(speaking, found)
+            self._state = speaking = _with_partial(speaking, found)
+            if self._has_second_pass:
+                await self._pass_over(speaking.utterance)
             return
         self._state = speaking.after_utterance(ends=place.ends)
         await self._end_utterance(speaking.utterance, found, calls, rule or "end")
+
+    async def _pass_over(self, utterance: Utterance) -> None:
+        """Begin the passes over the open utterance that are due."""
+
+        def audio(span: Span) -> SpeechSegment:
+            return self._spoken(utterance, span)
+
+        so_far = Span(utterance.start, self._num_samples)
+        await self._passes.after_step(self._endpointer.speech, so_far, audio, utterance.words)
 
     async def _keep_alive(self, calls: Calls) -> None:
         """Send empty calls to encoder and search, so that they do not drop the stream."""
@@ -253,11 +336,13 @@ class LiveStream:
         """Add the utterance to the segments, rescored if asked, and start its second pass."""
         speech = self._endpointer.speech
         self._endpointer.restart()
-        if speech.first is None and not found.nbest[0].text:
-            return
         span = speech_span(
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
+        best = found.nbest[0]
+        text = await self._passes.end_utterance()
+        if speech.first is None and not best.text:
+            return
         spoken = self._spoken(utterance, span)
         before = self._segments[-1].text if self._segments else ""
         heard = Heard(replace(spoken, said_before=saying(before)), calls)
@@ -270,9 +355,16 @@ class LiveStream:
             index=len(self._segments),
             endpoint=endpoint,
         )
+        if self._has_second_pass:
+            segment = _with_passes(segment, text, found.words.get(best.text, ()), self.options)
+            self._firm[segment.index] = text_of_words(text.firm)
         self._segments.append(segment)
         if self._has_second_pass:
-            await self._second_passes.begin(segment, spoken)
+            await self._second_passes.begin(segment, span, spoken)
+
+    def _is_ahead(self) -> bool:
+        """Return whether the stream is sent faster than it is spoken, as a file may be."""
+        return self._num_samples / SAMPLE_RATE - (time.monotonic() - self._began) > AHEAD_S
 
     def _spoken(self, utterance: Utterance, span: Span) -> SpeechSegment:
         """Return the audio of a span of an utterance, in samples of the stream.
@@ -297,16 +389,23 @@ class LiveStream:
         return SpeechSegment(seconds, waveform, speech_probs, log_probs)
 
     def _transcript(self, changed: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
-        stable = [segment.text for segment in self._segments[: self._second_passes.first]]
-        texts = [segment.text for segment in self._segments]
-        if self.options.partials:
-            texts.append(self._utterance.text)
-            if not self._has_second_pass:
-                stable.append(self._utterance.stable)
+        since = 0 if ends else self._repeated_from
+        texts = [segment.text for segment in self._segments[since:]]
+        pending = self._second_passes.first
+        if pending is None:
+            stable = list(texts)
+        else:
+            stable = [segment.text for segment in self._segments[since:pending]]
+            stable.append(self._firm.get(pending, ""))
+        utterance = self._open_utterance() if self.options.partials else None
+        if utterance:
+            texts.append(utterance.text)
+            if pending is None:
+                stable.append(text_of_words(utterance.firm))
         if ends:
             nbest = joined([segment.nbest for segment in self._segments], self.options.nbest)
         else:
-            scores = [segment.nbest[0].score for segment in self._segments]
+            scores = [segment.nbest[0].score for segment in self._segments[since:]]
             score = sum(scores, self._utterance.score)
             nbest = (Hypothesis(" ".join(filter(None, texts)), score, am_score=score),)
         return Transcript(
@@ -317,7 +416,40 @@ class LiveStream:
             stages=calls.stages,
             is_final=ends,
             stable=" ".join(filter(None, stable)),
+            utterance=utterance,
+            rolling=self._passes.report if self._has_second_pass else None,
         )
+
+    @property
+    def _repeated_from(self) -> int:
+        """Index of the first ended utterance whose text an answer repeats.
+
+        One whose text may still change is repeated in any case.
+        """
+        if not self.options.history_s:
+            return 0
+        oldest = self._num_samples / SAMPLE_RATE - self.options.history_s
+        first = bisect_left(self._segments, oldest, key=lambda segment: segment.end)
+        pending = self._second_passes.first
+        return first if pending is None else min(first, pending)
+
+    def _open_utterance(self) -> OpenUtterance | None:
+        """Return the utterance that is being spoken, as it is to be shown."""
+        if not isinstance(self._state, Speaking):
+            return None
+        utterance = self._state.utterance
+        until = self._num_samples / SAMPLE_RATE
+        start = round(utterance.start / SAMPLE_RATE, 3)
+        if self._has_second_pass:
+            text = self._passes.text
+            spoken_until = self._endpointer.speech.after_last / SAMPLE_RATE
+            tentative, newest = text.shown(
+                utterance.words, until, in_speech=spoken_until > text.heard_until - NO_PAUSE_S
+            )
+            return OpenUtterance(start, text.firm, tentative, newest, round(text.heard_until, 3))
+        stable = utterance.words[: utterance.num_stable]
+        unstable = whole_words(utterance.words[len(stable) :], until)
+        return OpenUtterance(start, stable, (), tuple(unstable))
 
     @property
     def _utterance(self) -> Utterance:
@@ -329,9 +461,29 @@ class LiveStream:
         return self.options.mode == "two_pass"
 
 
+async def _has_attention(calls: Calls) -> bool:
+    return await calls.is_loaded("attention_encoder") and await calls.is_loaded("attention_decoder")
+
+
 def _with_partial(speaking: Speaking, found: CtcDecoded) -> Speaking:
     best = found.nbest[0]
-    return speaking.with_text(best.text, found.stable, best.score)
+    return speaking.with_words(found.words[best.text], len(found.stable.split()), best.score)
+
+
+def _with_passes(
+    segment: Segment, text: LiveText, first_pass: Sequence[Word], options: RecognitionOptions
+) -> Segment:
+    """Return an ended utterance with what its passes have found, before its second pass."""
+    if not text.heard_until:
+        return segment
+    tentative, newest = text.shown(first_pass, math.inf, in_speech=False)
+    words = (*text.firm, *tentative, *newest)
+    best = replace(segment.nbest[0], text=text_of_words(words))
+    return replace(
+        segment,
+        nbest=(best, *segment.nbest[1:]),
+        words=words if options.word_timestamps else (),
+    )
 
 
 async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:

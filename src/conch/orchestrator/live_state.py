@@ -10,6 +10,7 @@ import numpy as np
 from conch.component import Array
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.orchestrator.endpointing import SpeechProbs
+from conch.wire.result import Word
 
 NO_SAMPLES = np.zeros(0, np.float32)
 
@@ -39,10 +40,10 @@ class Utterance:
 
     start: int = 0
     """Start, in samples of the live stream."""
-    text: str = ""
-    """Text so far."""
-    stable: str = ""
-    """Beginning of the text that no longer changes."""
+    words: tuple[Word, ...] = ()
+    """Words of the first pass so far."""
+    num_stable: int = 0
+    """Number of words at the beginning that the first pass no longer changes."""
     score: float = 0.0
     """Score of the text."""
     steps: tuple[Step, ...] = ()
@@ -94,11 +95,10 @@ class Speaking:
         kept = (*self.utterance.log_probs, log_probs)
         return replace(self, utterance=replace(self.utterance, log_probs=kept))
 
-    def with_text(self, text: str, stable: str, score: float) -> "Speaking":
-        """Return the state with the present text of the utterance."""
-        return replace(
-            self, utterance=replace(self.utterance, text=text, stable=stable, score=score)
-        )
+    def with_words(self, words: tuple[Word, ...], num_stable: int, score: float) -> "Speaking":
+        """Return the state with the present words of the first pass."""
+        utterance = replace(self.utterance, words=words, num_stable=num_stable, score=score)
+        return replace(self, utterance=utterance)
 
     def after_utterance(self, *, ends: bool) -> Waiting:
         """Return the state after the utterance.

@@ -53,6 +53,17 @@ LISTS = Family(
 )
 UNRECOGNISED_SECONDS = Family("conch_unrecognised_seconds_total", "Speech left without a text")
 ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in live streams", ("rule",))
+PASSES = Family(
+    "conch_passes_total", "Rolling and second passes over live utterances", ("kind", "outcome")
+)
+PASS_LATE_SECONDS = Family(
+    "conch_rolling_pass_late_seconds_total", "Time from when a rolling pass was due to its text"
+)
+PASS_STRETCH = Family(
+    "conch_rolling_pass_stretch",
+    "How much rarer rolling passes are than asked for, because of load",
+    kind="gauge",
+)
 STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))
 OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge")
 COMPONENT_STREAMS = Family(

@@ -14,7 +14,9 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.live import LiveStream
+from conch.orchestrator.load import Load
 from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
+from conch.orchestrator.pass_queue import PassQueue, SharedPasses
 from conch.orchestrator.request import SpeechRequest
 from conch.wire.errors import (
     AudioError,
@@ -94,6 +96,9 @@ class OpenStreams:
             metrics: Where streams and chunks are counted.
         """
         self._config, self._detached, self._metrics = config, detached, metrics
+        self._shared = SharedPasses(
+            PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
+        )
         self._open: dict[int | str, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
         """Tasks that free the components' state of ended streams."""
@@ -101,6 +106,11 @@ class OpenStreams:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def stretch(self) -> float:
+        """How much rarer rolling passes are than asked for, because of load."""
+        return self._shared.load.pace.stretch
 
     async def close(self, timeout_s: float) -> None:
         """Stop the expiry of streams, and wait until ended streams are freed.
@@ -216,8 +226,9 @@ class OpenStreams:
             LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
             Calls(self._detached, 0, self._metrics, options.mode),
             self._metrics,
-            max_second_passes=self._config.max_second_passes,
-            keep_alive_s=self._config.stream_ttl_s / 4,
+            self._config,
+            self._shared,
+            _without_attention(parameters, options),
         )
         entry = _Open(stream, parameters, _session(request))
         if before is not None:
@@ -271,6 +282,18 @@ class OpenStreams:
     def _is_abandoned(self, entry: _Open) -> bool:
         idle_s = time.monotonic() - entry.used
         return idle_s > self._config.stream_ttl_s and not entry.waiting
+
+
+def _without_attention(
+    parameters: Mapping[str, Any], options: RecognitionOptions
+) -> RecognitionOptions | None:
+    """Return the options of mode streaming, if the client left the mode to the server."""
+    if parameters.get("mode", "auto") != "auto" or options.mode == "streaming":
+        return None
+    try:
+        return RecognitionOptions.parse({**parameters, "mode": "streaming"}, live=True)
+    except OptionError:
+        return None
 
 
 def _unknown(request: SpeechRequest) -> SessionError:

@@ -40,10 +40,21 @@ async def find_speech(
     return outputs["speech_probs"].numpy(), outputs["state"]
 
 
-async def encode(calls: Calls, waveform: Array) -> EncodedSegment:
-    """Return the hidden states of a segment, FP32 [samples] at 16 kHz."""
+async def encode(
+    calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
+) -> EncodedSegment:
+    """Return the hidden states of a segment.
+
+    Args:
+        calls: Calls of the request.
+        waveform: FP32 [samples], 16 kHz.
+        window: Parameters of the encoder's window; None for those of its config.
+    """
     outputs = await calls(
-        "attention_encoder", {"waveform": waveform}, ("encoder_out", "encoder_out_lens")
+        "attention_encoder",
+        {"waveform": waveform},
+        ("encoder_out", "encoder_out_lens"),
+        window,
     )
     return EncodedSegment(outputs["encoder_out"], outputs["encoder_out_lens"])
 

@@ -28,6 +28,11 @@ class Span:
     start: int
     end: int
 
+    @property
+    def length(self) -> int:
+        """Return the number of samples."""
+        return self.end - self.start
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRules:

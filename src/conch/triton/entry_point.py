@@ -13,7 +13,7 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.orchestrator.metrics import OPEN_STREAMS
+from conch.orchestrator.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.triton.components import TritonComponents
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
@@ -52,7 +52,9 @@ class EntryPoint:
         self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
         streams = self._recognizer.open_streams
         self._publisher = MetricsPublisher(
-            model, self._recognizer.metrics, {OPEN_STREAMS: lambda: len(streams)}
+            model,
+            self._recognizer.metrics,
+            {OPEN_STREAMS: lambda: len(streams), PASS_STRETCH: lambda: streams.stretch},
         )
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(self._pool)
@@ -151,18 +153,21 @@ def _speech_request(request: Any) -> SpeechRequest:
 def _speech_response(
     transcripts: Sequence[Transcript], wanted: Sequence[str], *, is_chunk: bool = False
 ) -> Any:
-    """Return the response with the wanted tensors."""
+    """Return the response with the wanted tensors, for a live chunk without batch dimension."""
     outputs: dict[str, Array] = {}
     if "TRANSCRIPTS" in wanted or "SCORES" in wanted:
-        texts, scores = _columns(transcripts)
-        # Streaming clients of WeNet, sherpa and FunASR read a chunk's text without a batch
-        # dimension.
-        outputs = {"TRANSCRIPTS": texts[0] if is_chunk else texts, "SCORES": scores}
+        outputs["TRANSCRIPTS"], outputs["SCORES"] = _columns(transcripts)
     if "RESULT" in wanted:
         results = [[transcript.to_json().encode()] for transcript in transcripts]
         outputs["RESULT"] = np.array(results, dtype=np.object_)
+    # The streaming clients of WeNet, sherpa and FunASR decode TRANSCRIPTS[0] of a chunk, or join
+    # TRANSCRIPTS, and fail if it has a batch dimension. Outputs of one answer are alike.
     return pb_utils.InferenceResponse(
-        [pb_utils.Tensor(name, array) for name, array in outputs.items() if name in wanted]
+        [
+            pb_utils.Tensor(name, array[0] if is_chunk else array)
+            for name, array in outputs.items()
+            if name in wanted
+        ]
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from conch.component import Array, Component, Outputs, Row
+from conch.triton.memory import watch
 from conch.triton.statuses import triton_error
 from conch.wire.errors import InvalidRequestError
 
@@ -19,6 +20,7 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
         requests: Requests of Triton.
         component: The component.
     """
+    watch.called()
     read = [_read(request) for request in requests]
     rows = [row for found in read if not isinstance(found, Exception) for row in found]
     answers = iter(_answers(rows, component) if rows else ())

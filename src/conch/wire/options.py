@@ -54,7 +54,10 @@ class RecognitionOptions:
     """The options of one request, with their defaults."""
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
-        "auto", "the path; auto is streaming for live audio, offline for a recording"
+        "auto",
+        "the path; auto is offline for a recording and two_pass for live audio; live audio is "
+        "streaming with decoder ctc or wfst, hotwords or lm_fusion, without endpointing, and on a "
+        "server without Whisper",
     )
     decoder: Literal["attention", "ctc", "wfst"] = option(
         "attention",
@@ -183,6 +186,28 @@ class RecognitionOptions:
         high=30,
     )
     partials: bool = option(True, "live: send text before it is final")
+    rolling_pass_ms: int = option(
+        1280,
+        "live, two_pass with attention: audio between two passes of Whisper over an utterance that "
+        "is being spoken; 0 is none before it pauses",
+        low=0,
+        high=10_000,
+    )
+    adaptive: bool = option(
+        True,
+        "live, two_pass: make fewer passes while the server is busy; false makes all of them, and "
+        "chunks wait for them",
+    )
+    priority: Literal["low", "normal", "high"] = option(
+        "normal", "live, two_pass: the share of passes of a stream while the server is busy"
+    )
+    history_s: int = option(
+        600,
+        "live: seconds of ended utterances that the text of each answer repeats, 0 for all; the "
+        "last answer has all",
+        low=0,
+        high=86_400,
+    )
     endpointing: bool = option(
         True,
         "live: end utterances by the rules endpoint_silence_ms, endpoint_no_speech_ms and "
@@ -226,7 +251,7 @@ class RecognitionOptions:
                 raise OptionError(_unknown_name(name, list(known)))
         sent = {name: _checked(known[name], value) for name, value in parameters.items()}
         if sent.get("mode", "auto") == "auto":
-            sent["mode"] = "streaming" if live else "offline"
+            sent["mode"] = _live_mode(sent) if live else "offline"
         if live != (sent["mode"] in ("streaming", "two_pass")):
             what = "a stream's chunks" if live else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
@@ -358,9 +383,20 @@ class RecognitionOptions:
         return first if is_chosen else replace(first, beam_size=_defaults_of(first)["beam_size"])
 
 
+def _live_mode(sent: Mapping[str, Any]) -> Literal["streaming", "two_pass"]:
+    """Return the default mode of live audio: two_pass, unless an option would get lost by it."""
+    decoder = sent.get("decoder", _live_decoder(sent) if _needs_ctc(sent) else "attention")
+    is_passed = decoder == "attention" and sent.get("endpointing", True)
+    return "two_pass" if is_passed else "streaming"
+
+
+def _needs_ctc(sent: Mapping[str, Any]) -> bool:
+    return bool(sent.get("hotwords") or sent.get("lm_fusion"))
+
+
 def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
     """Return the default decoder of live audio: wfst, or ctc if an option needs it."""
-    return "ctc" if sent.get("hotwords") or sent.get("lm_fusion") else "wfst"
+    return "ctc" if _needs_ctc(sent) else "wfst"
 
 
 def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:

@@ -2,11 +2,17 @@
 
 import json
 import math
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 MAX_FP32 = 3.4028234663852886e38
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Thai, Lao, Burmese and Khmer."""
+_HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff]")
+"""Korean: its characters are wide, but its words have spaces."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 
@@ -119,7 +125,7 @@ class OpenUtterance:
     @property
     def text(self) -> str:
         """Return the text of all parts."""
-        return " ".join(word.text for word in self.words)
+        return text_of_words(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,7 @@ class RollingPasses:
     skipped: int = 0
     """Passes that the server had no time for."""
     refused: int = 0
-    """Passes whose text was not believed: it repeats itself, or has too many words."""
+    """Passes whose text was not believed: it repeats itself, or has too many words or too few."""
     late_ms: int = 0
     """Milliseconds from when the latest pass was due to its text."""
 
@@ -225,6 +231,21 @@ class Transcript:
             "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
         }
         return cast(Transcript, _known(cls, data | parts))
+
+
+def text_of_words(words: Sequence[Word]) -> str:
+    """Return the text of words: with spaces, except between characters of scripts without them."""
+    text = ""
+    for word in words:
+        joins = text and word.text and _is_unspaced(text[-1]) and _is_unspaced(word.text[0])
+        text += word.text if joins or not text else f" {word.text}"
+    return text
+
+
+def _is_unspaced(char: str) -> bool:
+    """Return whether a character belongs to a script without spaces between words."""
+    is_wide = unicodedata.east_asian_width(char) in "WF" and not _HANGUL.match(char)
+    return is_wide or bool(_UNSPACED.match(char))
 
 
 def strict_json(data: Any, **settings: Any) -> str:

@@ -170,7 +170,7 @@ def test_the_same_scores_as_pyctcdecode(config):
 
 def test_the_trie_knows_beginnings():
     vocab = CtcVocab(VOCAB)
-    tables = word_trie(["cab", "ca", "x", "bb"], vocab, None)
+    tables = word_trie(["cab", "ca", "x", "bb"], vocab)
 
     def walked(text):
         node, penalty = ROOT, 0.0

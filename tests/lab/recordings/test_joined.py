@@ -6,9 +6,9 @@ import pytest
 from numpy.typing import NDArray
 
 from conch.bench.manifest import Utterance
+from conch.bench.telephone import amplitude, rms
 from conch.wire.errors import BenchError
 from lab.recordings.joined import BETWEEN, Between, Group, JoinedRecording, Joining, groups, join
-from lab.recordings.sounds import amplitude, rms
 
 RATE = 16_000
 LENGTHS = (12_000, 16_000, 20_001)

@@ -8,7 +8,7 @@ from pocketsphinx_model import PocketsphinxModel
 from recordings import recordings_of
 
 from conch.language.arpa import read_ngrams
-from conch.language.ngram import SHIPPED, NgramModel
+from conch.language.ngram import SHIPPED, NgramModel, ngram_lookup
 from conch.language.ngram_table import NgramTable
 from conch.language.normalize import language_model_words
 from conch.wire.errors import ConfigError
@@ -52,7 +52,10 @@ def test_single_words_score_as_in_pocketsphinx(shipped):
 
 
 def test_sentences_score_as_in_pocketsphinx(shipped):
-    ours, theirs = NgramModel(shipped, -16.0), PocketsphinxModel(packaged_model(), -16.0)
+    ours, theirs = (
+        NgramModel(ngram_lookup(shipped), -16.0),
+        PocketsphinxModel(packaged_model(), -16.0),
+    )
     texts = [item.text for folder in (DATA, DATA / "pauses") for item in recordings_of(folder)]
     sentences = [language_model_words(text) for text in (*texts, "the zxqv of the qqxq said so")]
     assert len(sentences) == 17 and any("zxqv" in sentence for sentence in sentences)

@@ -28,7 +28,8 @@ def placed(array: NDArray[Any], device: str | None) -> Array:
     """
     if device is None:
         return array
-    return _torch().from_numpy(np.ascontiguousarray(array)).to(device)
+    # torch warns of arrays that may not be written to, as those of the cache.
+    return _torch().from_numpy(np.require(array, requirements=["C", "W"])).to(device)
 
 
 def on_host(array: Array) -> NDArray[Any]:

@@ -2,12 +2,22 @@
 
 from dataclasses import dataclass
 
-from conch.decoding.beam.arrays import Array, namespace
+import numpy as np
+
+from conch.cache import Arrays, cached_arrays, digest_of
+from conch.decoding.beam.arrays import Array, namespace, placed
 from conch.decoding.beam.ngram_arrays import NgramArrays, ngram_arrays, score_words
 from conch.decoding.beam.trie import NO_WORD, WordTrie, word_trie
 from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
+from conch.language.ngram_table import SENTENCE_END, SENTENCE_START
+
+_VERSION = 1
+"""Of the arrays in the cache. It changes with what they hold."""
+_TRIE = "trie_"
+_NUMBERS = "numbers"
+"""The first history, the word that ends a sentence, and the n-grams' order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +53,32 @@ class CtcLanguageModel:
 def load_ctc_language_model(
     config: LanguageModelConfig, vocab: CtcVocab, device: str | None
 ) -> CtcLanguageModel:
-    """Load an n-gram for a vocabulary: seconds, and 120 MB for the en-us trigram.
+    """Load an n-gram for a vocabulary, mapped from the cache as all processes share it.
+
+    The first load takes seconds. The en-us trigram has 130 MB of arrays, of which a search reads a
+    part.
 
     Raises:
         ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files can
             be fused), or has no marks of the sentence's beginning and end.
     """
     path = model_path(config.model)
-    ngrams = read_ngrams(path)
-    ids = {word: index for index, word in enumerate(ngrams.words)}
-    return CtcLanguageModel(
-        ngram=ngram_arrays(ngrams, config.oov_log_prob, device),
-        trie=word_trie(ngrams.words, vocab, device),
-        start=1 + ids["<s>"],
-        end=ids["</s>"],
-    )
+
+    def make() -> Arrays:
+        ngrams = read_ngrams(path)
+        tables = ngram_arrays(ngrams, config.oov_log_prob)._asdict()
+        trie = word_trie(ngrams.words, vocab)._asdict()
+        start, end = map(ngrams.words.index, (SENTENCE_START, SENTENCE_END))
+        return {
+            _NUMBERS: np.array([1 + start, end, len(ngrams.orders)]),
+            **{name: array for name, array in tables.items() if isinstance(array, np.ndarray)},
+            **{_TRIE + name: array for name, array in trie.items()},
+        }
+
+    key = f"ctc-ngrams-{digest_of(path, *vocab.texts)}-{_VERSION}"
+    arrays = dict(cached_arrays(key, "the n-grams of the CTC search", make))
+    start, end, order = map(int, arrays.pop(_NUMBERS))
+    on_device = {name: placed(array, device) for name, array in arrays.items()}
+    trie = {name: on_device.pop(_TRIE + name) for name in WordTrie._fields}
+    ngram = NgramArrays(**on_device, order=order, oov_log_prob=config.oov_log_prob)
+    return CtcLanguageModel(ngram, WordTrie(**trie), start, end)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.decoding.beam.arrays import Array, indices, namespace, placed
+from conch.decoding.beam.arrays import Array, indices, namespace
 from conch.language.ngram_table import NgramTable
 
 EMPTY_HISTORY = 0
@@ -40,13 +40,12 @@ class NgramArrays(NamedTuple):
     """What a word costs that is not known; after it the history is empty."""
 
 
-def ngram_arrays(ngrams: NgramTable, oov_log_prob: float, device: str | None) -> NgramArrays:
-    """Build the tables.
+def ngram_arrays(ngrams: NgramTable, oov_log_prob: float) -> NgramArrays:
+    """Build the tables, as numpy's.
 
     Args:
         ngrams: as read.
         oov_log_prob: natural log probability of an unknown word.
-        device: as in `arrays.placed`.
     """
     size = len(ngrams.words)
     first, *longer = ngrams.orders
@@ -75,12 +74,12 @@ def ngram_arrays(ngrams: NgramTable, oov_log_prob: float, device: str | None) ->
     keys, log_probs, targets = (np.concatenate(part) for part in zip(*arcs, last, strict=True))
     by_key = np.argsort(keys, kind="stable")
     return NgramArrays(
-        keys=placed(keys[by_key], device),
-        log_probs=placed(log_probs[by_key], device),
-        targets=placed(targets[by_key].astype(np.int32), device),
-        unigrams=placed(first.log_probs.astype(np.float32).astype(np.float64), device),
-        backoffs=placed(np.concatenate(backoffs), device),
-        shorter=placed(np.concatenate(shorter), device),
+        keys=keys[by_key],
+        log_probs=log_probs[by_key],
+        targets=targets[by_key].astype(np.int32),
+        unigrams=first.log_probs.astype(np.float32).astype(np.float64),
+        backoffs=np.concatenate(backoffs),
+        shorter=np.concatenate(shorter),
         order=len(ngrams.orders),
         oov_log_prob=oov_log_prob,
     )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.decoding.beam.arrays import Array, placed
+from conch.decoding.beam.arrays import Array
 from conch.decoding.beam.ngram_arrays import UNKNOWN_WORD
 from conch.decoding.vocab import CtcVocab
 
@@ -34,15 +34,14 @@ class WordTrie(NamedTuple):
     """int64 `[nodes]`: the word that ends here, -1 where none does, -2 between words."""
 
 
-def word_trie(words: Sequence[str], vocab: CtcVocab, device: str | None) -> WordTrie:
-    """Build the tables; words that the vocabulary cannot write are never reached.
+def word_trie(words: Sequence[str], vocab: CtcVocab) -> WordTrie:
+    """Build the tables, as numpy's; words that the vocabulary cannot write are never reached.
 
     They take 8 bytes for each beginning and unit: 40 MB for 72,000 words and 29 characters.
 
     Args:
         words: their places are their ids.
         vocab: of the acoustic model.
-        device: as in `arrays.placed`.
     """
     letters = {letter: index for index, letter in enumerate(sorted({*"".join(vocab.texts)}))}
     children, lengths, ends = _trie(words, letters)
@@ -66,11 +65,7 @@ def word_trie(words: Sequence[str], vocab: CtcVocab, device: str | None) -> Word
     ids = np.full(len(nodes), UNKNOWN_WORD)
     ids[: len(ends)] = ends
     ids[ROOT] = NO_WORD
-    return WordTrie(
-        following=placed(following, device),
-        penalties=placed(costs[following], device),
-        words=placed(ids, device),
-    )
+    return WordTrie(following=following, penalties=costs[following], words=ids)
 
 
 def _trie(

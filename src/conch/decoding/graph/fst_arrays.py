@@ -1,13 +1,25 @@
 """Finite-state transducers as arrays, and as files of OpenFst that are read without parsing.
 
 kaldifst adds arcs one by one, at about a million a second; whole arrays are written at once.
+
+`write_fst` aligns the states and the arcs, so that OpenFst can map them into memory. The symbols
+stand behind them, where OpenFst does not look: it would keep a copy of them in each process.
+
+    OpenFst's header, with the flag of aligned files and none of symbols
+    states, arcs         STATE [S], ARC [A]
+    for each table:
+        name, count      text, int64
+        ends             int64 [count]: where each symbol ends in the texts
+        texts            uint8: the symbols, UTF-8, one after the other
+
+States, arcs, tables and ends begin at multiples of 16 bytes.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +40,10 @@ STATE = np.dtype(
 _FST_MAGIC = 2125659606
 _SYMBOLS_MAGIC = 2125658996
 _VERSION = 2
-_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS = 1, 2
+_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, _IS_ALIGNED = 1, 2, 4
+_ALIGNMENT = 16
+"""Bytes; OpenFst's own."""
+_ENDS = np.dtype("<i8")
 _EXPANDED = 1
 """OpenFst's property bit of every transducer that is not made on demand."""
 
@@ -97,27 +112,62 @@ def write_fst(
     for name, label in (("input_epsilons", "ilabel"), ("output_epsilons", "olabel")):
         epsilons = np.concatenate([[0], np.cumsum(fst.arcs[label] == 0)])
         states[name] = np.diff(epsilons[fst.first])
-    flags = _HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS if symbols else 0
     with path.open("wb") as file:
         file.write(struct.pack("<i", _FST_MAGIC))
         _write_text(file, "const")
         _write_text(file, "standard")
         sizes = len(states), len(fst.arcs)
-        file.write(struct.pack("<iiQqqq", _VERSION, flags, _EXPANDED, fst.start, *sizes))
+        file.write(struct.pack("<iiQqqq", _VERSION, _IS_ALIGNED, _EXPANDED, fst.start, *sizes))
+        for array in (states, fst.arcs):
+            _align(file)
+            file.write(array.tobytes())
         for name, texts in symbols:
-            file.write(struct.pack("<i", _SYMBOLS_MAGIC))
+            _align(file)
+            encoded = [text.encode() for text in texts]
             _write_text(file, name)
-            file.write(struct.pack("<qq", len(texts), len(texts)))
-            for key, text in enumerate(texts):
-                _write_text(file, text)
-                file.write(struct.pack("<q", key))
-        file.write(states.tobytes())
-        file.write(fst.arcs.tobytes())
+            file.write(struct.pack("<q", len(encoded)))
+            _align(file)
+            file.write(np.cumsum([len(text) for text in encoded], dtype=_ENDS).tobytes())
+            file.write(b"".join(encoded))
+
+
+def _align(file: BinaryIO) -> None:
+    file.write(bytes(_aligned(file.tell()) - file.tell()))
+
+
+def _aligned(place: int) -> int:
+    return -(-place // _ALIGNMENT) * _ALIGNMENT
 
 
 def _write_text(file: BinaryIO, text: str) -> None:
     data = text.encode()
     file.write(struct.pack("<i", len(data)) + data)
+
+
+class Symbols(Sequence[str]):
+    """Symbols as bytes, which may be mapped; a text is made when it is asked for."""
+
+    def __init__(self, ends: NDArray[np.int64], texts: NDArray[np.uint8]) -> None:
+        """Take what `write_fst` wrote: int64 `[N]` and uint8."""
+        self._ends = ends
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        place = range(len(self))[index]
+        first = self._ends[place - 1] if place else 0
+        return self._texts[first : self._ends[place]].tobytes().decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self[:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +179,7 @@ class FstFile:
     """STATE `[S]`."""
     arcs: NDArray[Any]
     """ARC `[A]`: those of a state are side by side from its `first` on."""
-    symbols: tuple[tuple[str, tuple[str, ...]], ...]
+    symbols: tuple[tuple[str, Sequence[str]], ...]
     """None, or the name and the symbols of the input's and of the output's table."""
 
     def arrays(self) -> FstArrays:
@@ -139,7 +189,7 @@ class FstFile:
 
 
 def open_fst(path: Path) -> FstFile:
-    """Map a file as `write_fst` writes it, or kaldifst.
+    """Map a file as `write_fst` writes it, or kaldifst with the symbols in front.
 
     Raises:
         ConfigError: the file is missing or another one, or it is cut short.
@@ -160,29 +210,59 @@ def _opened(path: Path, file: BinaryIO) -> FstFile:
     version, flags, _, start, num_states, num_arcs = _numbers(file, "<iiQqqq")
     if kind != ("const", "standard") or version != _VERSION:
         raise ValueError(f"it is {'/'.join(kind)} {version}, not const/standard {_VERSION}")
-    symbols = []
+    symbols: list[tuple[str, Sequence[str]]] = []
     for flag in (_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS):
-        if not flags & flag:
-            continue
-        if _numbers(file, "<i") != (_SYMBOLS_MAGIC,):
-            raise ValueError("its symbols begin otherwise")
-        name = _read_text(file)
-        _, count = _numbers(file, "<qq")
-        texts = []
-        for _ in range(count):
-            texts.append(_read_text(file))
-            file.seek(8, 1)
-        symbols.append((name, tuple(texts)))
-    place = file.tell()
-    size = place + num_states * STATE.itemsize + num_arcs * ARC.itemsize
-    if num_states < 1 or num_arcs < 0 or path.stat().st_size != size:
-        raise ValueError(f"its size is {path.stat().st_size} bytes, not {size}")
+        if flags & flag:
+            symbols.append(_symbols_in_front(file))
+    if num_states < 1 or num_arcs < 0:
+        raise ValueError(f"it has {num_states} states and {num_arcs} arcs")
+    aligned = _aligned if flags & _IS_ALIGNED else int
+    place = aligned(file.tell())
+    first_arc = aligned(place + num_states * STATE.itemsize)
+    end = first_arc + num_arcs * ARC.itemsize
+    found = path.stat().st_size
+    while flags & _IS_ALIGNED and end < found:
+        file.seek(_aligned(end))
+        table, end = _symbols_behind(path, file)
+        symbols.append(table)
+    if found != end:
+        raise ValueError(f"its size is {found} bytes, not {end}")
+    states = _mapped(path, STATE, place, num_states)
+    return FstFile(start, states, _mapped(path, ARC, first_arc, num_arcs), tuple(symbols))
+
+
+def _symbols_in_front(file: BinaryIO) -> tuple[str, tuple[str, ...]]:
+    if _numbers(file, "<i") != (_SYMBOLS_MAGIC,):
+        raise ValueError("its symbols begin otherwise")
+    name = _read_text(file)
+    _, count = _numbers(file, "<qq")
+    texts = []
+    for _ in range(count):
+        texts.append(_read_text(file))
+        file.seek(8, 1)
+    return name, tuple(texts)
+
+
+def _symbols_behind(path: Path, file: BinaryIO) -> tuple[tuple[str, Symbols], int]:
+    """Return a table that begins here, and where it ends."""
+    name = _read_text(file)
+    (count,) = _numbers(file, "<q")
+    place = _aligned(file.tell())
+    behind = place + count * _ENDS.itemsize
+    if count < 1 or behind > path.stat().st_size:
+        raise ValueError(f"it has a table of {count} symbols")
+    ends = _mapped(path, _ENDS, place, count)
+    size = int(ends[-1])
+    if size < 0 or behind + size > path.stat().st_size:
+        raise ValueError("it ends within its symbols")
+    return (name, Symbols(ends, _mapped(path, np.dtype(np.uint8), behind, size))), behind + size
+
+
+def _mapped(path: Path, kind: np.dtype[Any], place: int, count: int) -> NDArray[Any]:
+    if not count:  # nothing cannot be mapped
+        return np.zeros(0, kind)
     # As plain arrays: each index into a memmap itself takes a microsecond of Python.
-    states = np.asarray(np.memmap(path, STATE, "r", place, (num_states,)))
-    arcs: NDArray[Any] = np.zeros(0, ARC)  # nothing cannot be mapped
-    if num_arcs:
-        arcs = np.asarray(np.memmap(path, ARC, "r", place + states.nbytes, (num_arcs,)))
-    return FstFile(start, states, arcs, tuple(symbols))
+    return np.asarray(np.memmap(path, kind, "r", place, (count,)))
 
 
 def _numbers(file: BinaryIO, form: str) -> tuple[int, ...]:

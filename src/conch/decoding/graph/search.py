@@ -16,6 +16,7 @@ from conch.decoding.graph import FORMAT
 from conch.decoding.graph.alignment import AlignedWord, aligned_words, unit_runs
 from conch.decoding.graph.fst_arrays import open_fst
 from conch.decoding.graph.lattice import LatticePath, lattice_nbest
+from conch.decoding.graph.mapping import map_graphs
 from conch.models.ctc import BLANK
 from conch.models.ctc.units import opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
@@ -92,7 +93,10 @@ class _Alignment(NamedTuple):
 
 
 class DecodingGraph:
-    """A graph in memory, for any number of streams in any number of threads."""
+    """A graph mapped into memory, for any number of streams in any number of threads.
+
+    Processes that load the same file share its pages.
+    """
 
     def __init__(self, path: Path, vocab: Sequence[str]) -> None:
         """Load what `build_graph` wrote.
@@ -120,6 +124,7 @@ class DecodingGraph:
         self.words = words
         """By output label."""
         self.word_bonus = float(facts["word_bonus"])
+        map_graphs()
         self.fst: Any = kaldifst.StdConstFst.read(str(path))
         if self.fst is None:
             raise ConfigError(f"the graph {path} cannot be read by kaldifst")

@@ -1,15 +1,17 @@
 """The decoding graph that comes with Conch, packed as long as nobody uses it."""
 
-import hashlib
 import lzma
 import shutil
 from pathlib import Path
 
-from conch.cache import cached
+from conch.cache import cached, digest_of
+from conch.decoding.graph.fst_arrays import open_fst, write_fst
 from conch.models.ctc import WEIGHTS
 from conch.wire.errors import ConfigError
 
 PACKED = WEIGHTS / "ctc-en.fst.xz"
+_VERSION = 2
+"""Of the unpacked file. It changes with what `write_fst` writes."""
 
 
 def unpacked_graph(packed: Path = PACKED) -> Path:
@@ -22,8 +24,13 @@ def unpacked_graph(packed: Path = PACKED) -> Path:
         raise ConfigError(f"the decoding graph {packed} does not exist: make one by `conch graph`")
 
     def unpack(path: Path) -> None:
-        with lzma.open(packed) as source, path.open("wb") as file:
+        plain = path.with_name("plain.fst")
+        with lzma.open(packed) as source, plain.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
+        # The package has the symbols in front, and what is behind them cannot be mapped.
+        graph = open_fst(plain)
+        write_fst(path, graph.arrays(), symbols=graph.symbols)
+        plain.unlink()
 
-    digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:16]
-    return cached(f"ctc-en-{digest}.fst", "the unpacked decoding graph", unpack)
+    name = f"ctc-en-{digest_of(packed)}-{_VERSION}.fst"
+    return cached(name, "the unpacked decoding graph", unpack)

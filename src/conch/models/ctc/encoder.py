@@ -8,7 +8,8 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, CtcGraph, CtcGraphConfig
+from conch.models.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.models.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.models.features import HISTORY, streaming_log_mel
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 

@@ -1,6 +1,5 @@
 """The exported CTC model: an ONNX graph for chunks with caches and for full context."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,8 @@ from numpy.typing import NDArray
 
 from conch.component.arrays import FloatArray
 from conch.component.parameters import share_of_cores
-from conch.component.waveform import SAMPLE_RATE
-from conch.models.ctc import WEIGHTS
+from conch.models.ctc.vocabulary import model_file, vocabulary_of
 from conch.wire.errors import ConfigError
-
-ENCODER_FRAME_SAMPLES = 320
-"""Samples of one encoder frame: 20 ms."""
-SHIPPED = WEIGHTS / "ctc-en.onnx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,23 +29,6 @@ class CtcGraphConfig:
     """CPU threads of one call; 0 for the instance's share of the cores."""
     instances: int = 1
     """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The output units of a graph."""
-
-    texts: tuple[str, ...]
-    """Text of each unit. The first is the blank, with an empty text. A space separates words."""
-    stack: int
-    """Number of encoder frames per output frame."""
-    units: str
-    """The units as JSON, for `conch.models.ctc.units.units_from_dict`."""
-
-    @property
-    def frame_s(self) -> float:
-        """Length of an output frame in seconds."""
-        return self.stack * ENCODER_FRAME_SAMPLES / SAMPLE_RATE
 
 
 class Caches(NamedTuple):
@@ -95,6 +72,9 @@ class CtcGraph:
         options.intra_op_num_threads = config.intra_threads or share_of_cores(config.instances)
         # Threads that spin after a call would take the cores from the other components.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # A pattern is a block of memory for every shape of a batch, and chunks and segments differ:
+        # 40 MB for chunks, 80 MB and more for segments.
+        options.enable_mem_pattern = False
         provider: tuple[str, dict[str, int | str]] = ("CPUExecutionProvider", {})
         if config.device == "cuda":
             # By default cuDNN searches an algorithm for each shape of a batch, and hardly two
@@ -102,14 +82,20 @@ class CtcGraph:
             search = {"cudnn_conv_algo_search": "HEURISTIC"}
             provider = ("CUDAExecutionProvider", {"device_id": config.device_index, **search})
             _find_cuda()
-        self._session = _opened(config.model, options, provider)
+        path = model_file(config.model)
+        self._session = _opened(path, options, provider)
+        # The activations of a long segment take 200 MB, which would be kept for the next one.
+        self._once = onnxruntime.RunOptions()
+        if config.device == "cpu":
+            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         if provider[0] not in self._session.get_providers():
             # onnxruntime logs the reason and uses the CPU instead, which is many times slower.
             raise ConfigError(
                 "onnxruntime-gpu finds no CUDA, or not the version of CUDA and cuDNN that it was "
                 "built for: pip install 'onnxruntime-gpu[cuda,cudnn]'; the log above has its reason"
             )
-        self.vocabulary = _vocabulary(self._session)
+        described = self._session.get_modelmeta().custom_metadata_map
+        self.vocabulary = vocabulary_of(described, path)
         inputs = {item.name: item.shape for item in self._session.get_inputs()}
         _, _, self.n_mels = inputs["mel"]
         _, self._num_layers, self._num_heads, _, self._head_size = inputs["keys"]
@@ -154,7 +140,7 @@ class CtcGraph:
         """
         feed = {"features": features, "lens": lens}
         caches = self.empty_caches(len(features), 0)
-        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()})
+        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
         log_probs: FloatArray = found
         return log_probs
 
@@ -169,26 +155,9 @@ def _find_cuda() -> None:
     onnxruntime.preload_dlls()
 
 
-def read_vocabulary(model: str) -> Vocabulary:
-    """Return the output units of a graph.
-
-    Args:
-        model: Path of an .onnx file; empty for the shipped model.
-
-    Raises:
-        ConfigError: the file is missing or is not a CTC graph.
-    """
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return _vocabulary(_opened(model, options, ("CPUExecutionProvider", {})))
-
-
 def _opened(
-    model: str, options: onnxruntime.SessionOptions, provider: tuple[str, dict[str, int | str]]
+    path: Path, options: onnxruntime.SessionOptions, provider: tuple[str, dict[str, int | str]]
 ) -> onnxruntime.InferenceSession:
-    path = Path(model) if model else SHIPPED
-    if not path.is_file():
-        raise ConfigError(f"the CTC model {path} does not exist")
     options.log_severity_level = 3  # errors only
     try:
         source = path if provider[0] == "CPUExecutionProvider" else _in_float(path)
@@ -213,9 +182,3 @@ def _in_float(path: Path) -> bytes:
         ) from error
     content: bytes = float_graph(path).SerializeToString()
     return content
-
-
-def _vocabulary(session: onnxruntime.InferenceSession) -> Vocabulary:
-    described = session.get_modelmeta().custom_metadata_map
-    texts = tuple(json.loads(described["vocab"]))
-    return Vocabulary(texts, int(described["stack"]), described["units"])

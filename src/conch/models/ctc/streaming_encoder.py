@@ -9,7 +9,8 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.streams import StreamId, Streams
 from conch.component.waveform import SAMPLE_RATE
-from conch.models.ctc.onnx_model import ENCODER_FRAME_SAMPLES, Caches, CtcGraph, CtcGraphConfig
+from conch.models.ctc.onnx_model import Caches, CtcGraph, CtcGraphConfig
+from conch.models.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.models.features import HISTORY, streaming_log_mel
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 

@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import ctranslate2
 import numpy as np
@@ -14,10 +15,12 @@ from conch.component.ctranslate import CTranslate2Config
 from conch.component.waveform import SAMPLE_RATE
 from conch.models.features import FRAME_SHIFT, log_mel_spectrogram
 from conch.models.whisper.config import WINDOW_S, load_whisper
-from conch.wire.errors import AudioError, ConfigError, TranscriptionError
+from conch.wire.errors import AudioError, ConfigError, OptionError, TranscriptionError
 
 SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
 """Samples of one hidden state: the encoder's second convolution has stride 2."""
+LEAST_WINDOW_MS = 1000
+"""Shortest window that a request may ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +59,13 @@ class WhisperEncoder:
         groups: dict[int, list[int]] = defaultdict(list)
         waveforms = [row.inputs["waveform"].ravel() for row in rows]
         for index, waveform in enumerate(waveforms):
-            if 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
-                groups[self.window_frames(len(waveform))].append(index)
+            try:
+                config = _with_window(self._config, rows[index].parameters)
+                _check_length(waveform)
+            except TranscriptionError as error:
+                answers[index] = error
             else:
-                seconds = len(waveform) / SAMPLE_RATE
-                answers[index] = AudioError(
-                    f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
-                )
+                groups[window_frames(len(waveform), config)].append(index)
         for num_frames, group in groups.items():
             encoded = self.encode([waveforms[index] for index in group], num_frames)
             for index, encoder_out in zip(group, encoded, strict=True):
@@ -73,13 +76,6 @@ class WhisperEncoder:
                     "encoder_out_lens": np.array([length], dtype=np.int32),
                 }
         return [answers[index] for index in range(len(rows))]
-
-    def window_frames(self, num_samples: int) -> int:
-        """Return the window for `num_samples` of audio, in feature frames of 10 ms."""
-        config = self._config
-        seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
-        stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
-        return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
 
     def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
         """Return the hidden states of waveforms with the same window.
@@ -102,3 +98,44 @@ class WhisperEncoder:
     def _encode_batch(self, features: FloatArray) -> FloatArray:
         view = self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True)
         return np.asarray(view).astype(np.float32, copy=False)
+
+
+def window_frames(num_samples: int, config: WhisperEncoderConfig) -> int:
+    """Return the window for `num_samples` of audio, in feature frames of 10 ms."""
+    seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
+    stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
+    return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
+
+
+def _check_length(waveform: FloatArray) -> None:
+    if not 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
+        seconds = len(waveform) / SAMPLE_RATE
+        raise AudioError(
+            f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
+        )
+
+
+def _with_window(
+    config: WhisperEncoderConfig, parameters: Mapping[str, Any]
+) -> WhisperEncoderConfig:
+    """Return the configuration with the window that a request asks for."""
+    shortest = _milliseconds(parameters, "min_window_ms", LEAST_WINDOW_MS)
+    margin = _milliseconds(parameters, "window_margin_ms", 0)
+    return replace(
+        config,
+        min_window_s=config.min_window_s if shortest is None else shortest / 1000,
+        window_margin_s=config.window_margin_s if margin is None else margin / 1000,
+    )
+
+
+def _milliseconds(parameters: Mapping[str, Any], name: str, least: int) -> int | None:
+    """Return a length of a request's window, or None if it has none."""
+    value = parameters.get(name)
+    if value is None:
+        return None
+    most = round(WINDOW_S * 1000)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise OptionError(
+            f"option '{name}' takes an integer from {least} to {most}; sent: {value!r:.80}"
+        )
+    return value

@@ -25,7 +25,9 @@ class WhisperTokens:
         if not path.is_file():
             raise ConfigError(f"'{folder}' has no tokenizer.json")
         self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        self._ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        # All of them are 50,000 texts, which the tokenizer has already.
+        self._ids = {token: index for token, index in ids.items() if token.startswith("<|")}
         self.multilingual = multilingual
         for token in ("<|startoftranscript|>", "<|notimestamps|>", "<|endoftext|>"):
             if token not in self._ids:

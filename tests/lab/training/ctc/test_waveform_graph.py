@@ -10,7 +10,7 @@ from tritonclient.grpc import model_config_pb2
 
 from conch.component import Row
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.models.ctc.onnx_model import SHIPPED
+from conch.models.ctc.vocabulary import SHIPPED
 from conch.wire.errors import AudioError
 
 pytest.importorskip("onnx")

@@ -1,0 +1,106 @@
+"""Measure the memory of a server's processes: after the start, after requests and at rest.
+
+    python -m lab.server_memory
+    python -m lab.server_memory --models speech,vad,attention_encoder,attention_decoder,rescorer
+
+It starts a server, sends a recording down every path whose models are there, and prints each
+process's PSS in MB of 10⁶ bytes. The instances of a model are added up. Libraries are shared with
+all processes of the machine, so run it while no other server runs.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import soundfile
+
+from conch.bench.memory import Memory, process_tree, tree_memory
+from conch.cli.demo import SPEECH
+from conch.client import Client
+from conch.launcher import ServerConfig, TritonServer
+from conch.wire.errors import ConchError
+from conch.wire.needs import PATHS, components_of
+from conch.wire.options import RecognitionOptions
+
+CHUNK = 10240
+"""Samples of a live chunk: 640 ms."""
+SENT: tuple[Mapping[str, Any], ...] = (
+    *PATHS.values(),
+    {"decoder": "ctc", "lm_fusion": True},
+    {"decoder": "wfst", "nbest": 5},
+    {"rescore": True, "rescorer": "ngram"},
+    {"rescore": True, "rescorer": "neural"},
+    {"accuracy": "best"},
+    {"mode": "streaming", "decoder": "ctc"},
+    {"mode": "streaming", "decoder": "ctc", "lm_fusion": True},
+)
+"""Options of the requests, of which those without their models are left out."""
+
+
+def sendable(models: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the options of `SENT` for which a server has all components."""
+    for options in SENT:
+        parsed = RecognitionOptions.parse(options, live="mode" in options)
+        if set(components_of(parsed)) <= set(models):
+            yield options
+
+
+def measured(models: Sequence[str], idle_s: float) -> dict[str, Memory]:
+    """Return the memory of a new server's processes, by what came before.
+
+    Args:
+        models: to load; none for all.
+        idle_s: seconds of rest.
+
+    Raises:
+        ConchError: the server does not start, or a request fails.
+    """
+    waveform, rate = soundfile.read(SPEECH, dtype="float32")
+    with TritonServer(ServerConfig(models=[*models])) as server:
+        found = {"started": tree_memory(process_tree(server.pid))}
+        with Client(f"grpc://{server.grpc_url}") as client:
+            for options in sendable(server.models()):
+                print(f"sending {dict(options)}", file=sys.stderr)
+                if "mode" not in options:
+                    client.transcribe(SPEECH, **options)
+                    continue
+                with client.live(sample_rate=rate, **options) as stream:
+                    for start in range(0, len(waveform), CHUNK):
+                        stream.send(waveform[start : start + CHUNK])
+                    stream.finish()
+        found["used"] = tree_memory(process_tree(server.pid))
+        time.sleep(idle_s)
+        found["at rest"] = tree_memory(process_tree(server.pid))
+    return found
+
+
+def markdown(found: Mapping[str, Memory]) -> str:
+    """Return a table: a row for each process, the largest first, and their sum."""
+    first, *_, last = found.values()
+    names = sorted(first.by_process_mb, key=lambda name: -last.by_process_mb.get(name, 0.0))
+    rows = [["", *found], ["---", *("---:" for _ in found)]]
+    rows += [[n, *(f"{m.by_process_mb.get(n, 0):.0f}" for m in found.values())] for n in names]
+    rows += [["all", *(f"{memory.total_mb:.0f}" for memory in found.values())]]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print the table; return 0 for success, 1 for failure."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.server_memory", description=str(__doc__).partition("\n")[0]
+    )
+    parser.add_argument("--models", default="", help="separated by commas (default: all)")
+    parser.add_argument("--idle-s", type=float, default=25.0, help="of rest (default: 25)")
+    args = parser.parse_args(argv)
+    try:
+        print(markdown(measured([*filter(None, args.models.split(","))], args.idle_s)))
+    except ConchError as error:
+        print(f"server_memory: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

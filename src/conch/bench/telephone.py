@@ -1,0 +1,97 @@
+"""A noisy telephone line: the band of a telephone, and white noise in it.
+
+The noise is computed from a seed, so everyone has the same.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.wire.errors import BenchError
+
+TELEPHONE_SAMPLE_RATE = 8_000
+TELEPHONE_BAND_HZ = (300.0, 3400.0)
+TELEPHONE_SNR_DB = 15.0
+"""Ratio of speech without pauses to noise, both in the telephone's band."""
+TELEPHONE_TAPS = 255
+"""Length of the band's filter: its edges are about 100 Hz wide at 8 kHz."""
+
+
+def rms(waveform: NDArray[np.float32]) -> float:
+    """Return the root mean square; 0 of no samples."""
+    return float(np.sqrt(np.mean(np.square(waveform, dtype=np.float64)))) if len(waveform) else 0.0
+
+
+def amplitude(decibels: float) -> float:
+    """Return the amplitude of a level in dB."""
+    return float(10 ** (decibels / 20))
+
+
+def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+    """Return mono samples at 8 kHz, by the lower part of their spectrum.
+
+    A telephone's band ends below that part's edge, so its sharpness is not heard.
+
+    Args:
+        waveform: mono.
+        sample_rate: Hz.
+
+    Raises:
+        BenchError: the sample rate is below 8 kHz.
+    """
+    if sample_rate < TELEPHONE_SAMPLE_RATE:
+        raise BenchError(
+            f"a telephone line takes recordings of at least {TELEPHONE_SAMPLE_RATE} Hz; "
+            f"found: {sample_rate}"
+        )
+    if sample_rate == TELEPHONE_SAMPLE_RATE:
+        return waveform
+    length = round(len(waveform) * TELEPHONE_SAMPLE_RATE / sample_rate)
+    spectrum = np.fft.rfft(waveform)[: length // 2 + 1]
+    found: NDArray[np.float32] = np.fft.irfft(spectrum, length).astype(np.float32)
+    return found * np.float32(length / len(waveform))
+
+
+def telephone(
+    waveform: NDArray[np.float32],
+    spans: Sequence[tuple[int, int]],
+    random: np.random.Generator,
+) -> NDArray[np.float32]:
+    """Return a waveform as it leaves a noisy telephone line, before it is coded (G.711).
+
+    Args:
+        waveform: mono at 8 kHz; see `resampled`.
+        spans: first and last sample of each utterance, for the level of the speech.
+        random: generator of the noise, which is white within the band.
+
+    Returns:
+        Mono at 8 kHz, in the telephone's band, with noise throughout; scaled down if its peaks
+        would be clipped.
+    """
+    speech = band_pass(waveform)
+    noise = band_pass(random.standard_normal(len(speech), np.float32))
+    spoken = np.concatenate([speech[start:end] for start, end in spans])
+    noise *= np.float32(rms(spoken) / rms(noise) / amplitude(TELEPHONE_SNR_DB))
+    line: NDArray[np.float32] = speech + noise
+    line /= np.float32(max(1.0, np.abs(line).max()))
+    return line
+
+
+def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a waveform at 8 kHz in the telephone's band, without delay."""
+    filtered = np.convolve(waveform, _band_taps())
+    skipped = TELEPHONE_TAPS // 2
+    undelayed: NDArray[np.float32] = filtered[skipped : skipped + len(waveform)]
+    return undelayed
+
+
+@cache
+def _band_taps() -> NDArray[np.float32]:
+    """Return a windowed-sinc band pass for 8 kHz."""
+    times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
+    low, high = (2 * hertz / TELEPHONE_SAMPLE_RATE for hertz in TELEPHONE_BAND_HZ)
+    taps = high * np.sinc(high * times) - low * np.sinc(low * times)
+    windowed: NDArray[np.float32] = (taps * np.hamming(TELEPHONE_TAPS)).astype(np.float32)
+    return windowed

@@ -1,0 +1,143 @@
+"""What to show of a live stream: final utterances, and lines in three shades that may change.
+
+Nothing here knows a terminal.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from conch.wire.result import Segment, Transcript, text_of_words
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An utterance whose text may change: its parts, the surest first."""
+
+    firm: str = ""
+    """Words that stay until the utterance ends."""
+    tentative: str = ""
+    """Words that the next pass may change."""
+    newest: str = ""
+    """Words of the first pass."""
+
+    @property
+    def text(self) -> str:
+        """Return the text of all parts."""
+        return " ".join(filter(None, (self.firm, self.tentative, self.newest)))
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """What to show after an answer."""
+
+    final: tuple[str, ...]
+    """Utterances that became final with this answer, in order; none is empty."""
+    open: tuple[Line, ...]
+    """Utterances that await their second pass, then the one that is being spoken; none is empty."""
+
+
+class Captions:
+    """Tells after each answer of a live stream what to show."""
+
+    def __init__(self, *, has_second_pass: bool) -> None:
+        """Begin before the first answer.
+
+        Args:
+            has_second_pass: Whether the text of an utterance that has ended awaits a second pass.
+        """
+        self._has_second_pass = has_second_pass
+        self._known: dict[int, Segment] = {}
+        """Utterances that have ended and are not final."""
+        self._num_final = 0
+        self._length = 0
+        """Characters of the transcript's text that are final utterances."""
+
+    def after(self, answer: Transcript) -> Caption:
+        """Return what to show after the next answer."""
+        segments = {segment.index: segment for segment in answer.segments}
+        self._known |= {index: segments[index] for index in segments if index >= self._num_final}
+        final: list[str] = []
+        for segment, end in self._ended()[: self._count_final(answer)]:
+            del self._known[segment.index]
+            self._num_final += 1
+            self._length = end
+            final += filter(None, [segment.text])
+        return Caption(tuple(final), tuple(line for line in self._lines(answer) if line.text))
+
+    def _ended(self) -> list[tuple[Segment, int]]:
+        """Return the utterances of `_known`, each with the end of its text in the transcript's."""
+        ended, end, index = [], self._length, self._num_final
+        while (segment := self._known.get(index)) is not None:
+            if segment.text:
+                end += len(segment.text) + (end > 0)
+            ended.append((segment, end))
+            index += 1
+        return ended
+
+    def _count_final(self, answer: Transcript) -> int:
+        """Return how many of the utterances that have ended are final."""
+        ended = self._ended()
+        if answer.is_final or not self._has_second_pass:
+            return len(ended)
+        count = 0
+        for number, (segment, end) in enumerate(ended, 1):
+            # An older server makes one pass where nothing is asked for. There all of it is stable.
+            is_stable = answer.rolling is None and segment.text and end <= len(answer.stable)
+            is_done = segment.passes > 1 or segment.error
+            if is_stable or (is_done and count == number - 1):
+                count = number
+        return count
+
+    def _lines(self, answer: Transcript) -> Iterator[Line]:
+        """Yield the lines of the utterances that are not final; a line may be empty."""
+        said = self._length
+        for segment, end in self._ended():
+            said = end
+            firm = max(0, len(answer.stable) - (end - len(segment.text)))
+            yield Line(segment.text[:firm].strip(), segment.text[firm:].strip())
+        if answer.is_final:
+            return
+        if (spoken := answer.utterance) is not None:
+            parts = (spoken.firm, spoken.tentative, spoken.newest)
+            yield Line(*(text_of_words(part) for part in parts))
+        else:
+            rest = answer.text[max(said, len(answer.stable)) :]
+            yield Line(answer.stable[said:].strip(), newest=rest.strip())
+
+
+def cut(line: Line, columns: int) -> Line:
+    """Return the end of a line, as much as fits into this number of columns of a terminal."""
+    kept = []
+    for part in (line.newest, line.tentative, line.firm):
+        end = _end_of(part, columns)
+        # Nothing may stand to the left of a part that was cut.
+        columns = columns - width_of(end) - bool(end) if end == part else 0
+        kept.append(end)
+    newest, tentative, firm = kept
+    return Line(firm, tentative, newest)
+
+
+def width_of(text: str) -> int:
+    """Return the columns that a text takes on a terminal.
+
+    Wide and fullwidth characters take two (Unicode Standard Annex 11). Marks on a letter and
+    invisible characters take none.
+    """
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def _end_of(text: str, columns: int) -> str:
+    start = len(text)
+    while start and (columns := columns - _width(text[start - 1])) >= 0:
+        start -= 1
+    if start:  # A mark without its letter would go onto the character before.
+        while start < len(text) and not _width(text[start]):
+            start += 1
+    return text[start:].lstrip()

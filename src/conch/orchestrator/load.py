@@ -1,0 +1,145 @@
+"""Load decides how often open utterances are passed to Whisper: measure lateness, and stretch.
+
+Live chunks come first. While they, or the passes, are late, the passes of all streams become
+rarer; while there is room, they come back, slower than they went.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Literal
+
+Priority = Literal["low", "normal", "high"]
+
+PERIOD_S = 1.0
+"""Seconds between two decisions."""
+LATE_STEP, PROMPT_STEP = 0.45, 0.25
+"""Share of a step's length that 9 of 10 steps may take: above the first, the machine is late; below
+the second, it has room."""
+LATE_PASS, PROMPT_PASS = 0.9, 0.5
+"""The same for the mean time of a pass, as a share of the interval between passes."""
+STRETCH, RELAX = 1.3, 0.2
+"""Factor of the stretch after a late period. After one with room the second is taken off, times the
+root of the stretch."""
+PATIENCE = 3
+"""Periods with room in a row, before the passes come back."""
+MOST_IDLE = 100
+"""Periods without a step after which any stretch is gone."""
+LONGEST = 16.0
+"""Largest stretch."""
+MOST_ROLLING, MOST_AT_PAUSES = 5.0, 8.0
+"""Stretch up to which there are rolling passes, and passes at pauses that may end an utterance."""
+SHARES: Mapping[Priority, float] = {"low": 0.5, "normal": 1.0, "high": 2.0}
+"""Share of a stream by its priority."""
+
+
+class Allowed(IntEnum):
+    """The passes that a stream may have; each level includes those below."""
+
+    ENDPOINTS = 0
+    """Second passes, after the endpoint."""
+    PAUSES = 1
+    """Second passes that begin in a pause, before it is an endpoint."""
+    ROLLING = 2
+    """Rolling passes while somebody speaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much rarer passes are than asked for; frozen: each period gives a new one."""
+
+    stretch: float = 1.0
+    """Factor of the interval between passes."""
+    periods_with_room: int = 0
+    """How many there were in a row."""
+
+    def after_period(self, step_share: float | None, pass_share: float | None) -> "Pace":
+        """Return the pace after a period.
+
+        Args:
+            step_share: Time of the slowest tenth of live steps, as a share of a step's length;
+                None without a step.
+            pass_share: Mean time of a pass since it was due, as a share of the interval between
+                passes; None without a pass.
+        """
+        step, of_pass = step_share or 0.0, pass_share or 0.0
+        if step > LATE_STEP or of_pass > LATE_PASS:
+            # Twice the step for steps that are twice as late: a crowd of streams starts at once.
+            factor = STRETCH if step < 2 * LATE_STEP else STRETCH**2
+            return Pace(min(LONGEST, self.stretch * factor))
+        if step > PROMPT_STEP or of_pass > PROMPT_PASS:
+            return replace(self, periods_with_room=0)
+        if self.periods_with_room < PATIENCE:
+            return replace(self, periods_with_room=self.periods_with_room + 1)
+        return replace(self, stretch=max(1.0, self.stretch - RELAX * self.stretch**0.5))
+
+    def interval_ms(self, asked_ms: int, priority: Priority) -> int:
+        """Return the milliseconds between rolling passes, 0 for none.
+
+        Args:
+            asked_ms: `rolling_pass_ms` of the stream.
+            priority: Priority of the stream.
+        """
+        if self.allowed(priority) < Allowed.ROLLING:
+            return 0
+        return round(asked_ms * self._stretch_of(priority))
+
+    def allowed(self, priority: Priority) -> Allowed:
+        """Return the passes that a stream of a priority may have."""
+        stretch = self._stretch_of(priority)
+        if stretch <= MOST_ROLLING:
+            return Allowed.ROLLING
+        return Allowed.PAUSES if stretch <= MOST_AT_PAUSES else Allowed.ENDPOINTS
+
+    def _stretch_of(self, priority: Priority) -> float:
+        return 1 + (self.stretch - 1) / SHARES[priority]
+
+
+class Load:
+    """Measures how late live steps and passes are, and keeps the pace that follows from it."""
+
+    def __init__(self, step_s: float) -> None:
+        """Start without load.
+
+        Args:
+            step_s: Length of a live step, in seconds.
+        """
+        self._step_s = step_s
+        self._steps: list[float] = []
+        self._passes: list[float] = []
+        self._since: float | None = None
+        self.pace = Pace()
+
+    def step_took(self, seconds: float, now: float) -> None:
+        """Note a live step.
+
+        Args:
+            seconds: Time that it took.
+            now: Time on a monotonic clock.
+        """
+        self._steps.append(seconds / self._step_s)
+        self._decide(now)
+
+    def pass_took(self, seconds: float, interval_s: float, now: float) -> None:
+        """Note a rolling pass.
+
+        Args:
+            seconds: Time since it was due.
+            interval_s: Interval between the passes of its stream.
+            now: Time on a monotonic clock.
+        """
+        self._passes.append(seconds / interval_s)
+        self._decide(now)
+
+    def _decide(self, now: float) -> None:
+        if self._since is None:
+            self._since = now
+        if now - self._since < PERIOD_S:
+            return
+        idle = min(MOST_IDLE, int((now - self._since) / PERIOD_S) - 1)
+        for _ in range(idle):
+            self.pace = self.pace.after_period(None, None)
+        slowest = sorted(self._steps)[len(self._steps) * 9 // 10] if self._steps else None
+        mean = sum(self._passes) / len(self._passes) if self._passes else None
+        self.pace = self.pace.after_period(slowest, mean)
+        self._steps, self._passes, self._since = [], [], now

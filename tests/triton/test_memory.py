@@ -1,0 +1,58 @@
+"""What a model's process gives back, and when."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from conch.triton.memory import IdleWatch, settled
+
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
+def test_a_component_comes_back_settled():
+    component = object()
+    assert settled(component) is component
+
+
+def test_it_runs_once_after_each_time_of_calls():
+    ran = threading.Semaphore(0)
+    watch = IdleWatch(ran.release, idle_s=0.05)
+    assert not ran.acquire(timeout=0.2)
+    for _ in range(2):
+        for _ in range(5):
+            watch.called()
+        assert ran.acquire(timeout=30)
+        assert not ran.acquire(timeout=0.3)
+
+
+def test_calls_put_it_off():
+    ran = threading.Event()
+    watch = IdleWatch(ran.set, idle_s=1.0)
+    tick = threading.Event()
+    for _ in range(15):
+        watch.called()
+        tick.wait(0.1)
+    assert not ran.is_set()
+    assert ran.wait(30)
+
+
+def test_a_component_does_not_load_the_orchestrator():
+    code = (
+        f"import sys; sys.path.insert(0, {str(SUPPORT)!r})\n"
+        "import plain_triton; sys.modules['triton_python_backend_utils'] = plain_triton\n"
+        "import conch.triton\n"
+        "print([name for name in ('av', 'soxr', 'conch.orchestrator') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_ctc_decoder_does_not_load_onnx_runtime():
+    code = "import sys, conch.decoding.streaming_decoder; print('onnxruntime' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "False"
