@@ -1,6 +1,8 @@
 """The live path on plain functions: order, silence, endpoints, times."""
 
 import asyncio
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from plain_components import PlainComponents
 from plain_streams import STEP, Client, audio, ended_once, run
 from spoken_components import RATE, SpokenComponents, made
 
-from conch.orchestrator import OrchestratorConfig, live_passes
+from conch.orchestrator import OrchestratorConfig, live, live_passes
 from conch.orchestrator.live_passes import WINDOW
 from conch.orchestrator.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.wire.errors import ConfigError, SessionError
@@ -389,3 +391,30 @@ def test_the_answers_of_a_stream_of_two_hours_do_not_grow():
     assert max(later) < 1.1 * max(sizes[10 * per_minute : 12 * per_minute])
     assert len(final.segments) == len(sizes)
     assert len(final.text) > 3 * max(later)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "is_ahead"),
+    [
+        ([(2.0, 1.0)] * 30, [True] * 28),  # a file at twice the speed
+        ([(3.2, 0.0), *[(0.64, 0.64)] * 60], [False] * 25),  # what a microphone had kept
+        ([*[(0.64, 1.64)] * 10, *[(0.64, 0.0)] * 15], [False] * 15),  # it was held up
+        ([(0.64, 0.64)] * 30, [False] * 30),
+    ],
+)
+def test_a_stream_is_ahead_if_it_is_faster_than_speech_of_late_and_in_all(
+    chunks, is_ahead, monkeypatch
+):
+    async def scenario(recognizer, components):
+        now = time.monotonic()
+        monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: now))
+        client, found = Client(recognizer, components), []
+        for audio_s, wall_s in chunks:
+            now += wall_s
+            await client.send(np.zeros(round(audio_s * 16_000), np.float32))
+            (entry,) = recognizer.open_streams._open.values()
+            found.append(entry.stream._is_ahead())
+        return found
+
+    found, _ = run(scenario)
+    assert found[-len(is_ahead) :] == is_ahead
