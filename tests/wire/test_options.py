@@ -220,12 +220,12 @@ def test_what_a_stream_cannot_do(parameters, message):
 
 
 def test_the_options_of_rolling_passes():
-    sent = {"rolling_pass_ms": 640, "adaptive": False, "priority": "high", "history_s": 0}
+    sent = {"rolling_pass_ms": 640, "adaptive": False, "stream_priority": "high", "history_s": 0}
     options = RecognitionOptions.parse(sent, live=True)
-    found = (options.rolling_pass_ms, options.adaptive, options.priority, options.history_s)
+    found = (options.rolling_pass_ms, options.adaptive, options.stream_priority, options.history_s)
     assert found == (640, False, "high", 0)
     usual = RecognitionOptions.parse({}, live=True)
-    assert (usual.adaptive, usual.priority) == (True, "normal")
+    assert (usual.adaptive, usual.stream_priority) == (True, "normal")
     assert usual.rolling_pass_ms > 0 < usual.history_s
 
 
@@ -235,7 +235,7 @@ def test_the_options_of_rolling_passes():
         ({"rolling_pass_ms": 10_001}, "'rolling_pass_ms' takes an integer from 0 to 10000"),
         ({"rolling_pass_ms": -1}, "'rolling_pass_ms' takes an integer from 0 to 10000"),
         ({"adaptive": 2}, "'adaptive' takes a bool"),
-        ({"priority": "urgent"}, "'priority' takes one of low, normal, high"),
+        ({"stream_priority": "urgent"}, "'stream_priority' takes one of low, normal, high"),
         ({"history_s": 86_401}, "'history_s' takes an integer from 0 to 86400"),
     ],
 )

@@ -135,7 +135,10 @@ def run(args: argparse.Namespace) -> int:
             show(stream.send(chunk))
             if is_interrupted():
                 break
-        show(stream.finish())
+        last = stream.finish()
+        show(last)
+    for error in dict.fromkeys(segment.error for segment in last.segments if segment.error):
+        print(f"conch: {error}", file=sys.stderr)
     return 130 if is_interrupted() and args.file not in (None, STDIN) else 0
 
 

@@ -163,10 +163,10 @@ class LivePasses:
     def _interval_ms(self) -> int:
         if not self.is_rolling:
             return 0
-        return self._pace.interval_ms(self._options.rolling_pass_ms, self._options.priority)
+        return self._pace.interval_ms(self._options.rolling_pass_ms, self._options.stream_priority)
 
     def _may(self, kind: Allowed) -> bool:
-        return self._pace.allowed(self._options.priority) >= kind
+        return self._pace.allowed(self._options.stream_priority) >= kind
 
     def _roll_if_due(self, this: _Pass, *, is_paused: bool) -> None:
         asked = self._options.rolling_pass_ms * SAMPLE_RATE // 1000

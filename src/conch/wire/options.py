@@ -198,7 +198,7 @@ class RecognitionOptions:
         "live, two_pass: make fewer passes while the server is busy; false makes all of them, and "
         "chunks wait for them",
     )
-    priority: Literal["low", "normal", "high"] = option(
+    stream_priority: Literal["low", "normal", "high"] = option(
         "normal", "live, two_pass: the share of passes of a stream while the server is busy"
     )
     history_s: int = option(
