@@ -306,6 +306,6 @@ def test_triton_takes_the_name_of_every_option(server, talk):
     usual = RecognitionOptions.parse({"decoder": "ctc", "mode": "two_pass"}, live=True)
     sent = {item.name: getattr(usual, item.name) for item in fields(RecognitionOptions)}
     asked = {name: value for name, value in sent.items() if value is not None}
-    with Client(server.grpc_url) as client, client.live(**asked) as stream:
+    with Client(server.http_url) as client, client.live(**asked) as stream:
         stream.send(talk[:RATE])
         assert stream.finish().is_final
