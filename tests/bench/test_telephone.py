@@ -3,24 +3,10 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from spectra import decibels, power, random
 
 from conch.bench.telephone import amplitude, band_pass, resampled, rms, telephone
 from conch.wire.errors import BenchError
-
-
-def random(seed: int = 1) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
-def power(waveform: NDArray[np.float32], sample_rate: int, low: float, high: float) -> float:
-    """Return the mean power per Hz between two frequencies."""
-    spectrum = np.abs(np.fft.rfft(waveform)) ** 2
-    hertz = np.fft.rfftfreq(len(waveform), 1 / sample_rate)
-    return float(spectrum[(hertz >= low) & (hertz < high)].mean())
-
-
-def decibels(ratio: float) -> float:
-    return 10 * float(np.log10(ratio))
 
 
 def test_levels() -> None:

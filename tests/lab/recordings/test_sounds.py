@@ -4,26 +4,12 @@ import numpy as np
 import pytest
 import soxr
 from numpy.typing import NDArray
+from spectra import decibels, power, random
 
 from conch.bench.telephone import band_pass, rms
 from lab.recordings.sounds import faded, music, pink_noise, telephone_call
 
 RATE = 16_000
-
-
-def random(seed: int = 1) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
-def power(waveform: NDArray[np.float32], sample_rate: int, low: float, high: float) -> float:
-    """Return the mean power per Hz between two frequencies."""
-    spectrum = np.abs(np.fft.rfft(waveform)) ** 2
-    hertz = np.fft.rfftfreq(len(waveform), 1 / sample_rate)
-    return float(spectrum[(hertz >= low) & (hertz < high)].mean())
-
-
-def decibels(ratio: float) -> float:
-    return 10 * float(np.log10(ratio))
 
 
 def speech() -> NDArray[np.float32]:
