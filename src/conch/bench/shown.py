@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import inf
 
 from conch.bench.measures import normalized
-from conch.wire.result import Transcript
+from conch.wire.result import Transcript, text_of_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ScreenLog:
         text, firm = _following(answer.text, before), _following(answer.stable, before)
         if answer.utterance is not None:
             text = answer.utterance.text if text is None else text
-            firm = " ".join(word.text for word in answer.utterance.firm)
+            firm = text_of_words(answer.utterance.firm)
         return Shown(now_s, ended, text or "", firm or "", answer.is_final)
 
 
