@@ -6,7 +6,7 @@ import math
 from plain_streams import Client, audio, ended_once, run
 from spoken_components import SpokenComponents, made
 
-from conch.orchestrator import live, second_passes
+from conch.orchestrator import second_passes, sending_speed
 from conch.orchestrator.metrics import PASSES
 
 
@@ -173,7 +173,7 @@ def held(components) -> asyncio.Event:
 
 def as_spoken(monkeypatch) -> None:
     """Make every stream one that is not ahead of its speaker."""
-    monkeypatch.setattr(live, "AHEAD_S", math.inf)
+    monkeypatch.setattr(sending_speed, "AHEAD_S", math.inf)
 
 
 def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out(monkeypatch):

@@ -43,6 +43,7 @@ from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.segmentation import Span, frames_between, speech_likeness
+from conch.orchestrator.sending_speed import SendingSpeed
 from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -56,10 +57,6 @@ from conch.wire.result import (
 )
 from conch.wire.stream_place import StreamPlace
 
-MARKS_S = 10.0
-"""Time between two places by which the speed of a stream is judged, in seconds."""
-AHEAD_S = 2.0
-"""A stream that is so many seconds ahead of its speaker is a file."""
 NO_PAUSE_S = 0.2
 """Silence at the end of a pass that is no pause yet."""
 NOT_HEARD = CtcDecoded([Hypothesis("", 0.0, 0.0)], {"": ()})
@@ -127,9 +124,7 @@ class LiveStream:
         )
         self._firm: dict[int, str] = {}
         """Firm text of each utterance that awaits its second pass, by index."""
-        now = time.monotonic()
-        self._marks = [(now, 0)] * 3
-        """Times with the samples until then: of the start, and of two places ten seconds apart."""
+        self._speed = SendingSpeed(time.monotonic())
 
     async def recognize(
         self, steps: Sequence[tuple[Array, bool]], calls: Calls, *, ends: bool
@@ -149,9 +144,7 @@ class LiveStream:
         """
         if self._has_first_pass is None:
             await self._choose(calls)
-        now = time.monotonic()
-        if now - self._marks[-1][0] > MARKS_S:
-            self._marks = [self._marks[0], self._marks[-1], (now, self._num_samples)]
+        self._speed.mark(self._num_samples, time.monotonic())
         known = len(self._segments)
         for step, is_last in steps:
             began = time.monotonic()
@@ -370,17 +363,8 @@ class LiveStream:
             await self._second_passes.begin(segment, span, spoken)
 
     def _is_ahead(self) -> bool:
-        """Return whether the stream is sent faster than it is spoken, as a file may be.
-
-        It must be ahead since its start and of late: a microphone may begin with what it has kept,
-        and a stream that was held up may catch up.
-        """
-        now = time.monotonic()
-        ahead_s = [
-            (self._num_samples - samples) / SAMPLE_RATE - (now - at)
-            for at, samples in self._marks[:2]
-        ]
-        return min(ahead_s) > AHEAD_S
+        """Return whether the stream is sent faster than it is spoken."""
+        return self._speed.is_ahead(self._num_samples, time.monotonic())
 
     def _spoken(self, utterance: Utterance, span: Span) -> SpeechSegment:
         """Return the audio of a span of an utterance, in samples of the stream.

@@ -1,0 +1,43 @@
+"""Whether a live stream is sent faster than it is spoken, as a file may be."""
+
+from conch.component.waveform import SAMPLE_RATE
+
+PERIOD_S = 10.0
+"""Least time between two marks, in seconds."""
+AHEAD_S = 2.0
+"""A stream that is so many seconds ahead of its speaker is a file."""
+
+
+class SendingSpeed:
+    """Compares the audio of a stream with the time since its start, and of late.
+
+    A stream must be ahead in both: a microphone may begin with what it has kept, and a stream that
+    was held up may catch up.
+    """
+
+    def __init__(self, now: float) -> None:
+        """Start without audio.
+
+        Args:
+            now: Time on a monotonic clock.
+        """
+        self._start = self._before = self._latest = (now, 0)
+        """Times with the samples until then: of the start, and of the two latest marks."""
+
+    def mark(self, num_samples: int, now: float) -> None:
+        """Note how much audio there is, once in a while.
+
+        Args:
+            num_samples: Samples so far.
+            now: Time on a monotonic clock.
+        """
+        if now - self._latest[0] > PERIOD_S:
+            self._before, self._latest = self._latest, (now, num_samples)
+
+    def is_ahead(self, num_samples: int, now: float) -> bool:
+        """Return whether the stream is ahead of its speaker; arguments as of `mark`."""
+        ahead_s = [
+            (num_samples - samples) / SAMPLE_RATE - (now - at)
+            for at, samples in (self._start, self._before)
+        ]
+        return min(ahead_s) > AHEAD_S
