@@ -29,9 +29,11 @@ ARROWS: Mapping[str, set[str]] = {
     # What starts servers and asks them.
     "launcher": {"packaged", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
+    # What the public talks to; it knows Triton by the client alone.
+    "gateway": {"audio", "client", "packaged", "wire"},
     "cli": {
-        *("audio", "bench", "client", "decoding", "graphs", "language", "launcher"),
-        *("models", "packaged", "wire"),
+        *("audio", "bench", "client", "decoding", "gateway", "graphs", "language"),
+        *("launcher", "models", "packaged", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""

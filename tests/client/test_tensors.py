@@ -215,7 +215,6 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     options = {"lm_weight": 0.25, "nbest": 2, "rescore": True, "language": "en"}
     request = build(b"x", lm_weight=0.25, nbest=2, rescore=True, language="en")
     nothing = {
-        "request_id": "",
         "sequence_id": 0,
         "sequence_start": False,
         "sequence_end": False,
@@ -249,7 +248,6 @@ def test_the_message_of_a_stream_is_that_of_tritonclient() -> None:
         expected = grpc_utils._get_inference_request(
             **transports._arguments(tritongrpc, request),
             model_version="",
-            request_id="",
             sequence_id=0,
             sequence_start=False,
             sequence_end=False,

@@ -59,10 +59,11 @@ class AsyncClient:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> Transcript:
         """Transcribe one audio; see `Client.transcribe`."""
-        return (await self._infer([audio], sample_rate, timeout_s, model, options))[0]
+        return (await self._infer([audio], sample_rate, timeout_s, model, request_id, options))[0]
 
     async def transcribe_batch(
         self,
@@ -71,10 +72,15 @@ class AsyncClient:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> list[Transcript]:
         """Transcribe several audios in one request; see `Client.transcribe_batch`."""
-        return await self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
+        return (
+            await self._infer(audios, sample_rate, timeout_s, model, request_id, options)
+            if audios
+            else []
+        )
 
     async def stream(
         self,
@@ -83,6 +89,7 @@ class AsyncClient:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech_stream",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
@@ -90,7 +97,7 @@ class AsyncClient:
         See `Client.stream`. `contextlib.aclosing` cancels the request at the end of its block.
         Without it, the event loop cancels the request later.
         """
-        request = await self._request([audio], sample_rate, timeout_s, model, options)
+        request = await self._request([audio], sample_rate, timeout_s, model, request_id, options)
         async with aclosing(streams.stream_async(self._address, request)) as results:
             async for result in results:
                 yield tensors.transcripts(result, 1)[0]
@@ -101,6 +108,7 @@ class AsyncClient:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> AsyncLiveStream:
         """Open a live stream; see `Client.live`."""
@@ -109,6 +117,7 @@ class AsyncClient:
             sample_rate=sample_rate,
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
             model=model,
+            request_id=request_id,
             options=options,
         )
 
@@ -118,16 +127,24 @@ class AsyncClient:
         sample_rate: int,
         timeout_s: float | None,
         model: str,
+        request_id: str,
         options: dict[str, tensors.OptionValue],
     ) -> list[Transcript]:
-        request = await self._request(audios, sample_rate, timeout_s, model, options)
+        request = await self._request(audios, sample_rate, timeout_s, model, request_id, options)
         return tensors.transcripts(await self._send(request), len(audios))
 
+    async def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
+        """Return whether the server takes requests for a model; see `Client.is_ready`."""
+        return await self._connected().is_ready(model, timeout_s)
+
     async def _send(self, request: tensors.Request) -> transports.Result:
+        return await self._connected().infer(request)
+
+    def _connected(self) -> transports.AsyncTransport:
         if self._transport is None:
             # Not in __init__: connections belong to the running event loop.
             self._transport = transports.connect_async(self._address, self._connections)
-        return await self._transport.infer(request)
+        return self._transport
 
     async def _request(
         self,
@@ -135,6 +152,7 @@ class AsyncClient:
         sample_rate: int,
         timeout_s: float | None,
         model: str,
+        request_id: str,
         options: dict[str, tensors.OptionValue],
     ) -> tensors.Request:
         # In a thread, because this reads files.
@@ -145,5 +163,6 @@ class AsyncClient:
             model=model,
             timeout_s=timeout_s,
             default_timeout_s=self._timeout_s,
+            request_id=request_id,
             options=options,
         )

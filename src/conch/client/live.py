@@ -27,10 +27,12 @@ class _Chunks:
         timeout_s: float,
         model: str,
         options: Mapping[str, tensors.OptionValue],
+        request_id: str = "",
     ) -> None:
         parsed = RecognitionOptions.parse(options, live=True)
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
         self._options = {name: getattr(parsed, name) for name in options}
+        self._request_id = request_id
         self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
         self.has_started = self.has_ended = False
 
@@ -52,6 +54,7 @@ class _Chunks:
             parameters={"session": self._session, **(self._options if starts else {})},
             timeout_s=self._timeout_s,
             place=StreamPlace(self._id, starts, ends),
+            request_id=self._request_id,
         )
 
     @contextlib.contextmanager

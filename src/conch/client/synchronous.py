@@ -52,6 +52,7 @@ class Client:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> Transcript:
         """Transcribe one audio.
@@ -62,6 +63,7 @@ class Client:
             sample_rate: Hz of a waveform; a file has its own.
             timeout_s: seconds until the client and the server give up.
             model: name of the entry point on the server.
+            request_id: id in the server's log and traces.
             options: options of the request, by name, such as `nbest=3`.
 
         Raises:
@@ -74,7 +76,7 @@ class Client:
             RequestCancelledError: the request was cancelled.
             ServerError: there is no server, or it is not one of Conch.
         """
-        return self._infer([audio], sample_rate, timeout_s, model, options)[0]
+        return self._infer([audio], sample_rate, timeout_s, model, request_id, options)[0]
 
     def transcribe_batch(
         self,
@@ -83,6 +85,7 @@ class Client:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> list[Transcript]:
         """Transcribe several audios, all waveforms or all files, in one request.
@@ -91,7 +94,11 @@ class Client:
         `audios`.
         One bad audio fails the whole batch. Send audios that may be bad one by one.
         """
-        return self._infer(audios, sample_rate, timeout_s, model, options) if audios else []
+        return (
+            self._infer(audios, sample_rate, timeout_s, model, request_id, options)
+            if audios
+            else []
+        )
 
     def stream(
         self,
@@ -100,6 +107,7 @@ class Client:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech_stream",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> Generator[Transcript, None, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
@@ -114,7 +122,7 @@ class Client:
         Raises:
             ServerError: the URL of the client is not gRPC, or one of the reasons of `transcribe`.
         """
-        request = self._request([audio], sample_rate, timeout_s, model, options)
+        request = self._request([audio], sample_rate, timeout_s, model, request_id, options)
         with closing(streams.stream(self._address, request)) as results:
             for result in results:
                 yield tensors.transcripts(result, 1)[0]
@@ -125,6 +133,7 @@ class Client:
         sample_rate: int = 16000,
         timeout_s: float | None = None,
         model: str = "speech",
+        request_id: str = "",
         **options: tensors.OptionValue,
     ) -> LiveStream:
         """Open a live stream. Nothing is sent before the first chunk.
@@ -133,6 +142,7 @@ class Client:
             sample_rate: Hz of the chunks.
             timeout_s: seconds until the client gives up on a chunk.
             model: name of the entry point on the server.
+            request_id: id of every chunk in the server's log and traces.
             options: options of the whole stream, by name; `mode="streaming"` costs less and leaves
                 Whisper out.
 
@@ -144,8 +154,21 @@ class Client:
             sample_rate=sample_rate,
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
             model=model,
+            request_id=request_id,
             options=options,
         )
+
+    def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
+        """Return whether the server takes requests for a model.
+
+        Args:
+            model: name of the model; each component is one too.
+            timeout_s: seconds to wait for the answer.
+
+        Raises:
+            ServerError: the server cannot be reached, or does not answer in time.
+        """
+        return self._transport.is_ready(model, timeout_s)
 
     def _infer(
         self,
@@ -153,9 +176,10 @@ class Client:
         sample_rate: int,
         timeout_s: float | None,
         model: str,
+        request_id: str,
         options: dict[str, tensors.OptionValue],
     ) -> list[Transcript]:
-        request = self._request(audios, sample_rate, timeout_s, model, options)
+        request = self._request(audios, sample_rate, timeout_s, model, request_id, options)
         return tensors.transcripts(self._transport.infer(request), len(audios))
 
     def _request(
@@ -164,6 +188,7 @@ class Client:
         sample_rate: int,
         timeout_s: float | None,
         model: str,
+        request_id: str,
         options: dict[str, tensors.OptionValue],
     ) -> tensors.Request:
         return tensors.build(
@@ -172,5 +197,6 @@ class Client:
             model=model,
             timeout_s=timeout_s,
             default_timeout_s=self._timeout_s,
+            request_id=request_id,
             options=options,
         )

@@ -51,6 +51,8 @@ class Request:
     timeout_s: float
     place: StreamPlace | None = None
     """Place of a live chunk in its stream; None for a recording."""
+    request_id: str = ""
+    """Id in the server's log and traces; empty for none."""
 
 
 def build(
@@ -61,6 +63,7 @@ def build(
     timeout_s: float | None,
     default_timeout_s: float,
     options: Mapping[str, OptionValue],
+    request_id: str = "",
 ) -> Request:
     """Check audio and options and return the request of one row per audio.
 
@@ -75,6 +78,7 @@ def build(
         timeout_s: Seconds of this call; None for the default, without a deadline.
         default_timeout_s: Seconds to wait if `timeout_s` is None.
         options: Options by name.
+        request_id: Field of `Request`.
 
     Raises:
         OptionError: an option is unknown, mistyped or out of range.
@@ -91,6 +95,7 @@ def build(
         inputs=tensors(audios, sample_rate),
         parameters=parameters,
         timeout_s=default_timeout_s if timeout_s is None else timeout_s,
+        request_id=request_id,
     )
 
 

@@ -64,6 +64,14 @@ class Transport(Protocol):
         """
         ...
 
+    def is_ready(self, model: str, timeout_s: float) -> bool:
+        """Return whether the server takes requests for a model.
+
+        Raises:
+            ServerError: the server cannot be reached.
+        """
+        ...
+
     def close(self) -> None:
         """Close the connections."""
         ...
@@ -74,6 +82,10 @@ class AsyncTransport(Protocol):
 
     async def infer(self, request: tensors.Request) -> Result:
         """Send a request and return the tensor RESULT; see `Transport.infer`."""
+        ...
+
+    async def is_ready(self, model: str, timeout_s: float) -> bool:
+        """Return whether the server takes requests for a model; see `Transport.is_ready`."""
         ...
 
     async def close(self) -> None:
@@ -122,6 +134,18 @@ class HttpTransport:
                 raise tensors.unreachable(str(self._address), failure) from None
             raise
 
+    def is_ready(self, model: str, timeout_s: float) -> bool:
+        import gevent
+        import tritonclient.http as tritonhttp
+
+        client = self._connected(tritonhttp)
+        try:
+            with gevent.Timeout(timeout_s):
+                return bool(client.is_model_ready(model))
+        except (gevent.Timeout, OSError) as failure:
+            self.close()
+            raise tensors.unreachable(str(self._address), failure) from None
+
     def _connected(self, tritonhttp: Any) -> Any:
         if self._client is None:
             self._thread = threading.get_ident()
@@ -160,6 +184,14 @@ class GrpcTransport:
         except InferenceServerException as failure:
             raise grpc_error(failure.status(), failure.message(), request, self._address) from None
 
+    def is_ready(self, model: str, timeout_s: float) -> bool:
+        from tritonclient.utils import InferenceServerException
+
+        try:
+            return bool(self._client.is_model_ready(model, client_timeout=timeout_s))
+        except InferenceServerException as failure:
+            raise tensors.unreachable(str(self._address), failure.message()) from None
+
     def close(self) -> None:
         self._client.close()
 
@@ -196,6 +228,15 @@ class AsyncHttpTransport:
         except (OSError, aiohttp.ClientError) as failure:
             raise tensors.unreachable(str(self._address), failure) from None
 
+    async def is_ready(self, model: str, timeout_s: float) -> bool:
+        import aiohttp
+
+        try:
+            async with timeout(timeout_s):
+                return bool(await self._client.is_model_ready(model))
+        except (OSError, asyncio.TimeoutError, aiohttp.ClientError) as failure:
+            raise tensors.unreachable(str(self._address), failure) from None
+
     async def close(self) -> None:
         await self._client.close()
 
@@ -218,6 +259,14 @@ class AsyncGrpcTransport:
             return result_of(await self._client.infer(**arguments))
         except InferenceServerException as failure:
             raise grpc_error(failure.status(), failure.message(), request, self._address) from None
+
+    async def is_ready(self, model: str, timeout_s: float) -> bool:
+        from tritonclient.utils import InferenceServerException
+
+        try:
+            return bool(await self._client.is_model_ready(model, client_timeout=timeout_s))
+        except InferenceServerException as failure:
+            raise tensors.unreachable(str(self._address), failure.message()) from None
 
     async def close(self) -> None:
         await self._client.close()
@@ -252,6 +301,7 @@ def _arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": [module.InferRequestedOutput("RESULT")],
         "parameters": dict(request.parameters),
+        "request_id": request.request_id,
         **sequence,
     }
 
@@ -277,7 +327,7 @@ def grpc_message(request: tensors.Request) -> Any:
     from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
     _check_size(request)
-    message = service_pb2.ModelInferRequest(model_name=request.model)
+    message = service_pb2.ModelInferRequest(model_name=request.model, id=request.request_id)
     message.outputs.add(name="RESULT")
     for name, tensor in request.inputs.items():
         kind = np_to_triton_dtype(tensor.dtype)

@@ -1,0 +1,1 @@
+"""The gateway: OpenAI's audio API, a realtime WebSocket and a web page in front of Conch."""

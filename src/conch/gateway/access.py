@@ -1,0 +1,147 @@
+"""Who may send a request: API keys, and the web pages that a browser may call from."""
+
+import ipaddress
+import time
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from conch.gateway.errors import ApiError
+from conch.gateway.state import GATEWAY, Caller, Gateway
+
+OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/favicon.ico")
+"""What needs no key, beside the page's files: it tells nothing of anybody's requests."""
+PAGE_FILES = "/page/"
+KEY_PROTOCOL = "openai-insecure-api-key."
+"""Beginning of a WebSocket subprotocol with a key: browsers cannot send headers."""
+
+_ALLOWED_HEADERS = (
+    "authorization, content-type, x-api-key, x-request-id, openai-organization, openai-project, "
+    "openai-beta"
+)
+_EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a host."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def caller_of(request: web.Request) -> Caller:
+    """Return who sends a request.
+
+    Raises:
+        ApiError: a key is needed, and the request has none or another one.
+    """
+    gateway = request.app[GATEWAY]
+    if not gateway.keys.is_needed or is_free(request):
+        return gateway.caller(None)
+    secret = _secret_in(request.headers)
+    if not secret:
+        raise ApiError(
+            401,
+            "this server needs an API key: send the header 'Authorization: Bearer KEY'",
+            code="missing_api_key",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    key = gateway.keys.find(secret)
+    if key is None and is_websocket(request):
+        key, is_valid = gateway.secrets.find(secret, time.time())
+        if is_valid:
+            return gateway.caller(key)
+    if key is None:
+        raise ApiError(
+            401,
+            "the API key is not one of this server's",
+            code="invalid_api_key",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    return gateway.caller(key)
+
+
+def is_free(request: web.Request) -> bool:
+    """Return whether a request needs no key."""
+    path = request.path
+    is_preflight = request.method == hdrs.METH_OPTIONS
+    return is_preflight or path in OPEN_PATHS or path.startswith(PAGE_FILES)
+
+
+def is_websocket(request: web.Request) -> bool:
+    """Return whether a request asks for a WebSocket."""
+    return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
+
+
+def _secret_in(headers: Mapping[str, str]) -> str:
+    scheme, _, secret = headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    if scheme.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    if secret := headers.get("X-API-Key", "") or headers.get("api-key", ""):
+        return secret.strip()
+    for protocol in headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(","):
+        if protocol.strip().startswith(KEY_PROTOCOL):
+            return protocol.strip().removeprefix(KEY_PROTOCOL)
+    return ""
+
+
+def check_origin(request: web.Request) -> None:
+    """Check the web page from which a browser sends a request.
+
+    Other programs send no Origin. Without keys, a gateway on loopback also refuses names that are
+    not loopback: a page could have its own name resolved to this machine (DNS rebinding).
+
+    Raises:
+        ApiError: the page may not use this gateway.
+    """
+    gateway = request.app[GATEWAY]
+    if not gateway.keys.is_needed and is_loopback(gateway.config.host):
+        host = urlsplit(f"//{request.host}").hostname or ""
+        if not is_loopback(host) and not _is_allowed(gateway, f"{request.scheme}://{request.host}"):
+            raise ApiError(
+                403,
+                f"this gateway has no keys and serves this machine alone, not {host!r}: add a key "
+                "(conch gateway keys add NAME), or name the address with --allow-origin",
+                code="host_not_allowed",
+            )
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is None or is_free(request) or _is_own(request, origin):
+        return
+    if not _is_allowed(gateway, origin):
+        raise ApiError(
+            403,
+            f"pages of {origin} may not use this gateway: --allow-origin {origin} allows it",
+            code="origin_not_allowed",
+        )
+
+
+def cors_headers(request: web.Request) -> dict[str, str]:
+    """Return the headers that let a page of another host read the answer; none for others."""
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is None or not _is_allowed(request.app[GATEWAY], origin):
+        return {}
+    headers = {
+        hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: origin,
+        hdrs.ACCESS_CONTROL_EXPOSE_HEADERS: _EXPOSED_HEADERS,
+        hdrs.VARY: hdrs.ORIGIN,
+    }
+    if request.method == hdrs.METH_OPTIONS:
+        headers[hdrs.ACCESS_CONTROL_ALLOW_METHODS] = "GET, POST, OPTIONS"
+        # OpenAI's client adds some headers x-stainless-*, more with each version.
+        asked = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS, _ALLOWED_HEADERS)
+        headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = asked
+        headers[hdrs.ACCESS_CONTROL_MAX_AGE] = "3600"
+    return headers
+
+
+def _is_own(request: web.Request, origin: str) -> bool:
+    return urlsplit(origin).netloc == request.host
+
+
+def _is_allowed(gateway: Gateway, origin: str) -> bool:
+    allowed = gateway.config.allowed_origins
+    return "*" in allowed or origin in allowed

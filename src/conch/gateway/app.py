@@ -1,0 +1,155 @@
+"""The web application of a gateway: its routes, and what every request passes through."""
+
+import asyncio
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from aiohttp import hdrs, web
+
+from conch.gateway import (
+    health,
+    listen,
+    models,
+    openapi,
+    options,
+    realtime,
+    static,
+    transcriptions,
+)
+from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
+from conch.gateway.errors import ApiError, api_error
+from conch.gateway.state import ANYBODY, CALLER, GATEWAY, REQUEST_ID, Gateway
+from conch.wire.errors import ConchError, public_error
+
+logger = logging.getLogger("conch.gateway")
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+SAFE_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
+"""Ids of requests that clients may choose; others are replaced, as logs repeat them."""
+
+
+def make_app(gateway: Gateway) -> web.Application:
+    """Return the application of a gateway."""
+    app = web.Application(middlewares=[_observed, _checked])
+    app[GATEWAY] = gateway
+    app.add_routes(
+        [
+            web.post("/v1/audio/transcriptions", transcriptions.transcribe),
+            web.post("/v1/audio/translations", transcriptions.translate),
+            web.get("/v1/models", models.list_models),
+            web.get("/v1/models/{model}", models.get_model),
+            web.get("/v1/options", options.list_options),
+            web.get("/v1/realtime", realtime.realtime),
+            web.post("/v1/realtime/client_secrets", realtime.make_client_secret),
+            web.post("/v1/realtime/transcription_sessions", realtime.make_transcription_session),
+            web.get("/v1/listen", listen.listen),
+            web.get("/health/live", health.live),
+            web.get("/health/ready", health.ready),
+            web.get("/metrics", health.metrics),
+            web.get("/openapi.json", openapi.document),
+            web.get("/docs", static.docs),
+            web.get("/", static.index),
+            web.get("/favicon.ico", static.favicon),
+            web.get("/page/{name:.+}", static.file),
+        ]
+    )
+    return app
+
+
+@web.middleware
+async def _observed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Give a request its id, turn errors into answers, and count and log what became of it."""
+    gateway = request.app[GATEWAY]
+    sent_id = request.headers.get("x-request-id", "")
+    request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else f"req_{secrets.token_hex(12)}"
+    route = _route_of(request)
+    began = time.monotonic()
+    status = 499
+    try:
+        answer = await _answered(request, handler)
+        status = answer.status
+        return answer
+    except asyncio.CancelledError:
+        gateway.metrics.cancelled.labels(route).inc()
+        raise
+    finally:
+        seconds = time.monotonic() - began
+        caller = request.get(CALLER)
+        name = caller.name if caller else ANYBODY
+        if not is_websocket(request):
+            gateway.metrics.requests.labels(route, str(status), name).inc()
+            gateway.metrics.request_seconds.labels(route).observe(seconds)
+        level = (
+            logging.DEBUG if route.startswith(("/health", "/page", "/metrics")) else logging.INFO
+        )
+        logger.log(
+            level,
+            "%s %s %d in %.3f s, key %s, request %s",
+            *(request.method, route, status, seconds, name, request[REQUEST_ID]),
+        )
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        answer = await handler(request)
+    except ApiError as error:
+        answer = _error_answer(error)
+    except ConchError as error:
+        answer = _error_answer(api_error(error))
+    except web.HTTPException as error:
+        answer = _error_answer(_of_aiohttp(request, error))
+    except (ConnectionResetError, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        answer = _error_answer(api_error(public_error(error)))
+    if not answer.prepared:
+        answer.headers["x-request-id"] = request[REQUEST_ID]
+        answer.headers.update(cors_headers(request))
+    return answer
+
+
+@web.middleware
+async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let a request through if its page and its key may."""
+    check_origin(request)
+    request[CALLER] = caller_of(request)
+    if request.method == hdrs.METH_OPTIONS and hdrs.ORIGIN in request.headers:
+        return web.Response(status=204)
+    return await handler(request)
+
+
+def _route_of(request: web.Request) -> str:
+    """Return the pattern of a request's path: a label with few values."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else "other"
+
+
+def _error_answer(error: ApiError) -> web.Response:
+    text = json.dumps({"error": error.as_dict()}, ensure_ascii=False)
+    return web.Response(
+        status=error.status, text=text, content_type="application/json", headers=error.headers
+    )
+
+
+def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
+    if error.status == 404:
+        return ApiError(
+            404,
+            f"no such address: {request.method} {request.path}; /docs lists them",
+            code="unknown_url",
+        )
+    if error.status == 405:
+        allowed = error.headers.get(hdrs.ALLOW, "")
+        return ApiError(
+            405,
+            f"{request.path} takes {allowed}, not {request.method}",
+            code="method_not_allowed",
+            headers={hdrs.ALLOW: allowed},
+        )
+    return ApiError(error.status, error.reason)

@@ -1,0 +1,44 @@
+"""The settings of a gateway."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_PORT = 9000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayConfig:
+    """What a gateway listens on, whom it serves and where it sends the work."""
+
+    servers: tuple[str, ...] = ("grpc://127.0.0.1:8001",)
+    """gRPC URLs of the Conch servers behind it."""
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    """0 takes any free port."""
+    keys_file: Path | None = None
+    """API keys, as `conch gateway keys` writes them; None for those of the environment alone."""
+    is_open: bool = False
+    """Whether everybody may send requests to an address other than loopback."""
+    tls_cert: Path | None = None
+    """Certificate chain (PEM); None for no TLS."""
+    tls_key: Path | None = None
+    """Private key (PEM); None if it is in `tls_cert`."""
+    allowed_origins: tuple[str, ...] = ()
+    """Web pages on other hosts that may use the gateway, as `https://host[:port]`; `*` for all."""
+    model_aliases: Mapping[str, str] = field(default_factory=dict)
+    """Further names of models, by alias."""
+    max_body_mb: float = 200.0
+    """Largest file, in megabytes."""
+    max_audio_s: float = 14_400.0
+    """Longest file, in seconds, if its header tells its length."""
+    max_files: int = 64
+    """Files at once. One more is refused with 503."""
+    max_sessions: int = 256
+    """Live sessions at once. One more is refused with 503."""
+    max_session_s: float = 86_400.0
+    """Longest live session, in seconds; not more than `max_stream_s` of the server."""
+    max_backlog_s: float = 30.0
+    """Seconds of audio of a live session that may wait for the server. More ends the session."""
+    drain_s: float = 30.0
+    """Seconds for what is running after the gateway was asked to stop."""

@@ -1,0 +1,112 @@
+"""Errors as OpenAI's clients read them: `{"error": {message, type, param, code}}` and a status."""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    ConchError,
+    DeadlineError,
+    InternalError,
+    MissingModelError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+    ServerError,
+    SessionError,
+    TranscriptionError,
+)
+
+RETRY_AFTER_S = 2
+"""Seconds after which a client may try again at a server that is full."""
+UNREACHABLE_RETRY_AFTER_S = 5
+"""Seconds after which a client may try again where no server answers."""
+
+_NEVER_AGAIN = {"x-should-retry": "false"}
+"""Header that keeps OpenAI's clients from sending again what would fail again."""
+
+
+class ApiError(Exception):
+    """An error to answer a client with.
+
+    Args:
+        status: HTTP status.
+        message: What is wrong, and what would be right.
+        param: Field of the request that is wrong.
+        code: Name of the error for programs.
+        headers: Headers of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(message)
+        self.status, self.param, self.code, self.headers = status, param, code, dict(headers)
+
+    @property
+    def type(self) -> str:
+        """Return OpenAI's name of this kind of error."""
+        if self.status == 401:
+            return "authentication_error"
+        if self.status == 403:
+            return "permission_error"
+        if self.status == 429:
+            return "rate_limit_error"
+        return "server_error" if self.status >= 500 else "invalid_request_error"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the object under `error` in an answer or an event."""
+        return {
+            "message": str(self),
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
+        }
+
+
+def overloaded(message: str) -> ApiError:
+    """Return the error of a gateway or a server that is full."""
+    return ApiError(503, message, code="overloaded", headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def api_error(error: ConchError) -> ApiError:
+    """Return the error of the API for an error of a Conch server or of its client."""
+    message = str(error)
+    match error:
+        case OptionError():
+            return ApiError(400, message, param=_option_in(message), code="invalid_value")
+        case AudioError():
+            return ApiError(400, message, param="file", code="invalid_audio")
+        case SessionError():
+            return ApiError(400, message, code="session_expired")
+        case DeadlineError():
+            return ApiError(504, message, code="deadline_exceeded", headers=_NEVER_AGAIN)
+        case RequestCancelledError():
+            return ApiError(499, message, code="cancelled")
+        case OverloadedError():
+            return overloaded(message)
+        case MissingModelError():
+            return ApiError(400, message, param="model", code="model_not_loaded")
+        case ComponentError() | InternalError():
+            return ApiError(500, message, code="server_error", headers=_NEVER_AGAIN)
+        case ServerError():
+            headers = {"Retry-After": str(UNREACHABLE_RETRY_AFTER_S)}
+            return ApiError(503, message, code="no_server", headers=headers)
+        case TranscriptionError():
+            return ApiError(400, message, code="invalid_request")
+    return ApiError(500, message, code="server_error", headers=_NEVER_AGAIN)
+
+
+def _option_in(message: str) -> str | None:
+    """Return the option that a message of `OptionError` is about, None if it names none."""
+    found = re.search(r"option '(\w+)'", message)
+    return found[1] if found else None

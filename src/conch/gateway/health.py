@@ -1,0 +1,28 @@
+"""Whether a gateway lives and is ready, and its metrics."""
+
+from aiohttp import web
+
+from conch.gateway.state import GATEWAY
+
+
+async def live(request: web.Request) -> web.Response:
+    """Answer that the gateway runs."""
+    return web.json_response({"status": "live"})
+
+
+async def ready(request: web.Request) -> web.Response:
+    """Answer whether new requests are taken: a server is ready, and the gateway does not stop."""
+    gateway = request.app[GATEWAY]
+    if gateway.draining.is_set():
+        return web.json_response({"status": "stopping"}, status=503)
+    if not gateway.servers.is_ready:
+        return web.json_response({"status": "no speech server is ready"}, status=503)
+    return web.json_response({"status": "ready"})
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Answer with the metrics of the gateway in Prometheus' text format."""
+    return web.Response(
+        body=request.app[GATEWAY].metrics.as_text(),
+        headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+    )

@@ -1,0 +1,214 @@
+"""API keys: hashed at rest, compared in constant time, each with a name and limits."""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conch.gateway.limits import Limits
+from conch.wire.errors import ConfigError
+
+KEYS_VARIABLE = "CONCH_API_KEYS"
+"""Environment variable of keys: `name:key`, separated by commas."""
+PREFIX = "conch_"
+"""Beginning of every key that Conch makes, so that scanners of secrets find it."""
+SECRET_PREFIX = "ek_"
+"""Beginning of every client secret."""
+MAX_SECRETS = 10_000
+"""Client secrets that are valid at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key, without the key itself."""
+
+    name: str
+    """What logs and metrics call it."""
+    sha256: str
+    """Digest of the key in hexadecimal digits. A key has 256 random bits, so that a plain digest
+    is enough."""
+    limits: Limits = field(default_factory=Limits)
+    created: int = 0
+    """Seconds since 1970."""
+
+
+def default_keys_file() -> Path:
+    """Return the file of keys where none is named."""
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(home) / "conch" / "gateway-keys.json"
+
+
+def digest(secret: str) -> str:
+    """Return what is kept of a key."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def read_keys(path: Path) -> list[Key]:
+    """Return the keys of a file; none if there is no file.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not one of keys.
+    """
+    try:
+        data = json.loads(path.read_text())
+        return [_key(item) for item in data["keys"]]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(f"keys file {path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"keys file {path} is damaged: {error}") from None
+
+
+def _key(item: Mapping[str, Any]) -> Key:
+    return Key(item["name"], item["sha256"], Limits(**item["limits"]), item["created"])
+
+
+def write_keys(path: Path, keys: Iterable[Key]) -> None:
+    """Write a file of keys that only its owner reads; a gateway sees it whole or not at all.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=2) + "\n"
+    new = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        new.replace(path)
+    except OSError as error:
+        raise ConfigError(f"keys file {path} cannot be written: {error.strerror}") from None
+
+
+def add_key(path: Path, name: str, limits: Limits) -> str:
+    """Add a key to a file and return it. It is nowhere else, and cannot be shown again.
+
+    Raises:
+        ConfigError: there is a key of this name, or the file cannot be read or written.
+    """
+    keys = read_keys(path)
+    if any(key.name == name for key in keys):
+        raise ConfigError(f"keys file {path} has a key {name!r} already; remove it first")
+    secret = PREFIX + secrets.token_urlsafe(32)
+    write_keys(path, [*keys, Key(name, digest(secret), limits, int(time.time()))])
+    return secret
+
+
+def remove_key(path: Path, name: str) -> None:
+    """Remove a key from a file; a running gateway refuses it from the next request on.
+
+    Raises:
+        ConfigError: there is no key of this name, or the file cannot be read or written.
+    """
+    keys = read_keys(path)
+    left = [key for key in keys if key.name != name]
+    if len(left) == len(keys):
+        known = ", ".join(key.name for key in keys) or "none"
+        raise ConfigError(f"keys file {path} has no key {name!r}; it has: {known}")
+    write_keys(path, left)
+
+
+def keys_of_environment(text: str) -> list[Key]:
+    """Return the keys of the environment variable `CONCH_API_KEYS`.
+
+    Raises:
+        ConfigError: an item is not `name:key`; the message does not show it.
+    """
+    keys = []
+    for number, item in enumerate(filter(None, map(str.strip, text.split(","))), 1):
+        name, colon, secret = item.partition(":")
+        if not (name and colon and secret):
+            raise ConfigError(f"{KEYS_VARIABLE}: item {number} is not name:key")
+        keys.append(Key(name, digest(secret)))
+    return keys
+
+
+class KeyRing:
+    """The keys that a gateway takes; it reads their file again whenever that changes."""
+
+    def __init__(self, path: Path | None, others: Iterable[Key] = ()) -> None:
+        """Read the file.
+
+        Args:
+            path: The file of keys; None for none. It need not exist yet.
+            others: Keys beside those of the file.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        self._path, self._others = path, list(others)
+        self._version: tuple[int, int] | None = None
+        self._keys = self._others
+        self._refresh()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether requests need a key: there is a file of keys, or a key."""
+        return bool(self._others) or self._version is not None
+
+    def find(self, secret: str) -> Key | None:
+        """Return the key that a client has sent, None if it is not one.
+
+        The time tells nothing of how much of a key is right.
+        """
+        with suppress(ConfigError):  # while it is damaged, the former keys stay
+            self._refresh()
+        sent = digest(secret)
+        found = None
+        for key in self._keys:
+            if hmac.compare_digest(key.sha256, sent):
+                found = key
+        return found
+
+    def _refresh(self) -> None:
+        if self._path is None:
+            return
+        try:
+            status = self._path.stat()
+            version = (status.st_mtime_ns, status.st_ino)
+        except FileNotFoundError:
+            # Once there were keys, a file that is lost must not open the gateway.
+            if self._version is not None:
+                self._keys = self._others
+            return
+        if version != self._version:
+            self._keys = [*self._others, *read_keys(self._path)]
+            self._version = version
+
+
+class ClientSecrets:
+    """Short-lived secrets that stand for a key, for browsers, which must not know the key."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, tuple[Key | None, float]] = {}
+        """Key, None where none is needed, and end of validity, by digest."""
+
+    def make(self, key: Key | None, lifetime_s: float, now: float) -> str:
+        """Return a new secret.
+
+        Args:
+            key: Whose limits count.
+            lifetime_s: Seconds in which a session may be opened with it.
+            now: Seconds since 1970.
+        """
+        self._owners = {name: owner for name, owner in self._owners.items() if owner[1] > now}
+        while len(self._owners) >= MAX_SECRETS:
+            del self._owners[next(iter(self._owners))]
+        secret = SECRET_PREFIX + secrets.token_urlsafe(32)
+        self._owners[digest(secret)] = (key, now + lifetime_s)
+        return secret
+
+    def find(self, secret: str, now: float) -> tuple[Key | None, bool]:
+        """Return the key that a secret stands for, and whether the secret is valid."""
+        # The digest of a random secret tells nothing about how much of it is right.
+        key, until = self._owners.get(digest(secret), (None, 0.0))
+        return key, until > now

@@ -1,0 +1,85 @@
+"""The models of the API: each is a path through Conch."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from aiohttp import web
+
+from conch.client import OptionValue
+from conch.gateway.errors import ApiError
+from conch.gateway.state import GATEWAY
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+
+DEFAULT_MODEL = "conch"
+PATHS: Mapping[str, Mapping[str, OptionValue]] = MappingProxyType(
+    {
+        DEFAULT_MODEL: {},
+        # What clients of OpenAI's API send where nobody has told them another name.
+        "whisper-1": {},
+        "conch-attention": {"decoder": "attention"},
+        "conch-ctc": {"decoder": "ctc"},
+        "conch-wfst": {"decoder": "wfst"},
+    }
+)
+"""Options that each model stands for."""
+CREATED = 1_767_225_600
+"""Time of creation that all models tell, in seconds since 1970: clients want a number."""
+
+
+def options_of(model: str, aliases: Mapping[str, str]) -> Mapping[str, OptionValue]:
+    """Return the options that a model stands for.
+
+    Args:
+        model: Name that a client sent; empty for the default.
+        aliases: Further names, by alias.
+
+    Raises:
+        ApiError: there is no such model.
+    """
+    name = aliases.get(model, model) or DEFAULT_MODEL
+    if name not in PATHS:
+        raise unknown_model(model, aliases)
+    return PATHS[name]
+
+
+def unknown_model(model: str, aliases: Mapping[str, str]) -> ApiError:
+    """Return the error of a model that does not exist."""
+    known = ", ".join([*PATHS, *aliases])
+    return ApiError(
+        404,
+        f"no model {model!r}; this server has {known}",
+        param="model",
+        code="model_not_found",
+    )
+
+
+async def list_models(request: web.Request) -> web.Response:
+    """Answer with the models whose components a server has loaded."""
+    names = await _servable(request)
+    return web.json_response({"object": "list", "data": [_described(name) for name in names]})
+
+
+async def get_model(request: web.Request) -> web.Response:
+    """Answer with one model."""
+    name = request.match_info["model"]
+    if name not in await _servable(request):
+        raise unknown_model(name, request.app[GATEWAY].config.model_aliases)
+    return web.json_response(_described(name))
+
+
+async def _servable(request: web.Request) -> list[str]:
+    """Return the names of the models whose components are loaded."""
+    gateway = request.app[GATEWAY]
+    aliases = gateway.config.model_aliases
+    needed = {
+        name: set(components_of(RecognitionOptions.parse(options_of(name, aliases))))
+        for name in (*PATHS, *aliases)
+    }
+    loaded = await gateway.servers.ready_models(sorted(set().union(*needed.values())))
+    return [name for name, components in needed.items() if components <= loaded]
+
+
+def _described(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": CREATED, "owned_by": "conch"}

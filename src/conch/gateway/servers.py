@@ -1,0 +1,141 @@
+"""The Conch servers behind a gateway: the least busy one that is ready gets the next work."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+from conch.client import AsyncClient
+from conch.wire.errors import ConchError, ServerError
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 2.0
+"""Seconds between two looks at whether a server is ready."""
+READY_TIMEOUT_S = 2.0
+"""Seconds for a server to say that it is ready."""
+
+Answer = TypeVar("Answer")
+
+
+class Server:
+    """One Conch server."""
+
+    def __init__(self, url: str) -> None:
+        """Prepare a connection.
+
+        Raises:
+            ServerError: the URL is not one of gRPC, which alone can cancel a request.
+        """
+        if not url.startswith(("grpc://", "grpcs://")):
+            raise ServerError(f"a gateway speaks gRPC with its servers; {url!r} is no grpc:// URL")
+        self.url = url
+        self.client = AsyncClient(url)
+        self.is_ready = False
+        self.num_running = 0
+        """Files and live sessions that it works on."""
+
+    async def look(self) -> None:
+        """Find out whether it is ready."""
+        try:
+            ready = await self.client.is_ready(timeout_s=READY_TIMEOUT_S)
+        except ConchError:
+            ready = False
+        if ready != self.is_ready:
+            logger.info("server %s is %s", self.url, "ready" if ready else "not ready")
+        self.is_ready = ready
+
+
+class Servers:
+    """All servers behind a gateway."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        """Prepare connections.
+
+        Raises:
+            ServerError: a URL is not one of gRPC.
+        """
+        self._servers = [Server(url) for url in urls]
+        self._looking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Look once at all of them, and then every POLL_S seconds."""
+        await self._look()
+        self._looking = asyncio.create_task(self._keep_looking())
+
+    async def close(self) -> None:
+        """Close the connections; requests in flight fail."""
+        if self._looking is not None:
+            self._looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._looking
+        for server in self._servers:
+            await server.client.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether any of them is ready."""
+        return any(server.is_ready for server in self._servers)
+
+    async def ready_models(self, models: Sequence[str]) -> set[str]:
+        """Return which of the models a ready server has."""
+        server = self._least_busy(())
+        if server is None:
+            return set()
+        ready = await asyncio.gather(
+            *(server.client.is_ready(name, timeout_s=READY_TIMEOUT_S) for name in models)
+        )
+        return {name for name, is_ready in zip(models, ready, strict=True) if is_ready}
+
+    async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
+        """Return what a server answers; if it cannot be reached, ask the next one.
+
+        Raises:
+            ServerError: none of them can be reached.
+            ConchError: the answer is an error.
+        """
+        tried: list[Server] = []
+        while True:
+            server = self._least_busy(tried)
+            if server is None:
+                raise ServerError("no speech server is ready; try again later")
+            tried.append(server)
+            server.num_running += 1
+            try:
+                return await ask(server.client)
+            except ServerError as error:
+                logger.warning("server %s failed: %s", server.url, error)
+                await server.look()
+                if server.is_ready:
+                    raise
+            finally:
+                server.num_running -= 1
+
+    @asynccontextmanager
+    async def reserved(self) -> AsyncIterator[AsyncClient]:
+        """Yield the client of the server for a live session or a streamed answer.
+
+        Raises:
+            ServerError: none of them is ready.
+        """
+        server = self._least_busy(())
+        if server is None:
+            raise ServerError("no speech server is ready; try again later")
+        server.num_running += 1
+        try:
+            yield server.client
+        finally:
+            server.num_running -= 1
+
+    def _least_busy(self, without: Sequence[Server]) -> Server | None:
+        ready = [item for item in self._servers if item.is_ready and item not in without]
+        return min(ready, key=lambda server: server.num_running, default=None)
+
+    async def _look(self) -> None:
+        await asyncio.gather(*(server.look() for server in self._servers))
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            await self._look()
