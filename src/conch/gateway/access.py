@@ -1,12 +1,12 @@
 """Who may send a request: API keys, and the web pages that a browser may call from."""
 
-import ipaddress
 import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from conch.client.address import is_loopback
 from conch.gateway.errors import ApiError
 from conch.gateway.state import GATEWAY, Caller, Gateway
 
@@ -21,16 +21,6 @@ _ALLOWED_HEADERS = (
     "openai-beta"
 )
 _EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored"
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a host."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def caller_of(request: web.Request) -> Caller:
@@ -124,7 +114,7 @@ def cors_headers(request: web.Request) -> dict[str, str]:
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is None or not _is_allowed(request.app[GATEWAY], origin):
         return {}
-    headers = {
+    headers: dict[str, str] = {
         hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: origin,
         hdrs.ACCESS_CONTROL_EXPOSE_HEADERS: _EXPOSED_HEADERS,
         hdrs.VARY: hdrs.ORIGIN,

@@ -1,0 +1,117 @@
+"""Read a form with a file, within limits, as it comes."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aiohttp import BodyPartReader, web
+
+from conch.client.timeouts import timeout
+from conch.gateway.errors import ApiError
+
+MAX_FIELD_BYTES = 64 * 1024
+"""Largest field that is not a file."""
+MAX_FIELDS = 256
+PIECE_BYTES = 256 * 1024
+"""Bytes of a file to read at a time."""
+IDLE_S = 60.0
+"""Seconds without a byte after which an upload is given up."""
+MB = 1_000_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a request."""
+
+    fields: Mapping[str, tuple[str, ...]]
+    """Values by name, in the order in which they came."""
+    file: bytes
+
+
+async def read_form(request: web.Request, max_mb: float) -> Form:
+    """Return the form that a request sends as multipart/form-data (RFC 7578).
+
+    Args:
+        request: The request; its body is read.
+        max_mb: Largest file, in megabytes.
+
+    Raises:
+        ApiError: the body is not a form, has no file, is too large, or does not come.
+    """
+    if request.content_type != "multipart/form-data":
+        raise ApiError(
+            415,
+            "send the file as multipart/form-data (curl -F file=@talk.mp3), not "
+            f"{request.content_type}",
+            param="file",
+            code="unsupported_media_type",
+        )
+    if (request.content_length or 0) > max_mb * MB + MAX_FIELD_BYTES * MAX_FIELDS:
+        raise _too_large(max_mb)
+    fields: dict[str, tuple[str, ...]] = {}
+    file: bytes | None = None
+    try:
+        reader = await request.multipart()
+        for _ in range(MAX_FIELDS):
+            part = await _soon(reader.next())
+            if part is None:
+                break
+            if not isinstance(part, BodyPartReader):
+                raise ApiError(400, "a form inside a form is not taken", code="invalid_form")
+            if part.name == "file":
+                file = bytes(await _read(part, int(max_mb * MB), _too_large(max_mb)))
+            else:
+                text = await _read(part, MAX_FIELD_BYTES, _long_field(part.name))
+                name = part.name or ""
+                fields[name] = (*fields.get(name, ()), text.decode())
+        else:
+            raise ApiError(400, f"more than {MAX_FIELDS} fields", code="invalid_form")
+    except UnicodeDecodeError:
+        raise ApiError(400, "a field is not UTF-8", code="invalid_form") from None
+    except (ValueError, web.HTTPException) as error:
+        raise ApiError(400, f"the form is damaged: {error}", code="invalid_form") from None
+    if file is None:
+        raise ApiError(400, "the form has no field 'file'", param="file", code="missing_file")
+    if not file:
+        raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
+    return Form(fields, file)
+
+
+async def _read(part: BodyPartReader, max_bytes: int, error: ApiError) -> bytearray:
+    content = bytearray()
+    while piece := await _soon(part.read_chunk(PIECE_BYTES)):
+        content += piece
+        if len(content) > max_bytes:
+            raise error
+    return content
+
+
+async def _soon(coming: Awaitable[T]) -> T:
+    try:
+        async with timeout(IDLE_S):
+            return await coming
+    except asyncio.TimeoutError:
+        raise ApiError(
+            408, f"nothing came for {IDLE_S:g} s in the middle of the upload", code="upload_stalled"
+        ) from None
+
+
+def _too_large(max_mb: float) -> ApiError:
+    return ApiError(
+        413,
+        f"the file has more than {max_mb:g} MB; send it compressed (mp3, Opus), or in parts",
+        param="file",
+        code="file_too_large",
+    )
+
+
+def _long_field(name: str | None) -> ApiError:
+    return ApiError(
+        400,
+        f"field {name!r} has more than {MAX_FIELD_BYTES} bytes",
+        param=name,
+        code="invalid_form",
+    )
