@@ -1,9 +1,12 @@
-"""Read a form with a file, within limits, as it comes."""
+"""Read a form with a file, within limits, as it comes; a large file goes to the disk."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+import io
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from aiohttp import BodyPartReader, web
 
@@ -13,6 +16,7 @@ from conch.gateway.errors import ApiError
 MAX_FIELD_BYTES = 64 * 1024
 """Largest field that is not a file."""
 MAX_FIELDS = 256
+MEMORY_BYTES = 1 << 20
 PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
 IDLE_S = 60.0
@@ -28,11 +32,21 @@ class Form:
 
     fields: Mapping[str, tuple[str, ...]]
     """Values by name, in the order in which they came."""
-    file: bytes
+    file: IO[bytes]
+    """The file; it is gone after the `with` block."""
+
+    def read(self) -> bytes:
+        """Return the file's bytes."""
+        self.file.seek(0)
+        return self.file.read()
 
 
-async def read_form(request: web.Request, max_mb: float) -> Form:
-    """Return the form that a request sends as multipart/form-data (RFC 7578).
+@asynccontextmanager
+async def uploaded(request: web.Request, max_mb: float) -> AsyncIterator[Form]:
+    """Yield the form that a request sends as multipart/form-data (RFC 7578).
+
+    Uploads take as long as their clients like, and many come at once: so what is larger than
+    MEMORY_BYTES waits on the disk.
 
     Args:
         request: The request; its body is read.
@@ -51,8 +65,19 @@ async def read_form(request: web.Request, max_mb: float) -> Form:
         )
     if (request.content_length or 0) > max_mb * MB + MAX_FIELD_BYTES * MAX_FIELDS:
         raise _too_large(max_mb)
+    with tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file:
+        fields = await _read(request, file, int(max_mb * MB), _too_large(max_mb))
+        if not file.tell():
+            raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
+        yield Form(fields, file)
+
+
+async def _read(
+    request: web.Request, file: IO[bytes], max_bytes: int, too_large: ApiError
+) -> dict[str, tuple[str, ...]]:
+    """Write the file of a form into `file` and return the other fields."""
     fields: dict[str, tuple[str, ...]] = {}
-    file: bytes | None = None
+    has_file = False
     try:
         reader = await request.multipart()
         for _ in range(MAX_FIELDS):
@@ -62,31 +87,36 @@ async def read_form(request: web.Request, max_mb: float) -> Form:
             if not isinstance(part, BodyPartReader):
                 raise ApiError(400, "a form inside a form is not taken", code="invalid_form")
             if part.name == "file":
-                file = bytes(await _read(part, int(max_mb * MB), _too_large(max_mb)))
-            else:
-                text = await _read(part, MAX_FIELD_BYTES, _long_field(part.name))
-                name = part.name or ""
-                fields[name] = (*fields.get(name, ()), text.decode())
+                if has_file:
+                    raise ApiError(
+                        400, "send one file in each request", param="file", code="invalid_form"
+                    )
+                has_file = True
+                await _copy(part, file, max_bytes, too_large)
+                continue
+            text = io.BytesIO()
+            await _copy(part, text, MAX_FIELD_BYTES, _long_field(part.name))
+            name = part.name or ""
+            fields[name] = (*fields.get(name, ()), text.getvalue().decode())
         else:
             raise ApiError(400, f"more than {MAX_FIELDS} fields", code="invalid_form")
     except UnicodeDecodeError:
         raise ApiError(400, "a field is not UTF-8", code="invalid_form") from None
     except (ValueError, web.HTTPException) as error:
         raise ApiError(400, f"the form is damaged: {error}", code="invalid_form") from None
-    if file is None:
+    if not has_file:
         raise ApiError(400, "the form has no field 'file'", param="file", code="missing_file")
-    if not file:
-        raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
-    return Form(fields, file)
+    return fields
 
 
-async def _read(part: BodyPartReader, max_bytes: int, error: ApiError) -> bytearray:
-    content = bytearray()
+async def _copy(part: BodyPartReader, target: IO[bytes], max_bytes: int, error: ApiError) -> None:
+    """Copy a part as it comes; raise `error` if it is larger than `max_bytes`."""
+    size = 0
     while piece := await _soon(part.read_chunk(PIECE_BYTES)):
-        content += piece
-        if len(content) > max_bytes:
+        size += len(piece)
+        if size > max_bytes:
             raise error
-    return content
+        target.write(piece)
 
 
 async def _soon(coming: Awaitable[T]) -> T:

@@ -12,7 +12,7 @@ from conch.gateway import file_answer, file_request
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
-from conch.gateway.form import read_form
+from conch.gateway.form import Form, uploaded
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript, strict_json
@@ -31,34 +31,42 @@ async def transcribe(request: web.Request) -> web.StreamResponse:
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.file_of(caller):
-        form = await read_form(request, gateway.config.max_body_mb)
-        asked = file_request.parse(form.fields, gateway.config.model_aliases)
-        if asked.is_streamed:
-            return await _stream(request, gateway, form.file, asked)
-
-        def ask(client: AsyncClient) -> Any:
-            return client.transcribe(form.file, request_id=request[REQUEST_ID], **asked.options)
-
-        transcript: Transcript = await gateway.servers.answer(ask)
-        gateway.heard(caller, ROUTE, transcript.duration)
-        # In a thread: an hour of words takes a while to write.
-        text = await asyncio.to_thread(file_answer.body, transcript, asked)
-        return web.Response(
-            text=text, content_type=file_answer.CONTENT_TYPES[asked.format], headers=_headers(asked)
-        )
+        async with uploaded(request, gateway.config.max_body_mb) as form:
+            asked = file_request.parse(form.fields, gateway.config.model_aliases)
+            if asked.is_streamed:
+                return await _stream(request, gateway, form, asked)
+            return await _answer(request, gateway, form, asked)
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
     """Answer that no model here translates."""
     gateway = request.app[GATEWAY]
     with gateway.file_of(request[CALLER]):
-        await read_form(request, gateway.config.max_body_mb)
-    raise ApiError(
-        400,
-        "no model of this server translates: /v1/audio/transcriptions writes what was said, in the "
-        "language that was spoken",
-        param="model",
-        code="not_supported",
+        async with uploaded(request, gateway.config.max_body_mb):
+            raise ApiError(
+                400,
+                "no model of this server translates: /v1/audio/transcriptions writes what was "
+                "said, in the language that was spoken",
+                param="model",
+                code="not_supported",
+            )
+
+
+async def _answer(
+    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
+) -> web.Response:
+    """Answer with the whole transcript."""
+
+    async def ask(client: AsyncClient) -> Transcript:
+        file = await asyncio.to_thread(form.read)
+        return await client.transcribe(file, request_id=request[REQUEST_ID], **asked.options)
+
+    transcript = await gateway.servers.answer(ask)
+    gateway.heard(request[CALLER], ROUTE, transcript.duration)
+    # In a thread: an hour of words takes a while to write.
+    text = await asyncio.to_thread(file_answer.body, transcript, asked)
+    return web.Response(
+        text=text, content_type=file_answer.CONTENT_TYPES[asked.format], headers=_headers(asked)
     )
 
 
@@ -69,10 +77,11 @@ def _headers(asked: FileRequest) -> dict[str, str]:
 
 
 async def _stream(
-    request: web.Request, gateway: Gateway, file: bytes, asked: FileRequest
+    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
 ) -> web.StreamResponse:
     """Answer with server-sent events: the segments as they become final, then the whole."""
     async with gateway.servers.reserved() as client:
+        file = await asyncio.to_thread(form.read)
         parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
         async with aclosing(parts):
             # Errors of the request come before the first part, and still get their status.
