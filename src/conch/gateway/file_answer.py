@@ -132,12 +132,14 @@ class Deltas:
         for segment in part.segments:
             if not segment.text:
                 continue
-            joined = _joined(self._text, segment.text)
-            delta = joined[len(self._text) :]
-            self._text = joined
+            before, self._text = self._text, _joined(self._text, segment.text)
+            delta = self._text[len(before) :]
             event: dict[str, Any] = {"type": "transcript.text.delta", "delta": delta}
             if self._asked.has_logprobs:
-                event["logprobs"] = [_logprob(word, is_first=False) for word in segment.words]
+                event["logprobs"] = [
+                    _logprob(word, is_first=not (before or index))
+                    for index, word in enumerate(segment.words)
+                ]
             yield event
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import IO, TypeVar
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http import HttpProcessingError
 
 from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError
@@ -102,8 +103,9 @@ async def _read(
             raise ApiError(400, f"more than {MAX_FIELDS} fields", code="invalid_form")
     except UnicodeDecodeError:
         raise ApiError(400, "a field is not UTF-8", code="invalid_form") from None
-    except (ValueError, web.HTTPException) as error:
-        raise ApiError(400, f"the form is damaged: {error}", code="invalid_form") from None
+    except (ValueError, HttpProcessingError, web.HTTPException) as error:
+        said = getattr(error, "message", None) or error
+        raise ApiError(400, f"the form is damaged: {said}", code="invalid_form") from None
     if not has_file:
         raise ApiError(400, "the form has no field 'file'", param="file", code="missing_file")
     return fields
