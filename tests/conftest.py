@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 OWN_SERVERS = (
+    "tests/integration/test_aliases.py",
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",
     "tests/integration/test_stream_ends.py",

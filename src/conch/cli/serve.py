@@ -30,6 +30,8 @@ examples:
       any free ports, which are printed when the server is ready
   conch serve --models attention,streaming,rescorer
       the models of these paths and the rescorer: ready sooner, and in less memory
+  conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
+      speech under the names that Triton clients of sherpa, WeNet and FunASR ask for too
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
   conch serve --model-config gpu
@@ -89,6 +91,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="load only these, speech and speech_stream (default: all; names: see below)",
     )
     parser.add_argument(
+        "--also-as",
+        metavar="NAME[,NAME…]",
+        help="serve speech under these names too, for clients that insist on them",
+    )
+    parser.add_argument(
         "--tritonserver",
         metavar="PATH",
         help="the server to run (default: from PATH, else from the nvidia-pytriton wheel)",
@@ -144,6 +151,8 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
         options["model_repositories"] = args.model_repository
     if args.models:
         options["models"] = models_named(args.models)
+    if args.also_as is not None:
+        options["also_as"] = map(str.strip, args.also_as.split(","))
     return TritonServer(
         ServerConfig(
             model_config=args.model_config,

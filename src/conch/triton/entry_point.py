@@ -140,6 +140,7 @@ def _speech_request(request: Any) -> SpeechRequest:
     starts, ends = sequence_flags(request)
     return SpeechRequest(
         wav=inputs.get("WAV"),
+        pcm16=inputs.get("PCM16"),
         wav_lens=inputs.get("WAV_LENS"),
         sample_rate=inputs.get("SAMPLE_RATE"),
         audio=inputs.get("AUDIO"),
