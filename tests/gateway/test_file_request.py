@@ -9,12 +9,12 @@ from conch.gateway.file_request import FileRequest, parse
 from conch.wire.errors import OptionError
 
 
-def parsed(aliases: dict[str, str] | None = None, **fields: Any) -> FileRequest:
+def parsed(**fields: Any) -> FileRequest:
     values = {
         name: tuple(value) if isinstance(value, list) else (value,)
         for name, value in fields.items()
     }
-    return parse(values, aliases or {})
+    return parse(values, {"mine": "conch-ctc"})
 
 
 def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
@@ -30,18 +30,18 @@ def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
         ("whisper-1", {}),
         ("conch-ctc", {"decoder": "ctc"}),
         ("conch-wfst", {"decoder": "wfst"}),
-        ("other", {"decoder": "ctc"}),
+        ("mine", {"decoder": "ctc"}),
     ],
 )
 def test_a_model_is_a_path(model: str, options: dict[str, str]) -> None:
-    assert parsed({"other": "conch-ctc"}, model=model).options == options
+    assert parsed(model=model).options == options
 
 
 def test_an_unknown_model_is_refused_with_the_list() -> None:
     with pytest.raises(
         ApiError, match=r"no model 'gpt'; this server has conch, .*, mine"
     ) as caught:
-        parsed({"mine": "conch"}, model="gpt")
+        parsed(model="gpt")
     error = caught.value
     assert (error.status, error.param, error.code) == (404, "model", "model_not_found")
 
@@ -152,7 +152,7 @@ def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -
 
 
 def test_keywords_are_hotwords_of_the_decoder_that_has_them() -> None:
-    fields = {"keywords[]": ["Conch", "Triton"]}
+    fields: Any = {"keywords[]": ["Conch", "Triton"]}
     assert parsed(model="conch-ctc", **fields).options["hotwords"] == "Conch,Triton"
     assert parsed(**fields).ignored == ("keywords",)
 
