@@ -1,0 +1,79 @@
+"""A gateway with its Triton, and a locked one in front of the same, for clients of every kind."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import trustme
+from gateways import Gateway, gateway_alone, serving_gateway
+from recordings import Recording, recordings_of
+
+ROOT = Path(__file__).parents[2]
+GIVEN = "CONCH_TESTED_GATEWAYS"
+"""Environment variable of gateways that run already, for a pytest of another `openai`."""
+KEY = "conch_key-of-the-tests"
+RATE = 16_000
+
+
+@pytest.fixture(scope="session")
+def gateway() -> Iterator[Gateway]:
+    """Yield `conch serve` with its gateway, which takes every client."""
+    if given := os.environ.get(GIVEN):
+        yield Gateway(**json.loads(given)[0])
+        return
+    with serving_gateway() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def locked(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """Yield a gateway with keys, TLS and a small limit of the body, before the same Triton."""
+    if given := os.environ.get(GIVEN):
+        yield Gateway(**json.loads(given)[1])
+        return
+    folder = tmp_path_factory.mktemp("tls")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    certificate = authority.issue_cert("127.0.0.1", "localhost")
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONCH_API_KEYS", f"tests:{KEY}")
+        arguments = ["--url", gateway.grpc_url, "--tls-cert", str(folder / "server.pem")]
+        with gateway_alone(
+            *arguments, "--max-body-mb", "1", ca=str(folder / "ca.pem"), keys=(KEY,)
+        ) as running:
+            yield running
+
+
+@pytest.fixture
+def given_gateways(gateway: Gateway, locked: Gateway) -> dict[str, str]:
+    """Return the environment in which another pytest tests the same two gateways."""
+    return {**os.environ, GIVEN: json.dumps([asdict(gateway), asdict(locked)])}
+
+
+@pytest.fixture(scope="session")
+def recordings() -> list[Recording]:
+    """Return the utterances of tests/data with their references."""
+    return recordings_of(ROOT / "tests" / "data")
+
+
+@pytest.fixture(scope="session")
+def speech(recordings: list[Recording]) -> Recording:
+    """Return an utterance of four seconds."""
+    return recordings[4]
+
+
+@pytest.fixture(scope="session")
+def talk(recordings: list[Recording], tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Return two utterances of four seconds each, with a pause of two after each."""
+    pause = np.zeros(2 * RATE, np.float32)
+    spoken = recordings[4], recordings[0]
+    path = tmp_path_factory.mktemp("talk") / "talk.wav"
+    waveform = np.concatenate([part for one in spoken for part in (one.waveform(), pause)])
+    soundfile.write(path, waveform, RATE)
+    return Recording(path, " ".join(one.text for one in spoken))
