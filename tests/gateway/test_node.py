@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soxr
 from gateways import Gateway
-from programs import NODE, NODE_TESTS, required
+from programs import NODE_TESTS, required
 from recordings import wer
 
 pytestmark = pytest.mark.server
@@ -17,11 +17,12 @@ pytestmark = pytest.mark.server
 @pytest.fixture(scope="module")
 def node(locked: Gateway):
     """Return a function that runs a script of this folder on the locked gateway."""
+    program = required("node")
     required("npm")
 
     def run(script: str, *arguments: object):
         done = subprocess.run(
-            [str(NODE), NODE_TESTS / script, locked.url, locked.keys[0], *map(str, arguments)],
+            [program, NODE_TESTS / script, locked.url, locked.keys[0], *map(str, arguments)],
             env={**os.environ, "NODE_EXTRA_CA_CERTS": locked.ca},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -5,6 +5,7 @@ import base64
 import io
 import os
 import time
+from typing import Any
 
 import numpy as np
 import openai
@@ -45,7 +46,7 @@ def pieces(audio: bytes, bytes_per_second: int) -> list[str]:
     return [base64.b64encode(part).decode() for part in parts]
 
 
-def session(turn_detection: dict | None, audio: str = "audio/pcm", **more) -> dict:
+def session(turn_detection: dict | None, audio: str = "audio/pcm", **more) -> Any:
     """Return the session of a `session.update`."""
     form = {"type": audio, "rate": RATE} if audio == "audio/pcm" else {"type": audio}
     given = {
@@ -68,7 +69,8 @@ class Conversation:
     """A connection, and everything that came down it."""
 
     def __init__(self, connection) -> None:
-        self.connection, self.events = connection, []
+        self.connection = connection
+        self.events: list[Any] = []
         created = self.next()
         assert created.type == "session.created"
         self.session = created.session
@@ -291,8 +293,10 @@ def test_a_secret_opens_a_session_over_tls(locked, speech):
         return OpenAI(base_url=locked.openai_url, api_key=key, http_client=transport)
 
     def connected(client: OpenAI):
+        # What the type of these does not name goes to websockets too.
+        options: Any = {"ssl": locked.trust}
         return client.realtime.connect(
-            extra_query=TRANSCRIPTION, websocket_connection_options={"ssl": locked.trust}
+            extra_query=TRANSCRIPTION, websocket_connection_options=options
         )
 
     with client_with(locked.keys[0]) as client:
