@@ -2,8 +2,11 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 import soundfile
 import trustme
 from gateways import Gateway, gateway_alone, serving_gateway
+from programs import NODE_TESTS
 from recordings import Recording, recordings_of
 
 ROOT = Path(__file__).parents[2]
@@ -30,9 +34,30 @@ def gateway() -> Iterator[Gateway]:
         yield running
 
 
+class _Packages(SimpleHTTPRequestHandler):
+    """Serves node's packages to a browser."""
+
+    def log_message(self, format: str, *values: object) -> None:
+        pass
+
+
 @pytest.fixture(scope="session")
-def locked(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Yield a gateway with keys, TLS and a small limit of the body, before the same Triton."""
+def elsewhere() -> Iterator[str]:
+    """Yield the origin of a web server that is not the gateway, with node's packages."""
+    folder = str(NODE_TESTS / "node_modules")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Packages, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def locked(
+    gateway: Gateway, elsewhere: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    """Yield a gateway before the same Triton: keys, TLS, a small limit of the body, one origin."""
     if given := os.environ.get(GIVEN):
         yield Gateway(**json.loads(given)[1])
         return
@@ -43,10 +68,13 @@ def locked(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     certificate.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONCH_API_KEYS", f"tests:{KEY}")
-        arguments = ["--url", gateway.grpc_url, "--tls-cert", str(folder / "server.pem")]
-        with gateway_alone(
-            *arguments, "--max-body-mb", "1", ca=str(folder / "ca.pem"), keys=(KEY,)
-        ) as running:
+        arguments = [
+            *("--url", gateway.grpc_url),
+            *("--tls-cert", str(folder / "server.pem")),
+            *("--max-body-mb", "1"),
+            *("--allow-origin", elsewhere),
+        ]
+        with gateway_alone(*arguments, ca=str(folder / "ca.pem"), keys=(KEY,)) as running:
             yield running
 
 
