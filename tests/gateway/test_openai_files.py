@@ -17,10 +17,14 @@ from gateways import Gateway
 from openai import AsyncOpenAI, OpenAI
 from recordings import wer
 
-pytestmark = pytest.mark.server
+pytestmark = [
+    pytest.mark.server,
+    # A format that the package of a year ago does not know: it warns of it by what is deprecated.
+    pytest.mark.filterwarnings("ignore:The 'warn' method:DeprecationWarning"),
+]
 
 MODELS = {"conch", "whisper-1", "conch-attention", "conch-ctc", "conch-wfst"}
-CUE = re.compile(r"(\d\d:\d\d:\d\d[,.]\d{3}) --> (\d\d:\d\d:\d\d[,.]\d{3})\n(.+)")
+CUE = re.compile(r"(\d\d:\d\d:\d\d[,.]\d{3}) --> (\d\d:\d\d:\d\d[,.]\d{3})\n((?:.+\n)+)")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +69,7 @@ def test_formats_of_plain_text(client, talk):
     for form, mark in (("srt", ","), ("vtt", ".")):
         captions = text_as(form)
         cues = CUE.findall(captions)
-        assert " ".join(cue[2] for cue in cues) == text
+        assert " ".join(word for cue in cues for word in cue[2].split()) == text
         assert all(mark in time for cue in cues for time in cue[:2])
         assert [cue[0] for cue in cues] == sorted(cue[0] for cue in cues)
         assert captions.startswith("1\n00:00:" if form == "srt" else "WEBVTT\n\n")
@@ -78,6 +82,7 @@ def test_verbose_json_has_segments_and_words(client, talk):
             model="whisper-1",
             response_format="verbose_json",
             timestamp_granularities=["word", "segment"],
+            language="en",
             temperature=0.0,
         )
     )
@@ -136,7 +141,7 @@ def test_logprobs_spell_the_text(client, speech):
     )
     assert "".join(item.token for item in answer.logprobs) == answer.text
     for item in answer.logprobs:
-        assert bytes(item.bytes).decode() == item.token
+        assert bytes(map(int, item.bytes)).decode() == item.token
         assert item.logprob <= 0
 
 
@@ -197,7 +202,7 @@ def test_a_request_has_an_id_of_the_gateway_or_its_own(client, speech):
         ({"extra_body": {"decoder": "ctc", "ctc_rescore": True}}, "ctc_rescore", "attention"),
         ({"response_format": "docx"}, "response_format", "verbose_json"),
         ({"response_format": "diarized_json"}, "response_format", "verbose_json"),
-        ({"file": ("talk.txt", b"no sound, but words" * 9)}, "file", "audio"),
+        ({"file": ("talk.txt", b"no sound, but words" * 9)}, "file", "found text"),
         ({"file": ("talk.wav", b"")}, "file", "empty"),
         (
             {"response_format": "json", "timestamp_granularities": ["syllable"]},
@@ -225,11 +230,12 @@ def test_a_model_that_is_not_there_is_told_with_those_that_are(client, speech):
     assert all(model in error.message for model in MODELS)
 
 
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 def test_only_english_goes_out(client, speech):
     with pytest.raises(openai.BadRequestError) as caught:
         client.audio.translations.create(file=speech.path, model="whisper-1")
     assert caught.value.param == "model"
-    assert "English" in caught.value.message
+    assert "translat" in caught.value.message
 
 
 def test_a_body_of_another_kind_is_refused(client):
@@ -261,7 +267,7 @@ def test_formats_at_once_without_waiting(gateway, speech):
     texts = [getattr(answer, "text", answer) for answer in asyncio.run(answers())]
     assert len(texts) == 1 + len(forms)
     for text in texts:
-        assert texts[0] in text
+        assert texts[0] in " ".join(text.split())
 
 
 @contextmanager
