@@ -132,23 +132,23 @@ class Deltas:
         for segment in part.segments:
             if not segment.text:
                 continue
-            joined = _joined(self._text, segment.text)
+            is_first, joined = not self._text, _joined(self._text, segment.text)
             delta = joined[len(self._text) :]
             self._text = joined
             event: dict[str, Any] = {"type": "transcript.text.delta", "delta": delta}
             if self._asked.has_logprobs:
-                event["logprobs"] = [_logprob(word, is_first=False) for word in segment.words]
+                event["logprobs"] = [
+                    _logprob(word, is_first=is_first and not index)
+                    for index, word in enumerate(segment.words)
+                ]
             yield event
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:
         """Return the last event."""
         if self._asked.format == "conch":
             return {"type": "transcript.done", "transcript": whole}
-        event: dict[str, Any] = {
-            "type": "transcript.text.done",
-            "text": self._text,
-            "usage": usage(whole.duration),
-        }
+        # No usage: that of this event counts tokens, and nothing here is paid by them.
+        event: dict[str, Any] = {"type": "transcript.text.done", "text": self._text}
         if self._asked.has_logprobs:
             event["logprobs"] = logprobs(whole)
         return event
