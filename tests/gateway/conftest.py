@@ -13,25 +13,28 @@ import numpy as np
 import pytest
 import soundfile
 import trustme
-from gateways import Gateway, gateway_alone, serving_gateway
+from gateways import Gateway, gateway_alone, new_key, serving_gateway
 from programs import NODE_TESTS
 from recordings import Recording, recordings_of
 
 ROOT = Path(__file__).parents[2]
 GIVEN = "CONCH_TESTED_GATEWAYS"
 """Environment variable of gateways that run already, for a pytest of another `openai`."""
-KEY = "conch_key-of-the-tests"
 RATE = 16_000
 
 
 @pytest.fixture(scope="session")
-def gateway() -> Iterator[Gateway]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Yield `conch serve` with its gateway, which takes every client."""
     if given := os.environ.get(GIVEN):
         yield Gateway(**json.loads(given)[0])
         return
-    with serving_gateway() as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        # Keys of whoever runs the tests would lock it.
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.delenv("CONCH_API_KEYS", raising=False)
+        with serving_gateway() as running:
+            yield running
 
 
 class _Packages(SimpleHTTPRequestHandler):
@@ -62,20 +65,22 @@ def locked(
         yield Gateway(**json.loads(given)[1])
         return
     folder = tmp_path_factory.mktemp("tls")
+    keys_file = str(folder / "keys.json")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     certificate = authority.issue_cert("127.0.0.1", "localhost")
     certificate.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CONCH_API_KEYS", f"tests:{KEY}")
-        arguments = [
-            *("--url", gateway.grpc_url),
-            *("--tls-cert", str(folder / "server.pem")),
-            *("--max-body-mb", "1"),
-            *("--allow-origin", elsewhere),
-        ]
-        with gateway_alone(*arguments, ca=str(folder / "ca.pem"), keys=(KEY,)) as running:
-            yield running
+    key = new_key("tests", keys_file)
+    arguments = [
+        *("--url", gateway.grpc_url),
+        *("--tls-cert", str(folder / "server.pem")),
+        *("--keys", keys_file),
+        *("--max-body-mb", "1"),
+        *("--allow-origin", elsewhere),
+    ]
+    trust = str(folder / "ca.pem")
+    with gateway_alone(*arguments, ca=trust, key=key, keys_file=keys_file) as running:
+        yield running
 
 
 @pytest.fixture

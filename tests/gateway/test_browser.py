@@ -31,7 +31,7 @@ def test_openai_in_a_page_of_another_origin(browser, elsewhere, locked, speech):
     pcm = (np.clip(resampled, -1, 1) * 32767).astype("<i2").tobytes()
     given = {
         "url": locked.url,
-        "key": locked.keys[0],
+        "key": locked.key,
         "audio": base64.b64encode(speech.path.read_bytes()).decode(),
         "pcm": base64.b64encode(pcm).decode(),
     }

@@ -33,7 +33,7 @@ MULTIPART = ("-H", "Content-Type: multipart/form-data")
 
 
 def test_a_recording(curl, locked, speech):
-    authorization = "-H", f"Authorization: Bearer {locked.keys[0]}"
+    authorization = "-H", f"Authorization: Bearer {locked.key}"
     form = *authorization, *MULTIPART, "-F", f"file=@{speech.path}", "-F", "model=whisper-1"
     text = json.loads(curl(locked, "/audio/transcriptions", *form))["text"]
     assert wer(speech.text, text) < 0.2
@@ -68,7 +68,7 @@ def test_the_shortest_request(curl, gateway, speech):
 
 
 def test_keys_by_either_header(curl, locked):
-    models = json.loads(curl(locked, "/models", "-H", f"X-API-Key: {locked.keys[0]}"))
+    models = json.loads(curl(locked, "/models", "-H", f"X-API-Key: {locked.key}"))
     assert models["object"] == "list"
     head = curl(
         locked, "/models", "-o", "/dev/null", "-w", "%{http_code} %header{www-authenticate}"

@@ -22,7 +22,7 @@ def node(locked: Gateway):
 
     def run(script: str, *arguments: object):
         done = subprocess.run(
-            [program, NODE_TESTS / script, locked.url, locked.keys[0], *map(str, arguments)],
+            [program, NODE_TESTS / script, locked.url, locked.key, *map(str, arguments)],
             env={**os.environ, "NODE_EXTRA_CA_CERTS": locked.ca},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -299,7 +299,7 @@ def test_a_secret_opens_a_session_over_tls(locked, speech):
             extra_query=TRANSCRIPTION, websocket_connection_options=options
         )
 
-    with client_with(locked.keys[0]) as client:
+    with client_with(locked.key) as client:
         made = client.realtime.client_secrets.create(
             expires_after={"anchor": "created_at", "seconds": 60}, session=session(None)
         )

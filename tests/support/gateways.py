@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servers import ANY_PORTS, SERVE
+from servers import ANY_TRITON_PORTS, SERVE
 
 GATEWAY = [sys.executable, "-m", "conch.cli", "gateway"]
 _ADDRESS = re.compile(r"^ +gateway +(https?://\S+)", re.MULTILINE)
@@ -28,8 +28,10 @@ class Gateway:
     """Address of the Conch behind it, where the test started it."""
     ca: str = ""
     """File of the authority that signed its certificate; empty without TLS."""
-    keys: tuple[str, ...] = ()
-    """API keys that it takes; none if it takes every client."""
+    key: str = ""
+    """An API key that it takes; empty if it takes every client."""
+    keys_file: str = ""
+    """File of further keys."""
 
     @property
     def openai_url(self) -> str:
@@ -42,10 +44,18 @@ class Gateway:
         return ssl.create_default_context(cafile=self.ca)
 
 
+def new_key(name: str, keys_file: str, *limits: str) -> str:
+    """Make a key as an administrator does, and return it; a running gateway takes it at once."""
+    command = [*GATEWAY, "keys", "add", name, *limits, "--keys", keys_file]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 @contextmanager
 def serving_gateway(*arguments: str) -> Iterator[Gateway]:
     """Yield the gateway of a ready `conch serve`; stop the server as Ctrl-C does."""
-    command = [*SERVE, *ANY_PORTS, "--gateway", "127.0.0.1:0", *arguments]
+    command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "127.0.0.1:0", *arguments]
     with _running(command) as welcome:
         grpc = _GRPC.search(welcome)
         assert grpc, welcome
@@ -53,10 +63,12 @@ def serving_gateway(*arguments: str) -> Iterator[Gateway]:
 
 
 @contextmanager
-def gateway_alone(*arguments: str, ca: str = "", keys: tuple[str, ...] = ()) -> Iterator[Gateway]:
+def gateway_alone(
+    *arguments: str, ca: str = "", key: str = "", keys_file: str = ""
+) -> Iterator[Gateway]:
     """Yield a ready `conch gateway` in front of a server that runs already."""
-    with _running([*GATEWAY, "--gateway", "127.0.0.1:0", *arguments]) as welcome:
-        yield Gateway(_address_in(welcome), ca=ca, keys=keys)
+    with _running([*GATEWAY, "--listen", "127.0.0.1:0", *arguments]) as welcome:
+        yield Gateway(_address_in(welcome), ca=ca, key=key, keys_file=keys_file)
 
 
 def _address_in(welcome: str) -> str:
