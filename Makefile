@@ -80,5 +80,5 @@ clean: ## Remove .venv, caches and build outputs
 $(SERVER): $(INPUTS)
 	@scripts/install server
 
-$(TOOLS): $(INPUTS)
+$(TOOLS): $(INPUTS) $(wildcard tests/gateway/node/package*.json) tests/gateway/openai-older.txt
 	@scripts/install test

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 
 SERVE = [sys.executable, "-m", "conch.cli", "serve"]
-ANY_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", "--no-gateway"]
+ANY_TRITON_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+ANY_PORTS = [*ANY_TRITON_PORTS, "--no-gateway"]
 
 
 def infer(http_url: str, values: list[float], model: str = "identity") -> list[float]:

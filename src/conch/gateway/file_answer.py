@@ -146,11 +146,8 @@ class Deltas:
         """Return the last event."""
         if self._asked.format == "conch":
             return {"type": "transcript.done", "transcript": whole}
-        event: dict[str, Any] = {
-            "type": "transcript.text.done",
-            "text": self._text,
-            "usage": usage(whole.duration),
-        }
+        # No usage: that of this event counts tokens, and nothing here is paid by them.
+        event: dict[str, Any] = {"type": "transcript.text.done", "text": self._text}
         if self._asked.has_logprobs:
             event["logprobs"] = logprobs(whole)
         return event
