@@ -14,6 +14,7 @@ import pytest
 import soundfile
 import trustme
 from gateways import Gateway, gateway_alone, new_key, serving_gateway
+from own_gateway import OwnGateway, own_gateway
 from programs import NODE_TESTS
 from recordings import Recording, recordings_of
 
@@ -81,6 +82,19 @@ def locked(
     trust = str(folder / "ca.pem")
     with gateway_alone(*arguments, ca=trust, key=key, keys_file=keys_file) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def inner_gateway(gateway: Gateway) -> Iterator[OwnGateway]:
+    """Yield a gateway of this process in front of the same Triton."""
+    with own_gateway(gateway.grpc_url) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def gateway_url(inner_gateway: OwnGateway) -> str:
+    """Return its address, as `http://HOST:PORT`."""
+    return inner_gateway.url
 
 
 @pytest.fixture

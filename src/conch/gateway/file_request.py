@@ -3,6 +3,7 @@
 Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscriptionRequest`.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError
 from conch.gateway.models import options_of
-from conch.gateway.option_fields import OPTIONS, options_of_text
+from conch.gateway.option_fields import options_of_text
 from conch.wire.options import MAX_PROMPT, RecognitionOptions
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "conch")
@@ -72,7 +73,7 @@ def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> 
     _check_temperature(_last(sent, "temperature"))
     options = dict(options_of(_last(sent, "model"), aliases))
     options |= _chunking(sent)
-    own = {name: values[-1] for name, values in sent.items() if name in OPTIONS and values}
+    own = {name: values[-1] for name, values in sent.items() if name in _OPTIONS and values}
     languages = sent.get("languages", ())
     if languages and "language" not in own:
         own["language"] = languages[0] if len(languages) == 1 else "auto"
@@ -96,7 +97,7 @@ def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> 
         else:
             ignored.append("prompt")
     RecognitionOptions.parse(options)
-    ignored += [name for name in sent if name not in _KNOWN and name not in OPTIONS]
+    ignored += [name for name in sent if name not in _KNOWN | _OPTIONS]
     return FileRequest(
         options=options,
         format=format,
@@ -114,6 +115,7 @@ _KNOWN = frozenset(
     )
 )
 """Fields of OpenAI's that mean something here, or are known to mean nothing."""
+_OPTIONS = frozenset(item.name for item in dataclasses.fields(RecognitionOptions))
 
 
 def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
