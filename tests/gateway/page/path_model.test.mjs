@@ -121,3 +121,10 @@ test("durations", () => {
     "12 s",
   ]);
 });
+
+test("what a live session may still call is outlined, and is no part of the words", () => {
+  const model = taken({ vad: { calls: 3, ms: 9 } }, new Set(["vad", "attention_encoder"]));
+  assert.deepEqual(withState(model, "called"), ["vad"]);
+  assert.deepEqual(withState(model, "planned"), ["attention_encoder"]);
+  assert.equal(inWords(model), "Called vad 3 times, 9.0 ms.");
+});

@@ -31,6 +31,7 @@ export class AnswerView {
       ...{ class: "transcript", role: "group", "aria-label": "Transcript: press a word to hear it" },
       on: { click: (event) => this.pressed(event), keydown: (event) => this.moved(event) },
     });
+    this.warnings = el("div");
     this.tools = el("div", { class: "answer-tools" });
     this.candidates = el("div", { class: "candidates" });
     const path = el("div");
@@ -40,6 +41,7 @@ export class AnswerView {
       el("h3", {}, title),
       this.text,
       this.meta,
+      this.warnings,
       el("h4", { class: "path-caption" }, "The path it took"),
       path,
       this.tools,
@@ -77,7 +79,7 @@ export class AnswerView {
     const time = seconds > 0 ? ` in ${duration(seconds * 1000)}${speed}` : "";
     const warnings = (transcript.warnings ?? []).map((text) => el("p", { class: "warning" }, text));
     this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`);
-    this.meta.after(...warnings);
+    this.warnings.replaceChildren(...warnings);
     const ask = el("button", { type: "button", on: { click: () => this.showCandidates(ask) } }, "Other candidates");
     this.tools.replaceChildren(downloads(() => this.transcript, this.fileName), ask);
   }

@@ -49,7 +49,10 @@ export class Choices {
     ];
     const lists = groups.map(([heading, belongs]) => {
       const own = options.filter((option) => !PLACED.has(option.name) && belongs(option));
-      return own.length && el("div", { class: "option-group" }, el("h4", {}, heading), ...own.map((one) => this.row(one)));
+      return (
+        own.length > 0 &&
+        el("fieldset", { class: "option-group" }, el("legend", {}, heading), ...own.map((one) => this.row(one)))
+      );
     });
     this.form = el(
       "form",

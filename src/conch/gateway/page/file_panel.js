@@ -43,7 +43,7 @@ export class FilePanel {
     this.legend = el("p", { class: "hint legend" });
     this.answers = el("div", { class: "answers" });
     const buttons = el("div", { class: "buttons" }, this.cancelButton, this.againButton, this.compareButton);
-    host.append(this.name, this.status, this.bars, this.audio, buttons, this.answers, this.legend);
+    host.append(this.name, this.status, this.bars, this.audio, buttons, this.legend, this.answers);
   }
 
   /** @param {File} file */
@@ -68,6 +68,7 @@ export class FilePanel {
     this.player.listeners.forEach((_, owner) => views.includes(owner) || this.player.listeners.delete(owner));
     this.answers.replaceChildren(...views.map((view) => view.element));
     this.answers.classList.toggle("is-comparison", ways.length > 1);
+    this.compareButton.textContent = ways.length > 1 ? "Change the choices" : "Compare with another choice";
     this.legend.textContent = "";
     this.busy(true);
     try {
@@ -158,8 +159,11 @@ export class FilePanel {
 
   /** @param {boolean} isBusy */
   busy(isBusy) {
+    const hasFocus = this.cancelButton === document.activeElement;
     this.bars.hidden = this.cancelButton.hidden = !isBusy;
     this.againButton.hidden = this.compareButton.hidden = isBusy;
+    // A button that goes away must not take the keyboard's place with it.
+    if (hasFocus && !isBusy) this.againButton.focus();
   }
 
   /**

@@ -87,7 +87,8 @@ export class LivePanel {
     this.tools.replaceChildren();
     this.quiet = 0;
     const { fields, plan: options } = this.way();
-    this.path.show(plan(planned(options, true)));
+    this.expected = planned(options, true);
+    this.path.show(plan(this.expected));
     this.path.running = true;
     this.say("Waiting for the microphone…");
     try {
@@ -144,7 +145,10 @@ export class LivePanel {
   take(message) {
     const utterance = this.model.take(message, this.socket.sentS);
     if (utterance) this.show(utterance);
-    if (message.type === "stats") this.path.show(taken(message.stages));
+    if (message.type === "stats") {
+      // What may still come is outlined while somebody speaks.
+      this.path.show(taken(message.stages, this.state === "on" ? this.expected : undefined));
+    }
     if (this.model.lag !== null) this.lag.textContent = `${this.model.lag.toFixed(1)} s`;
     if (this.model.firmLag !== null) this.firmLag.textContent = `${this.model.firmLag.toFixed(1)} s`;
   }

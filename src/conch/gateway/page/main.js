@@ -114,7 +114,8 @@ const live = new LivePanel(byId("live-panel"), {
   }),
   onState: (state) => {
     byId("speak").setAttribute("data-state", state);
-    byId("speak").disabled = state === "ending";
+    // A disabled button would lose the keyboard's place.
+    byId("speak").setAttribute("aria-disabled", String(state === "ending"));
     byId("speak-title").textContent = { off: "Speak", on: "Stop", ending: "Ending…" }[state];
     byId("speak-note").textContent = state === "off" ? "Text while you talk" : "Then the last words come";
     // Names of devices are told once the microphone was allowed.

@@ -89,16 +89,18 @@ function liveMode(options, needsCtc) {
  * Return the picture of a path that was taken.
  * @param {Record<string, Stage>} stages Calls by component, and the time from request to answer
  *   as `total`; a live session has no total.
+ * @param {Set<string>} [expected] Components that may still be called.
  * @returns {PathModel}
  */
-export function taken(stages) {
+export function taken(stages, expected = new Set()) {
   const { total, ...called } = stages;
   const times = Object.values(called).map((stage) => stage.ms);
   // Calls at the same time add up, so that one bar may be longer than the whole request.
   const longest = Math.max(total?.ms ?? 0, ...times, 1e-9);
   const boxOf = (component) => {
     const stage = called[component.name] ?? { calls: 0, ms: 0 };
-    const state = stage.calls > 0 ? "called" : "pale";
+    const uncalled = expected.has(component.name) ? "planned" : "pale";
+    const state = /** @type {State} */ (stage.calls > 0 ? "called" : uncalled);
     return { ...component, state, calls: stage.calls, ms: stage.ms, share: stage.ms / longest };
   };
   const known = new Set(COMPONENTS.map((component) => component.name));
@@ -165,7 +167,8 @@ export function wiresOf(lit) {
  * @returns {string}
  */
 export function inWords(model) {
-  const boxes = [...model.boxes, ...model.others].filter((box) => box.state !== "pale");
+  const told = model.isPlan ? "planned" : "called";
+  const boxes = [...model.boxes, ...model.others].filter((box) => box.state === told);
   if (!boxes.length) return "No component is called.";
   if (model.isPlan) return `Will call ${boxes.map((box) => box.name).join(", ")}.`;
   const calls = boxes.map((box) => `${box.name} ${timesOf(box.calls)}, ${duration(box.ms)}`);

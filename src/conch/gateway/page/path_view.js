@@ -155,11 +155,12 @@ export class PathView {
    */
   box(box) {
     const { x, y, width, height } = this.layout.places[box.name];
-    const left = x + 12;
-    const bar = { x: left, y: y + height - 11, width: width - 24, height: 4, rx: 2 };
+    const padding = this.layout.isTall ? 9 : 12;
+    const left = x + padding;
+    const bar = { x: left, y: y + height - 11, width: width - 2 * padding, height: 4, rx: 2 };
     const parts = {
       calls: svg("text", { x: left, y: y + 52, class: "path-figure" }),
-      ms: svg("text", { x: x + width - 12, y: y + 52, class: "path-figure", "text-anchor": "end" }),
+      ms: svg("text", { x: x + width - padding, y: y + 52, class: "path-figure", "text-anchor": "end" }),
       bar: svg("rect", { ...bar, class: "path-bar" }),
       group: null,
     };
