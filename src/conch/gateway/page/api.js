@@ -12,8 +12,8 @@ export class ApiError extends Error {
    * @param {string | null} [retryAfter] Seconds.
    */
   constructor(status, error, retryAfter = null) {
-    const wait = retryAfter ? ` Try again in ${retryAfter} s.` : "";
-    super(`${error.message || `the server answered with status ${status}`}${wait}`);
+    const said = error.message || `the server answered with status ${status}`;
+    super(retryAfter ? `${said.replace(/\.$/, "")}. Try again in ${retryAfter} s.` : said);
     this.status = status;
     this.param = error.param ?? null;
     this.code = error.code ?? null;

@@ -40,10 +40,13 @@ export class FilePanel {
     this.compareButton = el("button", { type: "button", on: { click: onCompare } }, "Compare with another choice");
     this.audio = el("audio", { controls: true, preload: "metadata", "aria-label": "The file" });
     this.player = new Player(this.audio, () => this.unplayable());
+    const silence = "The browser cannot play this file, so its words stay silent.";
+    this.silent = el("p", { class: "hint", hidden: true }, silence);
     this.legend = el("p", { class: "hint legend" });
     this.answers = el("div", { class: "answers" });
     const buttons = el("div", { class: "buttons" }, this.cancelButton, this.againButton, this.compareButton);
-    host.append(this.name, this.status, this.bars, this.audio, buttons, this.legend, this.answers);
+    const parts = [this.name, this.status, this.bars, this.audio, this.silent];
+    host.append(...parts, buttons, this.legend, this.answers);
   }
 
   /** @param {File} file */
@@ -51,6 +54,7 @@ export class FilePanel {
     this.file = file;
     this.host.hidden = false;
     this.audio.hidden = false;
+    this.silent.hidden = true;
     this.player.load(file);
     this.name.textContent = file.name;
     this.run();
@@ -154,7 +158,7 @@ export class FilePanel {
 
   unplayable() {
     this.audio.hidden = true;
-    this.legend.textContent = "The browser cannot play this file, so its words stay silent.";
+    this.silent.hidden = false;
   }
 
   /** @param {boolean} isBusy */
