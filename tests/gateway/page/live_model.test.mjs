@@ -15,7 +15,10 @@ const segment = (index, text, final) => ({
 
 test("the three parts keep the spaces between them", () => {
   const made = new LiveModel().take(spoken(0, "He even", "thought of", "him now", 2), 2.5);
-  assert.deepEqual([made.firm, made.tentative, made.newest], ["He even", " thought of ", "him now"]);
+  assert.deepEqual(
+    [made.firm, made.tentative, made.newest],
+    ["He even", " thought of ", "him now"],
+  );
   const unspaced = { ...spoken(0, "今日", "は", "晴", 2), text: "今日は晴" };
   const parts = new LiveModel().take(unspaced, 2.5);
   assert.deepEqual([parts.firm, parts.tentative, parts.newest], ["今日", "は", "晴"]);
@@ -77,7 +80,10 @@ test("all that was said makes a transcript, in order", () => {
   live.take({ ...spoken(3, "And", "so", "on", 9), start: 8 }, 9);
   const made = live.transcript();
   assert.equal(made.text, "First. Second. And so on");
-  assert.deepEqual(made.segments.map((one) => one.index), [0, 1, 3]);
+  assert.deepEqual(
+    made.segments.map((one) => one.index),
+    [0, 1, 3],
+  );
   assert.deepEqual([made.duration, made.segments[2].end], [9, 8]);
 });
 

@@ -20,7 +20,10 @@ const STAGES = {
 };
 
 const lit = (model) =>
-  model.wires.filter((wire) => wire.isLit).map((wire) => `${wire.from}>${wire.to}`).sort();
+  model.wires
+    .filter((wire) => wire.isLit)
+    .map((wire) => `${wire.from}>${wire.to}`)
+    .sort();
 const withState = (model, state) =>
   model.boxes.filter((box) => box.state === state).map((box) => box.name);
 

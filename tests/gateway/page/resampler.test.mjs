@@ -10,8 +10,9 @@ const OUTPUT_RATE = 16000;
 const RATES = [8000, 22050, 24000, 44100, 48000, 96000];
 
 function tone(frequency, rate, seconds = 1, amplitude = 0.5) {
-  return Float32Array.from({ length: Math.round(rate * seconds) }, (_, at) =>
-    amplitude * Math.sin((2 * Math.PI * frequency * at) / rate),
+  return Float32Array.from(
+    { length: Math.round(rate * seconds) },
+    (_, at) => amplitude * Math.sin((2 * Math.PI * frequency * at) / rate),
   );
 }
 

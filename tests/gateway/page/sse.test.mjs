@@ -5,7 +5,8 @@ import { test } from "node:test";
 
 import { SseReader } from "../../../src/conch/gateway/page/sse.js";
 
-const STREAM = 'data: {"a":1}\n\n: keep-alive\n\nevent: x\r\ndata: {"b":"ü"}\r\n\r\ndata:{"c":\ndata:3}\n\n';
+const STREAM =
+  'data: {"a":1}\n\n: keep-alive\n\nevent: x\r\ndata: {"b":"ü"}\r\n\r\ndata:{"c":\ndata:3}\n\n';
 
 test("events come out in order, comments do not", () => {
   assert.deepEqual(new SseReader().push(STREAM), [{ a: 1 }, { b: "ü" }, { c: 3 }]);

@@ -28,7 +28,11 @@ export class AnswerView {
     this.askCandidates = askCandidates;
     this.meta = el("p", { class: "answer-meta" });
     this.text = el("div", {
-      ...{ class: "transcript", role: "group", "aria-label": "Transcript: press a word to hear it" },
+      ...{
+        class: "transcript",
+        role: "group",
+        "aria-label": "Transcript: press a word to hear it",
+      },
       on: { click: (event) => this.pressed(event), keydown: (event) => this.moved(event) },
     });
     this.warnings = el("div");
@@ -80,8 +84,15 @@ export class AnswerView {
     const warnings = (transcript.warnings ?? []).map((text) => el("p", { class: "warning" }, text));
     this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`);
     this.warnings.replaceChildren(...warnings);
-    const ask = el("button", { type: "button", on: { click: () => this.showCandidates(ask) } }, "Other candidates");
-    this.tools.replaceChildren(downloads(() => this.transcript, this.fileName), ask);
+    const ask = el(
+      "button",
+      { type: "button", on: { click: () => this.showCandidates(ask) } },
+      "Other candidates",
+    );
+    this.tools.replaceChildren(
+      downloads(() => this.transcript, this.fileName),
+      ask,
+    );
   }
 
   /** The request failed, or was cancelled: what came stays. */
@@ -103,14 +114,26 @@ export class AnswerView {
    * @returns {HTMLElement}
    */
   segment(segment) {
-    const label = segment.channel ? `${clock(segment.start)} [${segment.channel}]` : clock(segment.start);
-    const words = segment.words?.length ? segment.words : segment.text.split(/\s+/).filter(Boolean).map((text) => ({ text }));
+    const label = segment.channel
+      ? `${clock(segment.start)} [${segment.channel}]`
+      : clock(segment.start);
+    const words = segment.words?.length
+      ? segment.words
+      : segment.text
+          .split(/\s+/)
+          .filter(Boolean)
+          .map((text) => ({ text }));
     const parts = words.map((word) => [word.start ?? segment.start, this.word(word, segment)]);
     for (const span of segment.unrecognised ?? []) parts.push([span.start, this.gap(span)]);
     parts.sort(([one], [other]) => one - other);
     // A space between the buttons, where lines may break.
     const inline = parts.flatMap(([, element]) => [element, " "]);
-    return el("p", { class: "segment" }, el("span", { class: "time" }, label), el("span", { class: "words" }, ...inline));
+    return el(
+      "p",
+      { class: "segment" },
+      el("span", { class: "time" }, label),
+      el("span", { class: "words" }, ...inline),
+    );
   }
 
   /**
@@ -121,7 +144,10 @@ export class AnswerView {
   word(word, segment) {
     const { start = segment.start, end = segment.end, confidence = 1 } = word;
     const shade = SHADES.filter((limit) => confidence < limit).length;
-    const title = word.confidence === undefined ? null : `${start.toFixed(2)} s, confidence ${confidence.toFixed(2)}`;
+    const title =
+      word.confidence === undefined
+        ? null
+        : `${start.toFixed(2)} s, confidence ${confidence.toFixed(2)}`;
     const properties = { type: "button", tabindex: -1, class: `word shade-${shade}`, title };
     const element = el("button", { ...properties, "data-start": start }, word.text);
     this.words.push({ element, text: word.text, start, end });
@@ -135,7 +161,11 @@ export class AnswerView {
   gap(span) {
     const hint = span.heard ? `, perhaps “${span.heard}”` : "";
     const text = `[not recognised: ${(span.end - span.start).toFixed(1)} s${hint}]`;
-    return el("button", { type: "button", tabindex: -1, class: "gap", "data-start": span.start }, text);
+    return el(
+      "button",
+      { type: "button", tabindex: -1, class: "gap", "data-start": span.start },
+      text,
+    );
   }
 
   /** Make one stop of the words for the Tab key: the arrows go from word to word. */
@@ -167,7 +197,9 @@ export class AnswerView {
 
   /** @param {HTMLElement} button */
   stopAt(button) {
-    this.text.querySelectorAll('[tabindex="0"]').forEach((one) => one.setAttribute("tabindex", "-1"));
+    this.text
+      .querySelectorAll('[tabindex="0"]')
+      .forEach((one) => one.setAttribute("tabindex", "-1"));
     button.setAttribute("tabindex", "0");
   }
 

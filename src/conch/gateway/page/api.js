@@ -71,7 +71,8 @@ export function transcribe(file, fields, { onUpload, onEvent, signal } = {}) {
   let read = 0;
   let last = null;
   return new Promise((resolve, reject) => {
-    const isStream = () => request.getResponseHeader("Content-Type")?.startsWith("text/event-stream");
+    const isStream = () =>
+      request.getResponseHeader("Content-Type")?.startsWith("text/event-stream");
     const fail = (error) => {
       reject(error);
       request.abort();

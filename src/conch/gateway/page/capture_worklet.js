@@ -47,7 +47,9 @@ class Capture extends AudioWorkletProcessor {
  * @returns {Float32Array}
  */
 function mixed(channels) {
-  return channels[0].map((_, at) => channels.reduce((sum, one) => sum + one[at], 0) / channels.length);
+  return channels[0].map(
+    (_, at) => channels.reduce((sum, one) => sum + one[at], 0) / channels.length,
+  );
 }
 
 registerProcessor("conch-capture", Capture);

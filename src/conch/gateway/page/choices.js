@@ -32,16 +32,16 @@ export class Choices {
    * @param {object} settings
    * @param {Option[]} settings.options
    * @param {string[]} settings.models
-   * @param {string} settings.title Of the form; empty if it is the only one.
    * @param {() => void} settings.onChange
    */
-  constructor(host, { options, models, title, onChange }) {
+  constructor(host, { options, models, onChange }) {
     this.options = options;
     /** @type {Map<string, any>} Inputs by option. */
     this.inputs = new Map();
     this.model = models[0] ?? "conch";
     this.onChange = onChange;
     const byName = new Map(options.map((option) => [option.name, option]));
+    /** @type {[string, (option: Option) => boolean][]} */
     const groups = [
       ["For all audio", (option) => option.live && option.recordings],
       ["Recordings only", (option) => !option.live],
@@ -51,16 +51,25 @@ export class Choices {
       const own = options.filter((option) => !PLACED.has(option.name) && belongs(option));
       return (
         own.length > 0 &&
-        el("fieldset", { class: "option-group" }, el("legend", {}, heading), ...own.map((one) => this.row(one)))
+        el(
+          "fieldset",
+          { class: "option-group" },
+          el("legend", {}, heading),
+          ...own.map((one) => this.row(one)),
+        )
       );
     });
     this.form = el(
       "form",
-      { class: "choices", on: { submit: (event) => event.preventDefault(), input: () => this.changed() } },
-      title && el("h3", {}, title),
+      {
+        class: "choices",
+        on: { submit: (event) => event.preventDefault(), input: () => this.changed() },
+      },
       this.modelPicker(models.filter((name) => !ALIASES.has(name))),
       byName.has("accuracy") && this.accuracyPicker(byName.get("accuracy")),
-      this.rescoringPicker(RESCORING.filter((name) => byName.has(name)).map((name) => byName.get(name))),
+      this.rescoringPicker(
+        RESCORING.filter((name) => byName.has(name)).map((name) => byName.get(name)),
+      ),
       byName.has("language") && this.language(byName.get("language")),
       lists.some(Boolean) &&
         el("details", { class: "all-options" }, el("summary", {}, "All other options"), ...lists),
@@ -100,7 +109,8 @@ export class Choices {
   /** @returns {Record<string, any>} Inputs by option, as they stand. */
   values() {
     const entries = [...this.inputs].map(([name, input]) => {
-      if (input instanceof HTMLInputElement && input.type === "checkbox") return [name, input.checked];
+      if (input instanceof HTMLInputElement && input.type === "checkbox")
+        return [name, input.checked];
       return [name, input.value];
     });
     const accuracy = this.form.elements.namedItem("accuracy")?.value;
@@ -119,7 +129,9 @@ export class Choices {
       const input = this.inputs.get(option.name);
       if (!input) continue;
       const takers = [isFor(option, false), isFor(option, true)];
-      const isTaken = takers.some((fits, live) => fits && isFollowed(option, this.decoder, live === 1));
+      const isTaken = takers.some(
+        (fits, live) => fits && isFollowed(option, this.decoder, live === 1),
+      );
       input.disabled = !isTaken;
       input.closest(".option, .check")?.classList.toggle("is-off", !isTaken);
     }
@@ -157,10 +169,17 @@ export class Choices {
       const help = freshId("help");
       const input = el("input", { type: "checkbox", "aria-describedby": help });
       this.inputs.set(option.name, input);
-      const name = el("span", {}, el("code", {}, option.name), el("small", { id: help }, option.help));
+      const name = el(
+        "span",
+        {},
+        el("code", {}, option.name),
+        el("small", { id: help }, option.help),
+      );
       return el("label", { class: "check" }, input, name);
     });
-    return rows.length > 0 && el("fieldset", { class: "checks" }, el("legend", {}, "Rescoring"), ...rows);
+    return (
+      rows.length > 0 && el("fieldset", { class: "checks" }, el("legend", {}, "Rescoring"), ...rows)
+    );
   }
 
   /**
@@ -175,7 +194,12 @@ export class Choices {
     });
     this.inputs.set(option.name, input);
     const name = el("span", { class: "option-name" }, "Language");
-    return el("div", { class: "option language" }, el("label", {}, name, input), el("small", { id: help }, option.help));
+    return el(
+      "div",
+      { class: "option language" },
+      el("label", {}, name, input),
+      el("small", { id: help }, option.help),
+    );
   }
 
   /**
@@ -224,16 +248,27 @@ function card(name, value, title, help, isChosen) {
 function inputOf(option, help) {
   const shared = { "aria-describedby": help };
   const { kind, low, high } = option;
-  if (kind === "bool") return el("input", { type: "checkbox", checked: option.default === true, ...shared });
+  if (kind === "bool")
+    return el("input", { type: "checkbox", checked: option.default === true, ...shared });
   // Words or a number: a list would hide the numbers.
   if (option.choices?.length && low === null) {
-    const items = option.choices.map((word) => el("option", { selected: word === option.default }, word));
+    const items = option.choices.map((word) =>
+      el("option", { selected: word === option.default }, word),
+    );
     return el("select", shared, ...items);
   }
   if ((kind === "int" || kind === "float") && !option.choices?.length) {
     const step = kind === "int" ? 1 : "any";
     const value = option.default ?? "";
-    return el("input", { type: "number", min: low, max: high, step, value, placeholder: "auto", ...shared });
+    return el("input", {
+      type: "number",
+      min: low,
+      max: high,
+      step,
+      value,
+      placeholder: "auto",
+      ...shared,
+    });
   }
   const value = option.default ?? "";
   return el("input", { type: "text", value, autocomplete: "off", spellcheck: "false", ...shared });

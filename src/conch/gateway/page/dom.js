@@ -38,12 +38,13 @@ export function svg(tag, properties = {}, ...children) {
 function filled(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (name === "on") {
-      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+      for (const [event, listener] of Object.entries(value))
+        element.addEventListener(event, listener);
     } else if (value !== false && value !== null && value !== undefined) {
       element.setAttribute(name, value === true ? "" : String(value));
     }
   }
-  element.append(...children.filter((child) => child || child === "").map((child) => child));
+  for (const child of children) if (child) element.append(child);
   return element;
 }
 

@@ -10,9 +10,18 @@ import { FORMATS } from "./formats.js";
  */
 export function downloads(transcript, name) {
   const buttons = Object.entries(FORMATS).map(([ending, { write, type }]) =>
-    el("button", { type: "button", on: { click: () => save(write(transcript()), `${name}.${ending}`, type) } }, ending),
+    el(
+      "button",
+      { type: "button", on: { click: () => save(write(transcript()), `${name}.${ending}`, type) } },
+      ending,
+    ),
   );
-  return el("div", { class: "downloads", role: "group", "aria-label": "Download" }, el("span", { "aria-hidden": "true" }, "Download"), ...buttons);
+  return el(
+    "div",
+    { class: "downloads", role: "group", "aria-label": "Download" },
+    el("span", { "aria-hidden": "true" }, "Download"),
+    ...buttons,
+  );
 }
 
 /**

@@ -35,16 +35,34 @@ export class FilePanel {
     this.upload = progressBar("Upload");
     this.recognition = progressBar("Recognition");
     this.bars = el("div", { class: "bars" }, this.upload.element, this.recognition.element);
-    this.cancelButton = el("button", { type: "button", on: { click: () => this.cancel() } }, "Cancel");
-    this.againButton = el("button", { type: "button", on: { click: () => this.run() } }, "Transcribe again");
-    this.compareButton = el("button", { type: "button", on: { click: onCompare } }, "Compare with another choice");
+    this.cancelButton = el(
+      "button",
+      { type: "button", on: { click: () => this.cancel() } },
+      "Cancel",
+    );
+    this.againButton = el(
+      "button",
+      { type: "button", on: { click: () => this.run() } },
+      "Transcribe again",
+    );
+    this.compareButton = el(
+      "button",
+      { type: "button", on: { click: onCompare } },
+      "Compare with another choice",
+    );
     this.audio = el("audio", { controls: true, preload: "metadata", "aria-label": "The file" });
     this.player = new Player(this.audio, () => this.unplayable());
     const silence = "The browser cannot play this file, so its words stay silent.";
     this.silent = el("p", { class: "hint", hidden: true }, silence);
     this.legend = el("p", { class: "hint legend" });
     this.answers = el("div", { class: "answers" });
-    const buttons = el("div", { class: "buttons" }, this.cancelButton, this.againButton, this.compareButton);
+    const buttons = el(
+      "div",
+      { class: "buttons" },
+      this.cancelButton,
+      this.againButton,
+      this.compareButton,
+    );
     const parts = [this.name, this.status, this.bars, this.audio, this.silent];
     host.append(...parts, buttons, this.legend, this.answers);
   }
@@ -69,19 +87,27 @@ export class FilePanel {
     const running = (this.running = new AbortController());
     const ways = this.ways();
     const views = ways.map((way) => this.viewOf(way, this.file));
-    this.player.listeners.forEach((_, owner) => views.includes(owner) || this.player.listeners.delete(owner));
+    this.player.listeners.forEach(
+      (_, owner) => views.includes(owner) || this.player.listeners.delete(owner),
+    );
     this.answers.replaceChildren(...views.map((view) => view.element));
     this.answers.classList.toggle("is-comparison", ways.length > 1);
-    this.compareButton.textContent = ways.length > 1 ? "Change the choices" : "Compare with another choice";
+    this.compareButton.textContent =
+      ways.length > 1 ? "Change the choices" : "Compare with another choice";
     this.legend.textContent = "";
     this.busy(true);
     try {
       // One after the other, so that neither slows the other's times.
-      for (const [at, way] of ways.entries()) await this.ask(way, views[at], running.signal, ways.length > 1);
-      this.say(ways.length > 1 ? this.compare(views) : `Done: ${count(views[0].words.length, "word")}.`);
+      for (const [at, way] of ways.entries())
+        await this.ask(way, views[at], running.signal, ways.length > 1);
+      this.say(
+        ways.length > 1 ? this.compare(views) : `Done: ${count(views[0].words.length, "word")}.`,
+      );
       this.legend.textContent =
         "Press a word to hear it; the arrow keys go from word to word. The dimmer a word, the less sure it is." +
-        (ways.length > 1 ? " Words that the other answer lacks are marked; case and punctuation do not count." : "");
+        (ways.length > 1
+          ? " Words that the other answer lacks are marked; case and punctuation do not count."
+          : "");
     } catch (error) {
       if (this.running !== running) return;
       views.forEach((view) => view.transcript || view.fail());
@@ -136,7 +162,9 @@ export class FilePanel {
     const { a, b, edits } = diffWords(texts[0], texts[1]);
     one.mark(a);
     other.mark(b);
-    return edits ? `Done: ${count(edits, "word")} marked.` : "Done: both answers have the same words.";
+    return edits
+      ? `Done: ${count(edits, "word")} marked.`
+      : "Done: both answers have the same words.";
   }
 
   /**

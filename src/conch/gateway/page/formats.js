@@ -211,7 +211,8 @@ function linesOf(text) {
   for (const word of text.split(/\s+/u).filter(Boolean)) {
     const last = lines.at(-1);
     const longer = `${last} ${word}`;
-    if (last !== undefined && [...longer].length <= MAX_LINE_CHARS) lines[lines.length - 1] = longer;
+    if (last !== undefined && [...longer].length <= MAX_LINE_CHARS)
+      lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;

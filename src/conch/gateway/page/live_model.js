@@ -63,7 +63,16 @@ export class LiveModel {
     }
     // Until the second pass has heard all of it, only what was firm stays so.
     const texts = partsOf(text, final ? text : (this.utterances.get(index)?.firm ?? ""), "");
-    return this.put({ index, start, end, ...texts, isOpen: false, isFinal: final, endpoint, words });
+    return this.put({
+      index,
+      start,
+      end,
+      ...texts,
+      isOpen: false,
+      isFinal: final,
+      endpoint,
+      words,
+    });
   }
 
   /**

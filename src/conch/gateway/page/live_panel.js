@@ -14,7 +14,12 @@ const MAX_SHOWN = 200;
 const MUTED_DB = -85;
 const MUTED_FRAMES = 100;
 
-const ENDPOINTS = { silence: "after a pause", length: "at its greatest length", end: "at the end", finalize: "by hand" };
+const ENDPOINTS = {
+  silence: "after a pause",
+  length: "at its greatest length",
+  end: "at the end",
+  finalize: "by hand",
+};
 
 export class LivePanel {
   /**
@@ -37,7 +42,11 @@ export class LivePanel {
     this.timer = el("span", { class: "figure" }, "0:00");
     this.lag = el("span", { class: "figure" }, "–");
     this.firmLag = el("span", { class: "figure" }, "–");
-    this.endUtterance = el("button", { type: "button", on: { click: () => this.socket?.finalize() } }, "End utterance");
+    this.endUtterance = el(
+      "button",
+      { type: "button", on: { click: () => this.socket?.finalize() } },
+      "End utterance",
+    );
     this.list = el("ol", { class: "utterances", tabindex: 0, "aria-label": "What was said" });
     this.tools = el("div", { class: "answer-tools" });
     const path = el("div");
@@ -48,8 +57,18 @@ export class LivePanel {
         { class: "live-bar" },
         el("span", { class: "level", "aria-hidden": "true" }, this.levelBar),
         this.timer,
-        el("span", { title: "Seconds of audio that were sent and are not recognised yet" }, "lag ", this.lag),
-        el("span", { title: "Seconds of audio from the first sight of a word until it stays" }, "firm after ", this.firmLag),
+        el(
+          "span",
+          { title: "Seconds of audio that were sent and are not recognised yet" },
+          "lag ",
+          this.lag,
+        ),
+        el(
+          "span",
+          { title: "Seconds of audio from the first sight of a word until it stays" },
+          "firm after ",
+          this.firmLag,
+        ),
         this.endUtterance,
       ),
       this.status,
@@ -86,6 +105,8 @@ export class LivePanel {
     this.list.replaceChildren();
     this.tools.replaceChildren();
     this.quiet = 0;
+    /** What the server complained of, while the session goes on. */
+    this.problem = "";
     const { fields, plan: options } = this.way();
     this.expected = planned(options, true);
     this.path.show(plan(this.expected));
@@ -135,10 +156,14 @@ export class LivePanel {
     this.quiet = level < MUTED_DB ? this.quiet + 1 : 0;
     if (this.state !== "on" || !this.socket.isReady) return;
     if (pressure === "drop") {
-      this.say(`The network is too slow: ${this.socket.droppedS.toFixed(0)} s of audio were left out.`, true);
+      this.say(
+        `The network is too slow: ${this.socket.droppedS.toFixed(0)} s of audio were left out.`,
+        true,
+      );
     } else if (pressure === "late") this.say("The network is slow: the text comes later.", true);
-    else if (this.quiet > MUTED_FRAMES) this.say("No sound arrives. Is the microphone muted?", true);
-    else this.say("Listening.");
+    else if (this.quiet > MUTED_FRAMES)
+      this.say("No sound arrives. Is the microphone muted?", true);
+    else if (!this.problem) this.say("Listening.");
   }
 
   /** @param {Record<string, any>} message */
@@ -149,8 +174,11 @@ export class LivePanel {
       // What may still come is outlined while somebody speaks.
       this.path.show(taken(message.stages, this.state === "on" ? this.expected : undefined));
     }
+    if (message.type === "error")
+      this.say((this.problem = message.error?.message ?? "The server failed."), true);
     if (this.model.lag !== null) this.lag.textContent = `${this.model.lag.toFixed(1)} s`;
-    if (this.model.firmLag !== null) this.firmLag.textContent = `${this.model.firmLag.toFixed(1)} s`;
+    if (this.model.firmLag !== null)
+      this.firmLag.textContent = `${this.model.firmLag.toFixed(1)} s`;
   }
 
   /** @param {import("./listen_socket.js").Ending} ending */
@@ -195,7 +223,9 @@ export class LivePanel {
     tentative.textContent = utterance.tentative;
     newest.textContent = utterance.newest;
     item.classList.toggle("is-open", utterance.isOpen);
-    item.title = utterance.isFinal ? `Ended ${ENDPOINTS[utterance.endpoint] ?? utterance.endpoint}` : "";
+    item.title = utterance.isFinal
+      ? `Ended ${ENDPOINTS[utterance.endpoint] ?? utterance.endpoint}`
+      : "";
     // Silence between two utterances may end one that has no words.
     item.hidden = !utterance.isOpen && !(utterance.firm || utterance.tentative).trim();
     if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;

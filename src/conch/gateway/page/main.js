@@ -42,11 +42,14 @@ function askKey() {
 async function load() {
   const notice = byId("notice");
   try {
-    const [{ options, version }, models] = await Promise.all([getJson("/v1/options"), getJson("/v1/models")]);
+    const [{ options, version }, models] = await Promise.all([
+      getJson("/v1/options"),
+      getJson("/v1/models"),
+    ]);
     const names = models.data.map((model) => model.id);
     const settings = { options, models: names, onChange: chosen };
-    forms.a = new Choices(byId("form-a"), { ...settings, title: "" });
-    forms.b = new Choices(byId("form-b"), { ...settings, title: "" });
+    forms.a = new Choices(byId("form-a"), settings);
+    forms.b = new Choices(byId("form-b"), settings);
     byId("version").textContent = `Conch ${version}`;
     byId("key-form").hidden = true;
     notice.textContent = "";
@@ -117,7 +120,8 @@ const live = new LivePanel(byId("live-panel"), {
     // A disabled button would lose the keyboard's place.
     byId("speak").setAttribute("aria-disabled", String(state === "ending"));
     byId("speak-title").textContent = { off: "Speak", on: "Stop", ending: "Ending…" }[state];
-    byId("speak-note").textContent = state === "off" ? "Text while you talk" : "Then the last words come";
+    byId("speak-note").textContent =
+      state === "off" ? "Text while you talk" : "Then the last words come";
     // Names of devices are told once the microphone was allowed.
     if (state === "on") setTimeout(listDevices, 1000);
   },
@@ -136,7 +140,11 @@ async function listDevices() {
   const select = byId("device");
   const was = select.value;
   const found = (await microphones()).map((device, at) =>
-    el("option", { value: device.deviceId, selected: device.deviceId === was }, device.label || `Microphone ${at + 1}`),
+    el(
+      "option",
+      { value: device.deviceId, selected: device.deviceId === was },
+      device.label || `Microphone ${at + 1}`,
+    ),
   );
   select.replaceChildren(el("option", { value: "" }, "The browser's choice"), ...found);
 }

@@ -20,11 +20,27 @@ export function candidatesOf(transcript) {
   const segments = transcript.segments.map((segment) =>
     tableOf(segment.nbest ?? [], `${clock(segment.start)} to ${clock(segment.end)}`),
   );
-  const whole = transcript.segments.length === 1 ? [] : [
-    el("details", { class: "by-segment" }, el("summary", {}, `Segment by segment (${segments.length})`), ...segments),
-  ];
-  const note = "Scores are natural logarithms: the highest is the best. Words that differ from the best are marked.";
-  return el("div", {}, el("h4", {}, "Candidates"), el("p", { class: "hint" }, note), tableOf(transcript.nbest, "the whole audio"), ...whole);
+  const whole =
+    transcript.segments.length === 1
+      ? []
+      : [
+          el(
+            "details",
+            { class: "by-segment" },
+            el("summary", {}, `Segment by segment (${segments.length})`),
+            ...segments,
+          ),
+        ];
+  const note =
+    "Scores are natural logarithms: the highest is the best. Words that differ from the best are marked.";
+  return el(
+    "div",
+    {},
+    el("h4", {}, "Candidates"),
+    el("p", { class: "hint" }, note),
+    tableOf(transcript.nbest, "the whole audio"),
+    ...whole,
+  );
 }
 
 /**
@@ -42,7 +58,9 @@ function tableOf(nbest, caption) {
       at && differs[place] ? el("mark", { class: "is-different" }, word) : word,
       " ",
     ]);
-    const scores = columns.map(([name]) => el("td", { class: "number" }, one[name]?.toFixed(2) ?? ""));
+    const scores = columns.map(([name]) =>
+      el("td", { class: "number" }, one[name]?.toFixed(2) ?? ""),
+    );
     return el("tr", {}, el("td", { class: "candidate" }, ...text), ...scores);
   });
   const heads = ["candidate", ...columns.map(([, title]) => title)];
@@ -54,7 +72,11 @@ function tableOf(nbest, caption) {
     el("tbody", {}, ...rows),
   );
   // Scores do not fit a phone: the table scrolls in its frame, and the page does not.
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Candidates of ${caption}` }, table);
+  return el(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": `Candidates of ${caption}` },
+    table,
+  );
 }
 
 /**

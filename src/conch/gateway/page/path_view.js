@@ -160,7 +160,12 @@ export class PathView {
     const bar = { x: left, y: y + height - 11, width: width - 2 * padding, height: 4, rx: 2 };
     const parts = {
       calls: svg("text", { x: left, y: y + 52, class: "path-figure" }),
-      ms: svg("text", { x: x + width - padding, y: y + 52, class: "path-figure", "text-anchor": "end" }),
+      ms: svg("text", {
+        x: x + width - padding,
+        y: y + 52,
+        class: "path-figure",
+        "text-anchor": "end",
+      }),
       bar: svg("rect", { ...bar, class: "path-bar" }),
       group: null,
     };
@@ -170,7 +175,11 @@ export class PathView {
       { class: "path-box" },
       svg("rect", { x, y, width, height, rx: 10, class: "path-frame" }),
       svg("text", { x: left, y: y + 20, class: "path-title" }, box.title),
-      svg("text", { x: left, y: y + 35, class: this.layout.isTall ? "path-role" : "path-name" }, detail),
+      svg(
+        "text",
+        { x: left, y: y + 35, class: this.layout.isTall ? "path-role" : "path-name" },
+        detail,
+      ),
       parts.calls,
       parts.ms,
       svg("rect", { ...bar, class: "path-track" }),
@@ -267,13 +276,23 @@ function timesOf(model) {
   };
   const rows = called.map((box) => row(box.name, `× ${box.calls}`, box.ms, box.share));
   const longest = Math.max(model.total, ...called.map((box) => box.ms), 1e-9);
-  const total = model.total && row("from request to answer", "", model.total, model.total / longest);
+  const total =
+    model.total && row("from request to answer", "", model.total, model.total / longest);
   return el(
     "table",
     {},
     el("caption", {}, "Calls and their time. Calls at the same time add up."),
-    el("thead", { class: "unseen" }, el("tr", {}, ...["component", "calls", "time", ""].map((text) =>
-      text ? el("th", { scope: "col" }, text) : el("td", { "aria-hidden": "true" })))),
+    el(
+      "thead",
+      { class: "unseen" },
+      el(
+        "tr",
+        {},
+        ...["component", "calls", "time", ""].map((text) =>
+          text ? el("th", { scope: "col" }, text) : el("td", { "aria-hidden": "true" }),
+        ),
+      ),
+    ),
     el("tbody", {}, ...rows),
     total && el("tfoot", {}, total),
   );

@@ -20,7 +20,7 @@ export class FrameCutter {
    */
   push(chunk) {
     const frames = [];
-    for (let from = 0; from < chunk.length; ) {
+    for (let from = 0; from < chunk.length;) {
       const part = chunk.subarray(from, from + this.frame.length - this.filled);
       this.frame.set(part, this.filled);
       this.filled += part.length;

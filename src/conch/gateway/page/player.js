@@ -8,7 +8,7 @@ export class Player {
   constructor(audio, onUnplayable) {
     this.audio = audio;
     this.address = "";
-    /** @type {Map<object, (seconds: number | null) => void>} */
+    /** @type {Map<any, (seconds: number | null) => void>} By owner. */
     this.listeners = new Map();
     const follow = () => {
       this.tell(audio.currentTime);
@@ -16,6 +16,9 @@ export class Player {
       if (!audio.paused) requestAnimationFrame(follow);
     };
     audio.addEventListener("play", follow);
+    for (const event of ["play", "pause", "emptied"]) {
+      audio.addEventListener(event, () => audio.classList.toggle("is-heard", !audio.paused));
+    }
     audio.addEventListener("seeked", () => this.tell(audio.currentTime));
     audio.addEventListener("ended", () => this.tell(null));
     audio.addEventListener("error", () => this.address && onUnplayable());

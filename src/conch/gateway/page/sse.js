@@ -8,13 +8,16 @@ export class SseReader {
   /**
    * Return the JSON values of the events that are complete with this piece.
    * @param {string} piece
-   * @returns {object[]}
+   * @returns {Record<string, any>[]}
    */
   push(piece) {
     this.buffer += piece;
     const events = this.buffer.split(/\r?\n\r?\n/);
     this.buffer = events.pop() ?? "";
-    return events.map(dataOf).filter(Boolean).map((data) => JSON.parse(data));
+    return events
+      .map(dataOf)
+      .filter(Boolean)
+      .map((data) => JSON.parse(data));
   }
 }
 

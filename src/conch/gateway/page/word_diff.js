@@ -97,5 +97,8 @@ function walkedBack(rounds, a, b, kept) {
  * @returns {string}
  */
 function plain(word) {
-  return word.toLowerCase().normalize("NFKC").replace(/[^\p{L}\p{N}]/gu, "");
+  return word
+    .toLowerCase()
+    .normalize("NFKC")
+    .replace(/[^\p{L}\p{N}]/gu, "");
 }
