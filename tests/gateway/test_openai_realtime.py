@@ -59,8 +59,9 @@ def session(turn_detection: dict | None, audio: str = "audio/pcm", **more) -> An
 
 def conforming(event):
     """Return an event of the SDK, which takes what it gets; fail if its type says otherwise."""
-    kind = type(event)
-    kind.model_validate(event.to_dict(mode="json"))
+    # Of the beta, the types lack the first event, and the client secret that is null.
+    if not event.type.startswith("transcription_session."):
+        type(event).model_validate(event.to_dict(mode="json"))
     assert event.event_id, event
     return event
 
@@ -68,11 +69,11 @@ def conforming(event):
 class Conversation:
     """A connection, and everything that came down it."""
 
-    def __init__(self, connection) -> None:
+    def __init__(self, connection, first: str = "session.created") -> None:
         self.connection = connection
         self.events: list[Any] = []
         created = self.next()
-        assert created.type == "session.created"
+        assert created.type == first
         self.session = created.session
 
     def next(self):
@@ -269,18 +270,21 @@ def test_mu_law_of_a_telephone(conversation, speech):
     assert completed.usage.seconds == pytest.approx(len(speech.waveform()) / 16_000, abs=1)
 
 
-def test_clients_of_the_beta_are_understood(client, speech):
-    with client.realtime.connect(model="whisper-1") as connection:
-        conversation = Conversation(connection)
-        beta = {
-            "input_audio_format": "pcm16",
-            "input_audio_transcription": {"model": "whisper-1", "language": "en"},
-            "turn_detection": None,
-        }
-        connection.send({"type": "transcription_session.update", "session": beta})
-        updated = conversation.until("transcription_session.updated").to_dict()["session"]
-        assert updated["input_audio_format"] == "pcm16"
-        assert updated["turn_detection"] is None
+def test_clients_of_the_beta_are_understood(client, gateway, speech):
+    # The beta's package takes TLS for granted.
+    client = client.with_options(websocket_base_url=gateway.openai_url.replace("http", "ws", 1))
+    with client.beta.realtime.connect(model="whisper-1", extra_query=TRANSCRIPTION) as connection:
+        conversation = Conversation(connection, "transcription_session.created")
+        connection.transcription_session.update(
+            session={
+                "input_audio_format": "pcm16",
+                "input_audio_transcription": {"model": "whisper-1", "language": "en"},
+                "turn_detection": None,
+            }
+        )
+        updated = conversation.until("transcription_session.updated").session
+        assert updated.input_audio_format == "pcm16"
+        assert updated.turn_detection is None
         conversation.append(pcm16(speech.waveform()))
         connection.input_audio_buffer.commit()
         completed = conversation.until(f"{ITEM}.completed")
