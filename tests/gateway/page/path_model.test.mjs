@@ -7,6 +7,7 @@ import {
   COMPONENTS,
   duration,
   inWords,
+  onOneScale,
   plan,
   planned,
   taken,
@@ -52,6 +53,16 @@ test("bars share one scale, the longest of total and components", () => {
   assert.equal(total.ms, 400);
   assert.equal(shares(live).attention_encoder, 1);
   assert.equal(taken(live).total, 0);
+});
+
+test("two pictures to compare share one scale", () => {
+  const slow = taken({ ...STAGES, total: { calls: 1, ms: 1200 } });
+  const [one, other] = onOneScale([taken(STAGES), slow]);
+  assert.deepEqual([one.longest, other.longest], [1200, 1200]);
+  for (const model of [one, other]) {
+    assert.equal(model.boxes.find((box) => box.name === "attention_encoder").share, 0.25);
+  }
+  assert.deepEqual([one.total, other.total], [400, 1200]);
 });
 
 test("rescoring stands between decoders and text", () => {

@@ -46,7 +46,7 @@ export class AnswerView {
       this.text,
       this.meta,
       this.warnings,
-      el("h4", { class: "path-caption" }, "The path it took"),
+      el("h4", { class: "path-caption" }, "The path"),
       path,
       this.tools,
       this.candidates,

@@ -3,7 +3,7 @@
 import { AnswerView } from "./answer_view.js";
 import { transcribe } from "./api.js";
 import { el } from "./dom.js";
-import { planned } from "./path_model.js";
+import { onOneScale, planned, taken } from "./path_model.js";
 import { Player } from "./player.js";
 import { diffWords } from "./word_diff.js";
 
@@ -162,6 +162,8 @@ export class FilePanel {
     const { a, b, edits } = diffWords(texts[0], texts[1]);
     one.mark(a);
     other.mark(b);
+    const paths = onOneScale([one, other].map((view) => taken(view.transcript.stages)));
+    [one, other].forEach((view, at) => view.path.show(paths[at]));
     return edits
       ? `Done: ${count(edits, "word")} marked.`
       : "Done: both answers have the same words.";

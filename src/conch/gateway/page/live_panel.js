@@ -83,7 +83,7 @@ export class LivePanel {
         el("span", { class: "newest" }, "Newest"),
         " was just heard.",
       ),
-      el("h3", { class: "path-caption" }, "The path it takes"),
+      el("h3", { class: "path-caption" }, "The path"),
       path,
       this.tools,
     );

@@ -27,8 +27,8 @@ const REASONS = {
 export async function openMicrophone(choice, onFrame, onGone) {
   if (!navigator.mediaDevices?.getUserMedia) {
     throw new MicrophoneError(
-      "The browser gives the microphone to pages on https or localhost only. Open this page as " +
-        "http://localhost:…, or put TLS in front of the server. Files work here as well.",
+      "The browser gives the microphone to pages on https or localhost only. Open this page by " +
+        "the name localhost, or put TLS in front of the server. Files work here as well.",
     );
   }
   const { deviceId, ...switches } = choice;

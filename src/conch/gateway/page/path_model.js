@@ -10,7 +10,8 @@
  * @typedef {"called" | "planned" | "pale"} State
  * @typedef {Component & {state: State, calls: number, ms: number, share: number}} Box
  * @typedef {{from: string, to: string, isLit: boolean}} Wire
- * @typedef {{boxes: Box[], others: Box[], wires: Wire[], total: number, isPlan: boolean}} PathModel
+ * @typedef {{boxes: Box[], others: Box[], wires: Wire[], total: number, longest: number,
+ *   isPlan: boolean}} PathModel `longest`: the time of a full bar, in milliseconds.
  */
 
 /** @type {Component[]} */
@@ -112,8 +113,23 @@ export function taken(stages, expected = new Set()) {
     others: others.map((name) => boxOf({ name, lane: "lm", step: 3, title: name, role: "" })),
     wires: wiresOf(lit),
     total: total?.ms ?? 0,
+    longest,
     isPlan: false,
   };
+}
+
+/**
+ * Return pictures whose bars have one scale, so that they can be compared.
+ * @param {PathModel[]} models
+ * @returns {PathModel[]}
+ */
+export function onOneScale(models) {
+  const longest = Math.max(...models.map((model) => model.longest));
+  const scaled = (box) => ({ ...box, share: box.ms / longest });
+  return models.map((model) => ({
+    ...model,
+    ...{ boxes: model.boxes.map(scaled), others: model.others.map(scaled), longest },
+  }));
 }
 
 /**
@@ -126,7 +142,7 @@ export function plan(names) {
     const state = /** @type {State} */ (names.has(component.name) ? "planned" : "pale");
     return { ...component, state, calls: 0, ms: 0, share: 0 };
   });
-  return { boxes, others: [], wires: wiresOf(names), total: 0, isPlan: true };
+  return { boxes, others: [], wires: wiresOf(names), total: 0, longest: 0, isPlan: true };
 }
 
 /**

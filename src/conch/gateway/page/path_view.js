@@ -275,9 +275,8 @@ function timesOf(model) {
     );
   };
   const rows = called.map((box) => row(box.name, `× ${box.calls}`, box.ms, box.share));
-  const longest = Math.max(model.total, ...called.map((box) => box.ms), 1e-9);
   const total =
-    model.total && row("from request to answer", "", model.total, model.total / longest);
+    model.total && row("from request to answer", "", model.total, model.total / model.longest);
   return el(
     "table",
     {},
