@@ -233,7 +233,14 @@ def _recordings() -> dict[str, Any]:
     by_type["text/event-stream"] = [
         {
             "type": "string",
-            "description": "With stream=true: events, whose data are TextDelta, TextDone or Error.",
+            "description": "With stream=true. The data of each event:",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "anyOf": [
+                    *(ref("TextDelta"), ref("TextDone")),
+                    *(ref("TranscriptPart"), ref("TranscriptDone"), ref("Error")),
+                ]
+            },
         }
     ]
     transcribe = _operation_of(

@@ -10,7 +10,6 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
-from functools import cache
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from conch.gateway.file_request import FORMATS, GRANULARITIES
@@ -186,6 +185,11 @@ def _openai_schemas() -> dict[str, Schema]:
         "usage": ref("Usage"),
         "logprobs": logprobs,
     }
+    part = {
+        "type": {"type": "string", "const": "transcript.part"},
+        "transcript": ref("Transcript"),
+    }
+    whole = {**part, "type": {"type": "string", "const": "transcript.done"}}
     plain = {"text": _string("The text."), "usage": ref("Usage"), "logprobs": logprobs}
     word = {"word": _string("The word, with its punctuation."), "start": seconds, "end": seconds}
     return {
@@ -200,6 +204,8 @@ def _openai_schemas() -> dict[str, Schema]:
         "ServerVad": _object("How speech is found.", vad, without=tuple(vad)[1:]),
         "TextDelta": _object("An event: a segment is final.", delta, without=("logprobs",)),
         "TextDone": _object("The last event.", done, without=("logprobs",)),
+        "TranscriptPart": _object("An event of format conch: a segment is final.", part),
+        "TranscriptDone": _object("The last event of format conch.", whole),
     }
 
 
@@ -277,7 +283,7 @@ def _of_dataclass(kind: type[Any]) -> Iterator[tuple[str, Schema]]:
 def _of_type(hint: Any) -> Schema:
     if hint in _KINDS:
         return {"type": _KINDS[hint]}
-    if is_dataclass(hint):
+    if is_dataclass(hint) and isinstance(hint, type):
         return ref(hint.__name__)
     arguments = get_args(hint)
     if get_origin(hint) in (types.UnionType, typing.Union):
@@ -294,17 +300,15 @@ def _dataclasses_in(hint: Any) -> Iterator[type[Any]]:
         yield from _dataclasses_in(argument)
 
 
-@cache
 def _notes(kind: type[Any]) -> Mapping[str, str]:
     """Return the text below each field of a dataclass: Python itself does not keep it."""
     body = ast.parse(inspect.getsource(kind)).body[0]
     assert isinstance(body, ast.ClassDef)
     notes = {}
-    for before, item in zip(body.body, body.body[1:], strict=False):
-        is_field = isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)
-        is_text = isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
-        if is_field and is_text:
-            notes[before.target.id] = inspect.cleandoc(item.value.value).replace("`", "")
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            note = ast.literal_eval(text.value)
+            notes[ast.unparse(field.target)] = inspect.cleandoc(note).replace("`", "")
     return notes
 
 
