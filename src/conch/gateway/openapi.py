@@ -608,9 +608,9 @@ def _json(description: str, schema: Schema) -> Schema:
 def _error(status: int) -> Schema:
     error = ERRORS[status]
     kind = ApiError(status, "").type
-    codes = " or ".join(error.codes)
+    codes = ", ".join(f"`{code}`" for code in error.codes)
     return _answer(
-        f"{error.meaning} type {kind}; code {codes}.",
+        f"{error.meaning} Type `{kind}`; code {codes}.",
         {"application/json": [ref("Error")]},
         ("x-request-id", *error.headers),
     )

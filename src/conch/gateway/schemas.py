@@ -275,9 +275,10 @@ def _of_dataclass(kind: type[Any]) -> Iterator[tuple[str, Schema]]:
     for item in fields(kind):
         schema = _of_type(hints[item.name])
         properties[item.name] = {**schema, "description": notes.get(item.name, "")}
-        for inner in _dataclasses_in(hints[item.name]):
-            yield from _of_dataclass(inner)
     yield kind.__name__, _object(inspect.cleandoc(kind.__doc__ or ""), properties)
+    for hint in hints.values():
+        for inner in _dataclasses_in(hint):
+            yield from _of_dataclass(inner)
 
 
 def _of_type(hint: Any) -> Schema:

@@ -28,9 +28,11 @@ function el(tag, attributes = {}, ...children) {
 }
 
 function prose(text) {
-  return paragraphsOf(text).map((pieces) =>
-    el("p", {}, ...pieces.map((piece, index) => (index % 2 ? el("code", {}, piece) : piece))),
-  );
+  return paragraphsOf(text).map((pieces) => el("p", {}, ...inline(pieces)));
+}
+
+function inline(pieces) {
+  return pieces.map((piece, index) => (index % 2 ? el("code", {}, piece) : piece));
 }
 
 function typeElement(schema) {
@@ -116,12 +118,13 @@ function contentOf(schema) {
 
 function errorRow([status, error]) {
   const headers = Object.keys(error.headers ?? {}).filter((name) => name !== "x-request-id");
-  const notes = headers.flatMap((name) => [" ", el("code", { class: "header" }, name)]);
+  const notes = headers.flatMap((name) => [" ", el("code", {}, name)]);
+  if (notes.length) notes.unshift(" Header");
   return el(
     "div",
     { class: "error" },
     el("dt", {}, el("code", { class: "status" }, status)),
-    el("dd", {}, error.description, ...notes),
+    el("dd", {}, ...inline(paragraphsOf(error.description)[0]), ...notes),
   );
 }
 
