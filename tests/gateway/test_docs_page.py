@@ -1,8 +1,6 @@
 """The reference at /docs: what a gateway sends, and what a browser makes of it."""
 
-import os
 import re
-import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from programs import required
 
 from conch.gateway import GatewayConfig, GatewayService, openapi
 from conch.wire.options import RecognitionOptions
@@ -27,18 +26,8 @@ def url() -> Iterator[str]:
         yield service.url
 
 
-def program(name: str) -> str:
-    """Return a program; without it a test is left out, and fails in CI."""
-    if found := shutil.which(name):
-        return found
-    missing = f"{name} is not installed: the gateway's reference is not tested"
-    if os.environ.get("CI"):
-        pytest.fail(missing)
-    pytest.skip(missing)
-
-
 def test_the_model_under_node() -> None:
-    command = [program("node"), "--test", "--test-reporter=tap", str(MODEL_TEST)]
+    command = [required("node"), "--test", "--test-reporter=tap", str(MODEL_TEST)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
     assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout
@@ -65,7 +54,7 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_is_read_as_markup() -> Non
 
 def test_a_browser_shows_every_address_and_option(url: str, tmp_path: Path) -> None:
     command = [
-        *(program("chromium"), *BROWSER, f"--user-data-dir={tmp_path}"),
+        *(required("chromium"), *BROWSER, f"--user-data-dir={tmp_path}"),
         *("--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom", f"{url}/docs"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

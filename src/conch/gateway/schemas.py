@@ -182,7 +182,6 @@ def _openai_schemas() -> dict[str, Schema]:
     done = {
         "type": {"type": "string", "const": "transcript.text.done"},
         "text": _string("The whole text."),
-        "usage": ref("Usage"),
         "logprobs": logprobs,
     }
     part = {
