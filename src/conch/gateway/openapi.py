@@ -44,7 +44,7 @@ ERRORS: Mapping[int, ErrorStatus] = {
         "The request is wrong; param names the field.",
         (
             *("invalid_value", "invalid_audio", "invalid_form", "missing_file", "not_supported"),
-            *("model_not_loaded", "session_expired", "invalid_request"),
+            *("model_not_loaded", "session_expired", "invalid_request", "unknown_subprotocol"),
         ),
     ),
     401: ErrorStatus(
@@ -63,6 +63,7 @@ ERRORS: Mapping[int, ErrorStatus] = {
     408: ErrorStatus("The upload stood still for a minute.", ("upload_stalled",)),
     413: ErrorStatus("The file is too large.", ("file_too_large",)),
     415: ErrorStatus("The body is no multipart/form-data.", ("unsupported_media_type",)),
+    426: ErrorStatus("The address is a WebSocket.", ("upgrade_required",), ("Upgrade",)),
     429: ErrorStatus("The key has used up a limit.", ("rate_limit_exceeded",), ("Retry-After",)),
     499: ErrorStatus("The request was cancelled.", ("cancelled",)),
     500: ErrorStatus(
@@ -82,7 +83,8 @@ ERRORS: Mapping[int, ErrorStatus] = {
 """What can go wrong, by status."""
 
 FOR_FILES = (400, 401, 403, 404, 408, 413, 415, 429, 499, 500, 503, 504)
-FOR_SESSIONS = (400, 401, 403, 404, 429, 500, 503)
+FOR_SECRETS = (400, 401, 403, 429, 500, 503)
+FOR_SESSIONS = (400, 401, 403, 404, 426, 429, 500, 503)
 """Statuses of the answer in place of the upgrade."""
 FOR_OTHERS = (401, 403, 500)
 FOR_FREE = (403, 500)
@@ -109,6 +111,10 @@ _HEADERS: Mapping[str, Schema] = {
     "WWW-Authenticate": {
         "description": "How to send a key.",
         "schema": {"type": "string", "const": "Bearer"},
+    },
+    "Upgrade": {
+        "description": "The protocol to send.",
+        "schema": {"type": "string", "const": "websocket"},
     },
     "Allow": {"description": "Methods of this address.", "schema": {"type": "string"}},
 }
@@ -290,7 +296,7 @@ def _live_audio() -> dict[str, Any]:
         ),
         _query(
             "sample_rate",
-            {"type": "integer", "default": 16_000},
+            {"type": "integer", "minimum": 4000, "maximum": 192_000, "default": 16_000},
             "Hz of raw samples; 8000 by default with mulaw and alaw.",
         ),
         model,
@@ -301,8 +307,8 @@ def _live_audio() -> dict[str, Any]:
         ),
         _query(
             "answers",
-            {"type": "string", "enum": ["all"]},
-            "all: one transcript for each binary message.",
+            {"type": "string", "enum": ["text", "all"], "default": "text"},
+            "all: one message with the transcript for each binary message, of raw samples.",
         ),
         *(
             _query_of_option(name, of_option(item))
@@ -363,7 +369,7 @@ def _live_audio() -> dict[str, Any]:
                 "Make a secret for a browser",
                 "A short-lived secret that opens realtime sessions in place of a key.",
                 {"200": _json("The secret.", ref("ClientSecret"))},
-                FOR_SESSIONS,
+                FOR_SECRETS,
                 body=("application/json", secrets),
                 curl=(f"{as_json} {EXAMPLE_URL}{path}",),
             )
@@ -384,7 +390,7 @@ def _live_audio() -> dict[str, Any]:
                         },
                     )
                 },
-                FOR_SESSIONS,
+                FOR_SECRETS,
                 body=("application/json", {"type": "object"}),
                 curl=(f"{as_json} {EXAMPLE_URL}{beta}",),
             )
