@@ -14,8 +14,6 @@ from conch.gateway import GatewayConfig, GatewayService, openapi
 from conch.wire.options import RecognitionOptions
 
 PAGE = Path(openapi.__file__).parent / "page"
-FILES = ("docs.html", "docs.css", "docs.js", "docs_model.js")
-MODEL_TEST = Path(__file__).parent / "page" / "docs_model.test.mjs"
 BROWSER = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
@@ -24,13 +22,6 @@ def url() -> Iterator[str]:
     """Return the address of a gateway without a server."""
     with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
         yield service.url
-
-
-def test_the_model_under_node() -> None:
-    command = [required("node"), "--test", "--test-reporter=tap", str(MODEL_TEST)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout
-    assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout
 
 
 def test_the_page_comes_with_a_policy_and_its_files(url: str) -> None:
@@ -43,13 +34,9 @@ def test_the_page_comes_with_a_policy_and_its_files(url: str) -> None:
             assert answer.read() == (PAGE / Path(name).name).read_bytes()
 
 
-def test_nothing_is_loaded_from_elsewhere_and_nothing_is_read_as_markup() -> None:
-    for name in FILES:
-        text = (PAGE / name).read_text(encoding="utf-8")
-        assert not re.search(r"https?://", text), name
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
-        # The policy forbids scripts and styles inside the HTML.
-        assert not re.search(r"<script>|<style| style=| on\w+=", text), name
+def test_the_html_has_no_scripts_and_styles_of_its_own() -> None:
+    text = (PAGE / "docs.html").read_text(encoding="utf-8")
+    assert not re.search(r"<script>|<style| style=| on\w+=", text)
 
 
 def test_a_browser_shows_every_address_and_option(url: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ It is made of the options, formats and models of the code, so that none of them 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS, PAGE_FILES
 from conch.gateway.errors import ApiError
 from conch.gateway.file_answer import CONTENT_TYPES
 from conch.gateway.models import DEFAULT_MODEL, PATHS
-from conch.gateway.option_fields import OPTIONS
 from conch.gateway.options import takes_live
 from conch.gateway.schemas import (
     Schema,
@@ -24,6 +24,7 @@ from conch.gateway.schemas import (
     transcription_form,
     translation_form,
 )
+from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
 
 EXAMPLE_URL = "http://127.0.0.1:9000"
@@ -311,8 +312,8 @@ def _live_audio() -> dict[str, Any]:
             "all: one message with the transcript for each binary message, of raw samples.",
         ),
         *(
-            _query_of_option(name, of_option(item))
-            for name, item in OPTIONS.items()
+            _query_of_option(item.name, of_option(item))
+            for item in fields(RecognitionOptions)
             if takes_live(item)
         ),
     ]

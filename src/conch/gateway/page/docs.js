@@ -10,22 +10,9 @@ import {
   samplesOf,
   typeOf,
 } from "./docs_model.js";
+import { el } from "./dom.js";
 
 const COPIED_MS = 1500;
-
-/**
- * Return an element.
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- * @returns {any}
- */
-function el(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
 
 function prose(text) {
   return paragraphsOf(text).map((pieces) => el("p", {}, ...inline(pieces)));
