@@ -1,4 +1,4 @@
-"""`GET /v1/listen` in front of a real server."""
+"""`GET /v1/listen` in front of a real ."""
 
 import asyncio
 import io
@@ -118,10 +118,10 @@ def reference(recordings) -> str:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_frames_of_any_length_give_the_text_of_a_live_stream(
-    gateway_url, server, talk, reference, seed
+    gateway_url, grpc_url, talk, reference, seed
 ):
     options = {"adaptive": False}
-    expected = live_text(f"grpc://{server.grpc_url}", talk, **options)
+    expected = live_text(grpc_url, talk, **options)
     data = np.round(talk * 32768).astype("<i2").tobytes()
     messages = heard(gateway_url, cut(data, seed, 20_000), "adaptive=false&encoding=pcm16")
     end = messages[-1]
@@ -251,9 +251,9 @@ def test_no_text_comes_from_noise(gateway_url):
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
-def test_a_client_that_is_gone_frees_the_servers_stream(inner_gateway, server, talk, after_s):
+def test_a_client_that_is_gone_frees_the_servers_stream(inner_gateway, metrics_url, talk, after_s):
     def open_streams() -> float:
-        return metrics_of(server.metrics_url)["conch_open_streams"]
+        return metrics_of(metrics_url)["conch_open_streams"]
 
     # Streams of other tests may be about to end.
     wait_until(lambda: open_streams() == 0)
@@ -277,7 +277,7 @@ def test_a_client_that_is_gone_frees_the_servers_stream(inner_gateway, server, t
     wait_until(lambda: open_streams() == 0, 20)
 
 
-def test_a_backlog_of_half_a_minute_ends_the_session(gateway_url, server, recordings):
+def test_a_backlog_of_half_a_minute_ends_the_session(gateway_url, metrics_url, recordings):
     speech = pcm16(np.concatenate([item.waveform() for item in recordings]))
 
     async def main() -> tuple[dict, int | None]:
@@ -293,12 +293,12 @@ def test_a_backlog_of_half_a_minute_ends_the_session(gateway_url, server, record
     last, code = asyncio.run(main())
     assert last["error"]["code"] == "backlog_exceeded"
     assert code == 1008
-    wait_until(lambda: metrics_of(server.metrics_url)["conch_open_streams"] == 0, 60)
+    wait_until(lambda: metrics_of(metrics_url)["conch_open_streams"] == 0, 60)
 
 
-def test_draining_gives_the_last_text(server, recordings):
+def test_draining_gives_the_last_text(grpc_url, recordings):
     recording = recordings[4]
-    with own_gateway(f"grpc://{server.grpc_url}") as running:
+    with own_gateway(grpc_url) as running:
 
         async def main() -> tuple[list[dict], int | None]:
             async with listening(running.url, "encoding=pcm16") as socket:
@@ -313,13 +313,13 @@ def test_draining_gives_the_last_text(server, recordings):
     assert code == 1001
 
 
-def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, server, talk):
+def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, talk):
     data = np.round(talk * 32768).astype("<i2")
     frames = [data[start : start + 8000] for start in range(0, len(data), 8000)]
 
     async def direct() -> list[str]:
         async with (
-            AsyncClient(f"grpc://{server.grpc_url}") as client,
+            AsyncClient(grpc_url) as client,
             client.live(sample_rate=RATE, mode="streaming") as stream,
         ):
             texts = [(await stream.send(frame)).text for frame in frames]
@@ -382,12 +382,12 @@ def test_the_programs_of_the_guide_run(gateway_url, talk, recordings, tmp_path, 
     assert wer(" ".join(spoken), done.stdout) < 0.4
 
 
-def test_a_live_session_clears_and_reconfigures(server, recordings):
+def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):
     first, second = recordings[4], recordings[0]
 
     async def main() -> list[LiveUpdate]:
         async with (
-            AsyncClient(f"grpc://{server.grpc_url}") as client,
+            AsyncClient(grpc_url) as client,
             LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
         ):
             live.feed(second.waveform())
