@@ -85,9 +85,21 @@ def locked(
 
 
 @pytest.fixture(scope="session")
-def inner_gateway(gateway: Gateway) -> Iterator[OwnGateway]:
+def grpc_url(gateway: Gateway) -> str:
+    """Return the address of the Triton behind the gateway."""
+    return gateway.grpc_url
+
+
+@pytest.fixture(scope="session")
+def metrics_url(gateway: Gateway) -> str:
+    """Return the address of that Triton's metrics."""
+    return gateway.metrics_url
+
+
+@pytest.fixture(scope="session")
+def inner_gateway(grpc_url: str) -> Iterator[OwnGateway]:
     """Yield a gateway of this process in front of the same Triton."""
-    with own_gateway(gateway.grpc_url) as running:
+    with own_gateway(grpc_url) as running:
         yield running
 
 

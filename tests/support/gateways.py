@@ -16,6 +16,7 @@ from servers import ANY_TRITON_PORTS, SERVE
 GATEWAY = [sys.executable, "-m", "conch.cli", "gateway"]
 _ADDRESS = re.compile(r"^ +gateway +(https?://\S+)", re.MULTILINE)
 _GRPC = re.compile(r"^ +gRPC +(grpc://\S+)", re.MULTILINE)
+_METRICS = re.compile(r"^ +metrics +(http://\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Gateway:
     """`http://HOST:PORT` or `https://HOST:PORT`."""
     grpc_url: str = ""
     """Address of the Conch behind it, where the test started it."""
+    metrics_url: str = ""
+    """Address of that Triton's metrics."""
     ca: str = ""
     """File of the authority that signed its certificate; empty without TLS."""
     key: str = ""
@@ -57,9 +60,10 @@ def serving_gateway(*arguments: str) -> Iterator[Gateway]:
     """Yield the gateway of a ready `conch serve`; stop the server as Ctrl-C does."""
     command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "127.0.0.1:0", *arguments]
     with _running(command) as welcome:
-        grpc = _GRPC.search(welcome)
+        grpc, metrics = _GRPC.search(welcome), _METRICS.search(welcome)
         assert grpc, welcome
-        yield Gateway(_address_in(welcome), grpc[1])
+        assert metrics, welcome
+        yield Gateway(_address_in(welcome), grpc[1], metrics[1])
 
 
 @contextmanager
