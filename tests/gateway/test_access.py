@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import numpy as np
 import pytest
+import soundfile
 
 from conch.gateway import GatewayConfig, GatewayService, keys
 from conch.gateway.limits import Limits
@@ -208,6 +210,19 @@ def test_a_file_beyond_the_limit_is_refused_while_it_comes() -> None:
         assert (status, body["error"]["code"]) == (413, "file_too_large")
         url = f"{service.url}/v1/audio/transcriptions"
         assert get(url, method="POST", data=form(b"x" * 20_000_000))[0] == 413
+
+
+def test_a_file_that_says_that_it_is_too_long_is_refused() -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(16_000 * 3, np.int16), 16_000, format="FLAC")
+    config = GatewayConfig(servers=NOWHERE, port=0, max_audio_s=2.5)
+    with GatewayService(config) as service:
+        url = f"{service.url}/v1/audio/transcriptions"
+        status, _, body = get(url, method="POST", data=form(file.getvalue()))
+        assert (status, body["error"]["code"]) == (413, "audio_too_long")
+        assert "3 s of audio" in body["error"]["message"]
+        # What tells no length is left to the server.
+        assert get(url, method="POST", data=form(b"x"))[0] == 503
 
 
 def test_an_unknown_address_and_method_are_errors_in_the_same_shape(plain: str) -> None:

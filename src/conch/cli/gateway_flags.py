@@ -95,7 +95,7 @@ _SECONDS = number("a number of seconds from 0", lambda value: 0 <= value < 1e6)
 _MEGABYTES = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
 _LIMITS: tuple[tuple[str, Callable[[str], float], float, str], ...] = (
     ("max-body-mb", _MEGABYTES, 200, "largest file, in megabytes"),
-    ("max-audio-s", _SECONDS, 14_400, "longest file, in seconds of audio"),
+    ("max-audio-s", _SECONDS, 0, "longest file, in seconds of audio; 0 is what the server takes"),
     ("max-files", positive, 64, "files at once; one more is refused with 503"),
     ("max-sessions", positive, 256, "live sessions at once; one more is refused with 503"),
     ("drain-s", _SECONDS, 30, "seconds for what is running when it is asked to stop"),

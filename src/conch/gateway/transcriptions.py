@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from conch.audio.lengths import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.gateway import file_answer, file_request
 from conch.gateway.access import cors_headers
@@ -33,6 +34,7 @@ async def transcribe(request: web.Request) -> web.StreamResponse:
     with gateway.file_of(caller):
         async with uploaded(request, gateway.config.max_body_mb) as form:
             asked = file_request.parse(form.fields, gateway.config.model_aliases)
+            await _check_length(form, gateway.config.max_audio_s)
             if asked.is_streamed:
                 return await _stream(request, gateway, form, asked)
             return await _answer(request, gateway, form, asked)
@@ -50,6 +52,20 @@ async def translate(request: web.Request) -> web.StreamResponse:
                 param="model",
                 code="not_supported",
             )
+
+
+async def _check_length(form: Form, max_audio_s: float) -> None:
+    """Check what the file tells of its length; the server checks what it decodes."""
+    if not max_audio_s:
+        return
+    seconds = await asyncio.to_thread(length_of, form.file)
+    if seconds is not None and seconds > max_audio_s:
+        raise ApiError(
+            413,
+            f"the file has {seconds:.0f} s of audio; this server takes at most {max_audio_s:g} s",
+            param="file",
+            code="audio_too_long",
+        )
 
 
 async def _answer(
