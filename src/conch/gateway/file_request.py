@@ -124,7 +124,8 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name, values in fields.items():
         bare = name.removesuffix("[]")
-        items = [item for value in values for item in _json_list(value)]
+        # An option is one value, which may have brackets.
+        items = values if bare in OPTIONS else [i for value in values for i in _json_list(value)]
         found[bare] = (*found.get(bare, ()), *items)
     objects = [name for name in found if name.startswith("chunking_strategy[")]
     if objects:
