@@ -1,7 +1,7 @@
 """Requests whose answer comes in parts, over gRPC: blocking and asyncio.
 
 Each such request has a connection of its own. Leaving the iterator early cancels the request. An
-answer that has ended, or is about to end, is not cancelled: see `triton_messages.DEADLINE_MARGIN_S`.
+answer that has ended, or is about to end, is not cancelled: see DEADLINE_MARGIN_S.
 """
 
 import asyncio

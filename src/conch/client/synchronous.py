@@ -132,7 +132,7 @@ class Client:
         another reference to the iterator exists.
 
         Raises:
-            ServerError: the client talks to a Triton over HTTP, or one of the reasons of `transcribe`.
+            ServerError: a Triton over HTTP has no streams, or one of the reasons of `transcribe`.
         """
         request = self._request([audio], sample_rate, timeout_s, model, request_id, options)
         with closing(self._transport.stream(request)) as results:
