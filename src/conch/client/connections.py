@@ -16,6 +16,7 @@ from conch.client.transports import (
     Transport,
 )
 from conch.client.triton_messages import Result
+from conch.wire.errors import ConchError
 
 
 def connect(endpoint: Endpoint) -> Transport:
@@ -28,6 +29,16 @@ def connect_async(endpoint: Endpoint, connections: int) -> AsyncTransport:
     if endpoint.address.is_grpc:
         return AsyncGrpcTransport(endpoint)
     return AsyncWebTransport(endpoint, connections)
+
+
+def has_streams(endpoint: Endpoint) -> bool:
+    """Return whether answers from a server can come in parts; False if it is not reached."""
+    if endpoint.address.is_grpc:
+        return True
+    try:
+        return is_gateway(endpoint)
+    except ConchError:
+        return False
 
 
 class WebTransport:

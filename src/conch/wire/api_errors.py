@@ -89,6 +89,8 @@ def _exception(
 ) -> ConchError:
     message = str(error.get("message") or "no reason is told")
     kind = _KINDS.get(str(error.get("code")), otherwise)
+    if kind is OptionError and error.get("param") == "sample_rate":
+        kind = AudioError  # Triton takes it with the audio, a WebSocket in its query
     if issubclass(kind, TranscriptionError) and error:
         return kind(message)
     return kind(f"{url}: {message}{details}")
