@@ -99,8 +99,11 @@ def test_an_error_of_a_proxy_is_no_json() -> None:
 def test_a_redirect_gets_neither_audio_nor_key() -> None:
     with PlainGateway() as elsewhere, PlainGateway() as gateway:
         gateway.answers[FILES] = answering(307, {}, Location=f"{elsewhere.url}{FILES}")
-        with Client(gateway.url, api_key="key") as client, pytest.raises(ServerError, match="307"):
-            client.transcribe(SPEECH)
+        gateway.answers["/v1/listen"] = answering(307, {}, Location=f"{elsewhere.url}/v1/listen")
+        with Client(gateway.url, api_key="key") as client:
+            for send in (client.transcribe, lambda audio: client.live().send(audio)):
+                with pytest.raises(ServerError, match="307"):
+                    send(SPEECH)
         assert elsewhere.asked == []
 
 
@@ -322,6 +325,29 @@ def test_a_stream_that_the_gateway_has_closed() -> None:
         with pytest.raises(ComponentError, match="vad failed"):
             stream.send(SPEECH)
         with pytest.raises(SessionError):
+            stream.send(SPEECH)
+
+
+def test_the_last_text_of_a_gateway_that_stops() -> None:
+    async def stopping(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        last = f'{{"type":"transcript","transcript":{SAID.to_json()}}}'
+        await socket.send_str(last.replace('"is_final": true', '"is_final": false'))
+        await socket.send_str(last)
+        await socket.send_json({"type": "end"})
+        await socket.close(code=1001)
+        return socket
+
+    with PlainGateway() as gateway, Client(gateway.url) as client:
+        gateway.answers["/v1/listen"] = stopping
+        stream = client.live()
+        assert not stream.send(SPEECH).is_final
+        assert stream.finish() == SAID
+        stream = client.live()
+        assert not stream.send(SPEECH).is_final
+        with pytest.raises((ServerError, SessionError)):
             stream.send(SPEECH)
 
 

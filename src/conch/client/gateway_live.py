@@ -1,6 +1,7 @@
 """Live streams of a gateway: a WebSocket for each, with one answer for each frame of audio."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -56,7 +57,7 @@ class GatewayStreams:
                     await stream.start(request)
                 return (await stream.answer(_samples_of(request), ends=place.ends)).to_json()
         finally:
-            if place.ends or stream.has_ended:
+            if place.ends or stream.is_over:
                 self._open.pop(place.stream_id, None)
                 await stream.close()
 
@@ -75,7 +76,8 @@ class _Stream:
         self.turn = asyncio.Lock()
         """Held from a frame to its answer: chunks that are sent at once keep their order."""
         self.has_started = False
-        self._is_over = False
+        self.is_over = False
+        """Whether nothing can be sent or read any more."""
         self._session: Any = None
         self._socket: Any = None
         self._reading: asyncio.Task[None] | None = None
@@ -86,8 +88,8 @@ class _Stream:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no more audio can be sent."""
-        return self._is_over or (self._reading is not None and self._reading.done())
+        """Whether no more audio can be sent; messages may be left that tell why."""
+        return self.is_over or (self._reading is not None and self._reading.done())
 
     async def start(self, request: tensors.Request) -> None:
         """Open the WebSocket.
@@ -99,6 +101,7 @@ class _Stream:
 
         trace = aiohttp.TraceConfig()
         trace.on_request_end.append(self._keep_refusal)
+        trace.on_request_redirect.append(self._refuse_redirect)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
             connector_owner=False,
@@ -119,10 +122,10 @@ class _Stream:
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
             )
         except aiohttp.WSServerHandshakeError as failure:
-            self._is_over = True
+            self.is_over = True
             raise from_answer(failure.status, self._refusal, str(self._endpoint)) from None
         except BaseException:
-            self._is_over = True
+            self.is_over = True
             raise
         self.has_started = True
         self._reading = asyncio.create_task(self._read())
@@ -132,31 +135,39 @@ class _Stream:
         if end.response.status != 101:
             self._refusal = await end.response.read()
 
+    async def _refuse_redirect(self, session: Any, context: Any, answer: Any) -> None:
+        """Keep the key from other servers; aiohttp would follow."""
+        raise from_answer(answer.response.status, b"", str(self._endpoint))
+
     async def answer(self, samples: NDArray[np.float32], *, ends: bool) -> Transcript:
         """Send samples [N] and return the transcript so far, or the last one.
 
         Raises:
             ConchError: the gateway answers with an error.
         """
-        if self._is_over or not self.has_started:
+        if self.is_over or not self.has_started:
             raise SessionError("this stream has ended; open another")
         try:
-            while self.has_ended:
-                await self._message()  # the last one tells why
+            while self.has_ended and (len(samples) or not ends):
+                await self._message()  # until one is the error
             found = [
                 answer
                 for frame in _frames(samples, ends=ends)
                 async for answer in self._answers_to(frame)
             ]
             if ends:
-                self._is_over = True
-                await self._socket.send_json({"type": "close"})
+                self.is_over = True
+                # A gateway that stops has told the last text already, and closed the connection.
+                with contextlib.suppress(ConnectionError):
+                    await self._socket.send_json({"type": "close"})
                 found += [answer async for answer in self._last_answers()]
+            if not found:
+                raise ServerError(f"{self._endpoint} has ended the stream without an answer")
         except ConchError:
             raise
         except BaseException:
             # An answer may be under way, which must not be taken for the next one.
-            self._is_over = True
+            self.is_over = True
             raise
         return joined_answers(found)
 
@@ -171,7 +182,7 @@ class _Stream:
                 if not answer.is_final:
                     return
             elif message["type"] == "end":
-                self._is_over = True
+                self.is_over = True
                 raise ServerError(f"{self._endpoint} has ended the stream: it is about to stop")
 
     async def _last_answers(self) -> AsyncIterator[Transcript]:
@@ -187,7 +198,7 @@ class _Stream:
         """
         message = await self._messages.get()
         if message is None:
-            self._is_over = True
+            self.is_over = True
             raise self._end_error()
         if message["type"] == "error":
             raise from_error(message["error"], str(self._endpoint))
@@ -211,7 +222,7 @@ class _Stream:
 
     async def close(self) -> None:
         """Close the WebSocket, and with it the stream of the server."""
-        self._is_over = True
+        self.is_over = True
         if self._socket is not None:
             await self._socket.close()
         if self._reading is not None:
