@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from plain_gateway import PlainGateway
@@ -20,7 +20,7 @@ SENT = {"X-Team": "newsroom"}
 SPEECH = np.zeros(160, np.float32)
 
 
-class Metadata(grpc.GenericRpcHandler):
+class Metadata(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Keeps the metadata of every call and serves none."""
 
     def __init__(self) -> None:

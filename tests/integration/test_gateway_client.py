@@ -248,6 +248,13 @@ def test_a_key_and_a_private_certificate(
         text = client.transcribe(speech_wav).text
         assert "burning bright" in text
         assert not client.live().send(samples).is_final
+
+    async def live() -> Transcript:
+        async with AsyncClient(locked_url, api_key=KEY) as client, client.live() as stream:
+            await stream.send(samples)
+            return await stream.finish()
+
+    assert asyncio.run(live()).is_final
     with Client(locked_url, headers={"X-API-Key": KEY}) as client:
         assert client.transcribe(speech_wav).text == text
     monkeypatch.setenv(KEY_VARIABLE, KEY)

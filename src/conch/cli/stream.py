@@ -18,7 +18,7 @@ from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
 from conch.cli.server_flags import add_server_flags, given_headers
 from conch.cli.terminal import OpenLines
-from conch.client.endpoint import Endpoint
+from conch.client.address import Address
 from conch.wire.errors import OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -223,7 +223,7 @@ def _options(args: argparse.Namespace) -> Mapping[str, Any]:
     try:
         RecognitionOptions.parse(options, live=True)
         if args.url is not None:
-            Endpoint.parse(args.url, headers=given_headers(args))
+            Address.parse(args.url)
     except (OptionError, ServerError) as error:
         usage_error(str(error))
     return options

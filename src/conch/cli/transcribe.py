@@ -15,6 +15,7 @@ from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
 from conch.cli.server_flags import add_server_flags, given_headers
 from conch.client import AsyncClient, joined_parts
+from conch.client.address import Address
 from conch.client.connections import has_streams
 from conch.client.endpoint import Endpoint
 from conch.wire.errors import ConchError, OptionError, ServerError
@@ -135,11 +136,10 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ServerError: no server can be started.
     """
-    job = _job(args)
+    job, headers = _job(args), given_headers(args)
     names = [name for name in args.files if not _is_refused(job, name)]
     if names:
         stdin = sys.stdin.buffer.read() if STDIN in names else b""
-        headers = given_headers(args)
         can_stream = args.url is None or has_streams(Endpoint.parse(args.url, headers=headers))
         progress = Progress(names, stdin, can_stream=can_stream, is_text_shown=job.is_text_shown)
         entry_points = {
@@ -177,7 +177,7 @@ def _job(args: argparse.Namespace) -> Job:
     try:
         RecognitionOptions.parse(options)
         if args.url is not None:
-            Endpoint.parse(args.url, headers=given_headers(args))
+            Address.parse(args.url)
         if job.output_dir is not None:
             job.output_dir.mkdir(parents=True, exist_ok=True)
     except (OptionError, ServerError) as error:

@@ -14,14 +14,15 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterable, Iterator
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.gateway_live import GatewayStreams
+from conch.client.gateway_live import GatewayStreams, connector_to
 from conch.client.timeouts import timeout
 from conch.client.triton_messages import Result
 from conch.wire.api_errors import from_answer, from_error
@@ -96,7 +97,7 @@ class AsyncGatewayTransport:
 
         self._endpoint = endpoint
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections),
+            connector=connector_to(endpoint, connections),
             headers=endpoint.headers,
             # `_explained` has a time-out for all of the request.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
@@ -232,18 +233,15 @@ class GatewayTransport:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._loop = asyncio.new_event_loop()
+        started: Future[_Running] = Future()
         thread = threading.Thread(
-            target=_serve, args=(self._loop,), name="conch-client", daemon=True
+            target=lambda: asyncio.run(_serve(endpoint, started)), name="conch-client", daemon=True
         )
         thread.start()
-
-        async def made() -> AsyncGatewayTransport:
-            return AsyncGatewayTransport(endpoint, connections=100)
-
-        self._transport = asyncio.run_coroutine_threadsafe(made(), self._loop).result()
+        running = started.result()
+        self._loop, self._transport = running.loop, running.transport
         # At the end of the program too, where aiohttp would complain of open connections.
-        self._end = weakref.finalize(self, _end, self._transport, self._loop, thread)
+        self._end = weakref.finalize(self, _end, running, thread)
 
     def infer(self, request: tensors.Request) -> Result:
         return self._run(self._transport.infer(request))
@@ -277,21 +275,29 @@ class GatewayTransport:
             raise
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.close()
+class _Running(NamedTuple):
+    """The event loop of a blocking client, while it runs."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: AsyncGatewayTransport
+    stop: asyncio.Event
 
 
-def _end(
-    transport: AsyncGatewayTransport, loop: asyncio.AbstractEventLoop, thread: threading.Thread
-) -> None:
-    async def end() -> None:
-        try:
-            await transport.close()
-        finally:
-            loop.stop()
+async def _serve(endpoint: Endpoint, started: "Future[_Running]") -> None:
+    """Run a transport until it is told to stop."""
+    try:
+        transport = AsyncGatewayTransport(endpoint, connections=100)
+    except BaseException as failure:
+        started.set_exception(failure)
+        raise
+    stop = asyncio.Event()
+    started.set_result(_Running(asyncio.get_running_loop(), transport, stop))
+    await stop.wait()
+    await transport.close()
 
-    asyncio.run_coroutine_threadsafe(end(), loop)
+
+def _end(running: _Running, thread: threading.Thread) -> None:
+    running.loop.call_soon_threadsafe(running.stop.set)
     if threading.current_thread() is not thread:
         thread.join(END_S)
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,16 +29,23 @@ BROKEN_OFF = 1006
 """Code in place of that of a close frame, if none came (RFC 6455, section 7.4.1)."""
 
 
+def connector_to(endpoint: Endpoint, limit: int) -> Any:
+    """Return what opens connections to a gateway; `limit` is the most at once, 0 for no limit."""
+    import aiohttp
+
+    # aiohttp's own context has the certificates of when it was imported.
+    trust = ssl.create_default_context() if endpoint.address.is_secure else True
+    return aiohttp.TCPConnector(limit=limit, ssl=trust)
+
+
 class GatewayStreams:
     """The live streams of one client that are open, by their ids."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         """Begin without a stream. Call it inside the event loop."""
-        import aiohttp
-
         self._endpoint = endpoint
         # Streams last for hours: they must not use up the connections of the requests.
-        self._connector = aiohttp.TCPConnector(limit=0)
+        self._connector = connector_to(endpoint, limit=0)
         self._open: dict[str, _Stream] = {}
 
     async def answer(self, request: tensors.Request, place: StreamPlace) -> str:
