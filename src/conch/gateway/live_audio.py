@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,10 +216,6 @@ class _Bytes:
         pass
 
 
-class _Decoder(Protocol):
-    def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]: ...
-
-
 class LiveFrames:
     """The audio of the binary frames of one session."""
 
@@ -260,7 +256,8 @@ class LiveFrames:
             self._first = b""
             self._choose(data)
         if self._raw is not None:
-            yield self._raw.samples(data)
+            if data or not ends:
+                yield self._raw.samples(data)
         elif self._container is not None:
             async for samples in self._container.decoded(data, ends=ends):
                 yield samples
