@@ -15,8 +15,9 @@ from waiting import wait_until
 
 from conch.client import AsyncClient, Client
 from conch.client.endpoint import Endpoint
-from conch.client.gateway import Events, as_pcm16, is_gateway
+from conch.client.gateway import Events, as_pcm16, file_of, is_gateway
 from conch.client.gateway_live import FRAME_SAMPLES, joined_answers
+from conch.client.tensors import Request
 from conch.wire.api_errors import code_of, from_answer
 from conch.wire.errors import (
     AudioError,
@@ -413,3 +414,15 @@ def test_leaving_a_stream_closes_its_connection() -> None:
             assert part == SAID
             break
         assert gone.wait(10)
+
+
+def test_samples_of_16_bits_stay_so() -> None:
+    lens = np.array([[3]], np.int32)
+    inputs = {
+        "PCM16": np.array([[-32768, 0, 32767, 5]], np.int16),
+        "WAV_LENS": lens,
+        "SAMPLE_RATE": np.full_like(lens, 8000),
+    }
+    request = Request("speech", inputs, {}, 1.0)
+    found, rate = soundfile.read(io.BytesIO(file_of(request, 0)), dtype="int16")
+    assert (found.tolist(), rate) == ([-32768, 0, 32767], 8000)

@@ -1,6 +1,7 @@
 """The transport for a URL; over HTTP, that for whatever answers: a Triton or a gateway."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing
 
@@ -47,6 +48,7 @@ class WebTransport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._found: Transport | None = None
+        self._finding = threading.Lock()
 
     def infer(self, request: tensors.Request) -> Result:
         return self._chosen(request.timeout_s).infer(request)
@@ -64,10 +66,11 @@ class WebTransport:
             found.close()
 
     def _chosen(self, timeout_s: float) -> Transport:
-        if self._found is None:
-            is_found = is_gateway(self._endpoint, timeout_s)
-            self._found = (GatewayTransport if is_found else HttpTransport)(self._endpoint)
-        return self._found
+        with self._finding:
+            if self._found is None:
+                is_found = is_gateway(self._endpoint, timeout_s)
+                self._found = (GatewayTransport if is_found else HttpTransport)(self._endpoint)
+            return self._found
 
 
 class AsyncWebTransport:
