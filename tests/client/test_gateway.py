@@ -414,6 +414,12 @@ def test_leaving_a_stream_closes_its_connection() -> None:
             assert part == SAID
             break
         assert gone.wait(10)
+        gone.clear()
+        left = client.stream(SPEECH)
+        assert next(left) == SAID
+        client.close()
+        assert gone.wait(10)
+        left.close()
 
 
 def test_samples_of_16_bits_stay_so() -> None:

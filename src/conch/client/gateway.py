@@ -257,7 +257,9 @@ class GatewayTransport:
             while (result := self._run(following())) is not end:
                 yield result
         finally:
-            self._run(results.aclose())
+            # The end of the client has ended its streams.
+            if not self._loop.is_closed():
+                self._run(results.aclose())
 
     def is_ready(self, model: str, timeout_s: float) -> bool:
         return self._run(self._transport.is_ready(model, timeout_s))
