@@ -424,7 +424,7 @@ def test_leaving_a_stream_closes_its_connection() -> None:
 
 def test_samples_of_16_bits_stay_so() -> None:
     lens = np.array([[3]], np.int32)
-    inputs = {
+    inputs: dict[str, np.ndarray] = {
         "PCM16": np.array([[-32768, 0, 32767, 5]], np.int16),
         "WAV_LENS": lens,
         "SAMPLE_RATE": np.full_like(lens, 8000),
