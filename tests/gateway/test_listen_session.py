@@ -439,7 +439,7 @@ def test_the_longest_session_ends_with_its_last_text() -> None:
 @pytest.mark.parametrize(
     ("failure", "code", "name"),
     [
-        (ComponentError("broken"), 1011, "server_error"),
+        (ComponentError("broken"), 1011, "component_failed"),
         (SessionError("expired"), 1012, "session_expired"),
         (OverloadedError("full"), 1013, "overloaded"),
         (ServerError("gone"), 1013, "no_server"),
