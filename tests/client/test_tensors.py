@@ -1,4 +1,6 @@
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import tritonclient.grpc as tritongrpc
 import tritonclient.grpc._utils as grpc_utils
 import tritonclient.http as tritonhttp
 import tritonclient.http._utils as http_utils
+from tritonclient.grpc import service_pb2
 
 from conch.client import tensors, triton_messages
 from conch.client.endpoint import Endpoint
@@ -26,6 +29,7 @@ from conch.wire.errors import (
     to_wire,
 )
 from conch.wire.result import Hypothesis, Transcript
+from conch.wire.stream_place import StreamPlace
 
 URL = "http://host:8000"
 
@@ -207,7 +211,8 @@ def test_what_triton_says_inside_a_stream_has_no_status(message: str) -> None:
 )
 def test_what_grpc_itself_says(code: str, message: str, expected: type[ConchError]) -> None:
     endpoint = Endpoint.parse("grpc://host:8001")
-    error = triton_messages.grpc_error(f"StatusCode.{code}", message, build(b"x"), endpoint)
+    failure = SimpleNamespace(code=lambda: f"StatusCode.{code}", details=lambda: message)
+    error = triton_messages.grpc_failure(failure, build(b"x"), endpoint)
     assert type(error) is expected
 
 
@@ -263,26 +268,32 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     assert sent == options
 
 
-def test_the_message_of_a_stream_is_that_of_tritonclient() -> None:
+@pytest.mark.parametrize("place", [None, StreamPlace("abc", starts=True, ends=False)])
+@pytest.mark.parametrize(
+    "audio",
+    [
+        b"RIFF\0",
+        bytes(300),
+        np.array([0.5, -0.25], np.float32),
+        np.array([5, -2], np.int16),
+        np.zeros(70_000, np.int16)[::2],
+    ],
+)
+def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
+    audio: Any, place: StreamPlace | None
+) -> None:
     options: dict[str, Any] = {"lm_weight": 0.5, "nbest": 2, "vad": True, "language": "en"}
-    samples = np.array([0.5, -0.25], np.float32), np.array([5, -2], np.int16)
-    for audio in (b"RIFF\0", *samples):
-        request = build(audio, **options)
-        expected = grpc_utils._get_inference_request(
-            **triton_messages.arguments_of(tritongrpc, request),
-            model_version="",
-            sequence_id=0,
-            sequence_start=False,
-            sequence_end=False,
-            priority=0,
-            timeout=None,
-        )
-        assert triton_messages.grpc_message(request) == expected
+    request = replace(build(audio, **options), place=place, request_id="req_1")
+    sequence = {"sequence_id": 0, "sequence_start": False, "sequence_end": False}
+    arguments = {**sequence, **triton_messages.arguments_of(tritongrpc, request)}
+    expected = grpc_utils._get_inference_request(
+        **arguments, model_version="", priority=0, timeout=None
+    )
+    found = service_pb2.ModelInferRequest.FromString(triton_messages.grpc_bytes(request))
+    assert found == expected
 
 
 def test_more_than_a_grpc_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_messages, "GRPC_LIMIT", 10)
     with pytest.raises(AudioError, match="do not fit into one gRPC message"):
-        triton_messages.grpc_arguments(tritongrpc, build(b"12345678901"))
-    with pytest.raises(AudioError, match="do not fit into one gRPC message"):
-        triton_messages.grpc_message(build(b"12345678901"))
+        triton_messages.grpc_bytes(build(b"12345678901"))

@@ -8,18 +8,18 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
-from conch.client import tensors
+from conch.client import grpc_calls, tensors
 from conch.client.endpoint import Endpoint
 from conch.client.timeouts import timeout
 from conch.client.triton_messages import (
     DEADLINE_MARGIN_S,
     Result,
-    grpc_arguments,
-    grpc_error,
-    grpc_message,
+    check_size,
+    grpc_bytes,
+    grpc_failure,
     result_of,
 )
 from conch.wire.errors import ConchError
@@ -37,17 +37,15 @@ def stream(endpoint: Endpoint, request: tensors.Request) -> Generator[Result, No
     """
     import grpc  # type: ignore[import-untyped]
     import tritonclient.grpc as tritongrpc
-    from tritonclient.grpc import service_pb2_grpc
 
     # tritonclient's own `start_stream` has no public way to say that no further request follows.
     # Without that, a gRPC thread waits for one for ever.
-    message = grpc_message(request)
+    message = grpc_bytes(request)
     timeout_s = request.timeout_s + DEADLINE_MARGIN_S
-    with _channel(endpoint) as channel:
-        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+    with grpc_calls.channel(grpc, endpoint) as channel:
         give_up_at = time.monotonic() + timeout_s
-        answers = stub.ModelStreamInfer(
-            iter([message]), timeout=timeout_s, metadata=tuple(endpoint.headers.items())
+        answers = grpc_calls.stream_call(channel)(
+            iter([message]), timeout=timeout_s, metadata=grpc_calls.metadata(endpoint)
         )
         error: ConchError | None = None
         try:
@@ -85,28 +83,23 @@ async def stream_async(
         ConchError: the server answered with an error.
     """
     import grpc
-    import tritonclient.grpc.aio as tritongrpc
+    import tritonclient.grpc as tritongrpc
 
-    arguments = grpc_arguments(tritongrpc, request)
-    timeout_s = arguments.pop("client_timeout")
-    give_up_at = time.monotonic() + timeout_s
-
-    async def only_request() -> AsyncIterator[dict[str, Any]]:
-        yield arguments
-
-    address = endpoint.address
-    async with tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure) as client:
-        answers = client.stream_infer(
-            only_request(), stream_timeout=timeout_s, headers=dict(endpoint.headers)
+    check_size(request)
+    timeout_s = request.timeout_s + DEADLINE_MARGIN_S
+    async with grpc_calls.channel(grpc.aio, endpoint) as channel:
+        give_up_at = time.monotonic() + timeout_s
+        answers = grpc_calls.stream_call(channel)(
+            grpc_calls.once(request), timeout=timeout_s, metadata=grpc_calls.metadata(endpoint)
         )
         error: ConchError | None = None
         try:
-            async for result, failure in answers:
-                if failure is None:
-                    yield result_of(result)
-                else:
+            async for answer in answers:
+                if answer.error_message:
                     # Raise it after the end of the answer, so that nothing is cancelled.
-                    error = tensors.error(None, failure.message(), str(endpoint))
+                    error = tensors.error(None, answer.error_message, str(endpoint))
+                else:
+                    yield result_of(tritongrpc.InferResult(answer.infer_response))
         except grpc.RpcError as failure:
             raise _failure(failure, give_up_at, request, endpoint) from None
         except GeneratorExit:
@@ -122,18 +115,6 @@ async def stream_async(
             raise error
 
 
-def _channel(endpoint: Endpoint) -> Any:
-    """Return a new connection without a limit of the message size."""
-    import grpc
-
-    lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
-    options = [(name, -1) for name in lengths]  # no limit
-    target = endpoint.address.target
-    if endpoint.address.is_secure:
-        return grpc.secure_channel(target, grpc.ssl_channel_credentials(), options)
-    return grpc.insecure_channel(target, options)
-
-
 def _failure(
     failure: Any, give_up_at: float, request: tensors.Request, endpoint: Endpoint
 ) -> ConchError:
@@ -141,4 +122,4 @@ def _failure(
     # A call whose time is over before it is sent fails with INTERNAL.
     if time.monotonic() >= give_up_at:
         return tensors.no_answer(request.timeout_s, str(endpoint))
-    return grpc_error(str(failure.code()), failure.details() or "", request, endpoint)
+    return grpc_failure(failure, request, endpoint)

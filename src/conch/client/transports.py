@@ -9,21 +9,28 @@ import threading
 from collections.abc import AsyncGenerator, Generator
 from typing import Any, Protocol
 
-from conch.client import streams, tensors
+from conch.client import grpc_calls, streams, tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.timeouts import timeout
 from conch.client.triton_messages import (
+    DEADLINE_MARGIN_S,
     Result,
     arguments_of,
-    grpc_arguments,
-    grpc_error,
+    check_size,
+    grpc_bytes,
+    grpc_failure,
     result_of,
+    size_of,
 )
 from conch.wire.errors import ServerError
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """Headers against compression: aiohttp asks for gzip, and Triton then compresses even short
 answers. Send a copy, because tritonclient adds to the mapping."""
+
+
+LARGE_BYTES = 1 << 20
+"""Size of a request from which on it is not copied on the event loop, nor kept twice."""
 
 
 class Transport(Protocol):
@@ -150,40 +157,45 @@ class GrpcTransport:
     """Blocking gRPC; safe to share between threads."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        import tritonclient.grpc as tritongrpc
+        import grpc  # type: ignore[import-untyped]
 
         self._endpoint = endpoint
-        self._client = tritongrpc.InferenceServerClient(
-            endpoint.address.target, ssl=endpoint.address.is_secure
-        )
+        self._channel = grpc_calls.channel(grpc, endpoint)
+        self._infer = grpc_calls.infer_call(self._channel)
+        self._ready = grpc_calls.ready_call(self._channel)
 
     def infer(self, request: tensors.Request) -> Result:
+        import grpc
         import tritonclient.grpc as tritongrpc
-        from tritonclient.utils import InferenceServerException
 
-        arguments = grpc_arguments(tritongrpc, request)
+        message = grpc_bytes(request)
+        timeout_s = request.timeout_s + DEADLINE_MARGIN_S
         try:
-            return result_of(self._client.infer(**arguments, headers=self._endpoint.headers))
-        except InferenceServerException as failure:
-            raise grpc_error(failure.status(), failure.message(), request, self._endpoint) from None
+            answer = self._infer(
+                message, timeout=timeout_s, metadata=grpc_calls.metadata(self._endpoint)
+            )
+        except grpc.RpcError as failure:
+            raise grpc_failure(failure, request, self._endpoint) from None
+        return result_of(tritongrpc.InferResult(answer))
 
     def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
         return streams.stream(self._endpoint, request)
 
     def is_ready(self, model: str, timeout_s: float) -> bool:
-        from tritonclient.utils import InferenceServerException
+        import grpc
 
         try:
-            return bool(
-                self._client.is_model_ready(
-                    model, headers=self._endpoint.headers, client_timeout=timeout_s
-                )
+            answer = self._ready(
+                grpc_calls.ready_request(model),
+                timeout=timeout_s,
+                metadata=grpc_calls.metadata(self._endpoint),
             )
-        except InferenceServerException as failure:
-            raise tensors.unreachable(str(self._endpoint), failure.message()) from None
+        except grpc.RpcError as failure:
+            raise tensors.unreachable(str(self._endpoint), failure.details()) from None
+        return bool(answer.ready)
 
     def close(self) -> None:
-        self._client.close()
+        self._channel.close()
 
 
 class AsyncHttpTransport:
@@ -242,40 +254,48 @@ class AsyncGrpcTransport:
     """gRPC on asyncio: any number of requests on one connection."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        import tritonclient.grpc.aio as tritongrpc
+        import grpc
 
         self._endpoint = endpoint
-        self._client = tritongrpc.InferenceServerClient(
-            endpoint.address.target, ssl=endpoint.address.is_secure
-        )
+        self._channel = grpc_calls.channel(grpc.aio, endpoint)
+        self._infer = grpc_calls.infer_call(self._channel)
+        self._upload = grpc_calls.upload_call(self._channel)
+        self._ready = grpc_calls.ready_call(self._channel)
 
     async def infer(self, request: tensors.Request) -> Result:
-        import tritonclient.grpc.aio as tritongrpc
-        from tritonclient.utils import InferenceServerException
+        import grpc
+        import tritonclient.grpc as tritongrpc
 
-        arguments = grpc_arguments(tritongrpc, request)
+        check_size(request)
+        timeout_s = request.timeout_s + DEADLINE_MARGIN_S
+        settings = {"timeout": timeout_s, "metadata": grpc_calls.metadata(self._endpoint)}
         try:
-            return result_of(await self._client.infer(**arguments, headers=self._endpoint.headers))
-        except InferenceServerException as failure:
-            raise grpc_error(failure.status(), failure.message(), request, self._endpoint) from None
+            if size_of(request) > LARGE_BYTES:
+                answer = await self._upload(grpc_calls.once(request), **settings)
+            else:
+                answer = await self._infer(grpc_bytes(request), **settings)
+        except grpc.RpcError as failure:
+            raise grpc_failure(failure, request, self._endpoint) from None
+        return result_of(tritongrpc.InferResult(answer))
 
     def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
         return streams.stream_async(self._endpoint, request)
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
-        from tritonclient.utils import InferenceServerException
+        import grpc
 
         try:
-            return bool(
-                await self._client.is_model_ready(
-                    model, headers=self._endpoint.headers, client_timeout=timeout_s
-                )
+            answer = await self._ready(
+                grpc_calls.ready_request(model),
+                timeout=timeout_s,
+                metadata=grpc_calls.metadata(self._endpoint),
             )
-        except InferenceServerException as failure:
-            raise tensors.unreachable(str(self._endpoint), failure.message()) from None
+        except grpc.RpcError as failure:
+            raise tensors.unreachable(str(self._endpoint), failure.details()) from None
+        return bool(answer.ready)
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._channel.close()
 
 
 def _no_stream(endpoint: Endpoint) -> ServerError:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.wire.errors import AudioError, ConchError, from_wire
+from conch.wire.stream_place import StreamPlace
 
 Result: TypeAlias = NDArray[Any] | None
 
 GRPC_LIMIT = 2**31 - 2**16
-"""Largest number of bytes of tensors in a gRPC message: a signed 32-bit length, minus headers.
-tritonclient raises the limit of its channels from 4 MB to this."""
+"""Largest number of bytes of tensors in a gRPC message: a signed 32-bit length, minus headers."""
 
 GRPC_LOST = (
     "failed to connect",
@@ -49,74 +49,110 @@ def result_of(answer: Any) -> Result:
 
 
 def arguments_of(module: Any, request: tensors.Request) -> dict[str, Any]:
-    """Return the arguments of `infer` in the classes of a tritonclient module."""
+    """Return the arguments of `infer` in the classes of an HTTP module of tritonclient."""
     from tritonclient.utils import np_to_triton_dtype
 
     inputs = []
     for name, tensor in request.inputs.items():
         item = module.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
         inputs.append(item.set_data_from_numpy(tensor))
-    place = request.place
-    sequence = (
-        {
-            "sequence_id": place.stream_id,
-            "sequence_start": place.starts,
-            "sequence_end": place.ends,
-        }
-        if place
-        else {}
-    )
     return {
         "model_name": request.model,
         "inputs": inputs,
         "outputs": [module.InferRequestedOutput("RESULT")],
         "parameters": dict(request.parameters),
         "request_id": request.request_id,
-        **sequence,
+        **_sequence(request.place),
     }
 
 
-def grpc_arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
-    """Return the arguments of `infer` of a gRPC module of tritonclient.
+def _sequence(place: StreamPlace | None) -> dict[str, str | bool]:
+    """Return the parameters of a chunk of a live stream; none for a recording."""
+    if place is None:
+        return {}
+    return {
+        "sequence_id": place.stream_id,
+        "sequence_start": place.starts,
+        "sequence_end": place.ends,
+    }
+
+
+def grpc_bytes(request: tensors.Request) -> bytes:
+    """Return a request as the bytes of a protobuf message, `ModelInferRequest`.
+
+    Protobuf and gRPC copy the content of a message several times, and a file may have hundreds of
+    megabytes. So only the rest is written by protobuf, and the tensors are put behind it: the
+    fields of a message may come in any order (protobuf.dev, "Encoding").
 
     Raises:
         AudioError: more audio than one gRPC message holds.
     """
-    _check_size(request)
-    client_timeout = request.timeout_s + DEADLINE_MARGIN_S
-    return {**arguments_of(module, request), "client_timeout": client_timeout}
+    check_size(request)
+    pieces: list[Any] = [_without_tensors(request).SerializeToString()]
+    for tensor in request.inputs.values():
+        content = _content(tensor)
+        pieces += [_RAW_CONTENT, _varint(sum(map(len, content))), *content]
+    return b"".join(pieces)
 
 
-def grpc_message(request: tensors.Request) -> Any:
-    """Return a request without a `place` as a protobuf message of tritonclient.
+def _content(tensor: NDArray[Any]) -> list[Any]:
+    """Return the bytes of a tensor in pieces, without a copy."""
+    if tensor.dtype == np.object_:
+        return [part for item in tensor.ravel() for part in (_length_of(item), item)]
+    return [np.ascontiguousarray(tensor).data.cast("B")]
 
-    Raises:
-        AudioError: more audio than one gRPC message holds.
-    """
+
+_RAW_CONTENT = bytes([7 << 3 | 2])
+"""Tag of the field `raw_input_contents`: its number, and that its length follows."""
+
+
+def _length_of(item: bytes) -> bytes:
+    """Return the length of a BYTES element, as the KServe protocol puts it in front."""
+    return len(item).to_bytes(4, "little")
+
+
+def _varint(number: int) -> bytes:
+    """Return a number as protobuf writes lengths: seven bits a byte, the lowest first."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def _without_tensors(request: tensors.Request) -> Any:
+    """Return a request without the content of its tensors."""
     from tritonclient.grpc import service_pb2
-    from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
+    from tritonclient.utils import np_to_triton_dtype
 
-    _check_size(request)
     message = service_pb2.ModelInferRequest(model_name=request.model, id=request.request_id)
     message.outputs.add(name="RESULT")
     for name, tensor in request.inputs.items():
         kind = np_to_triton_dtype(tensor.dtype)
         message.inputs.add(name=name, datatype=kind, shape=tensor.shape)
-        content = serialize_byte_tensor(tensor).item() if kind == "BYTES" else tensor.tobytes()
-        message.raw_input_contents.append(content)
-    for option, value in request.parameters.items():
-        kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
+    kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
+    for option, value in {**_sequence(request.place), **request.parameters}.items():
         setattr(message.parameters[option], kinds[type(value)], value)
     return message
 
 
-def _check_size(request: tensors.Request) -> None:
-    size = sum(_size(tensor) for tensor in request.inputs.values())
+def check_size(request: tensors.Request) -> None:
+    """Check whether a request fits into one gRPC message.
+
+    Raises:
+        AudioError: it does not.
+    """
+    size = size_of(request)
     if size > GRPC_LIMIT:
         raise AudioError(
             f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
             "send a compressed file, or use HTTP"
         )
+
+
+def size_of(request: tensors.Request) -> int:
+    """Return the bytes of a request's tensors."""
+    return sum(_size(tensor) for tensor in request.inputs.values())
 
 
 def _size(tensor: NDArray[Any]) -> int:
@@ -125,10 +161,15 @@ def _size(tensor: NDArray[Any]) -> int:
     return tensor.nbytes
 
 
-def grpc_error(
-    code: str | None, message: str, request: tensors.Request, endpoint: Endpoint
-) -> ConchError:
-    """Return the exception for a gRPC status; see `tensors.error`."""
+def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> ConchError:
+    """Return the exception for a failed gRPC call; see `tensors.error`.
+
+    Args:
+        failure: A `grpc.RpcError` of a call.
+        request: What was sent.
+        endpoint: Where to.
+    """
+    code, message = str(failure.code()), failure.details() or ""
     if code == "StatusCode.DEADLINE_EXCEEDED":
         return tensors.no_answer(request.timeout_s, str(endpoint))
     is_lost = any(words in message for words in GRPC_LOST)

@@ -31,7 +31,8 @@ class Server:
         if not url.startswith(("grpc://", "grpcs://")):
             raise ServerError(f"a gateway speaks gRPC with its servers; {url!r} is no grpc:// URL")
         self.url = url
-        self.client = AsyncClient(url)
+        # A key of the environment is for gateways, and this talks to what is behind one.
+        self.client = AsyncClient(url, api_key="")
         self.is_ready = False
         self.num_running = 0
         """Files and live sessions that it works on."""
