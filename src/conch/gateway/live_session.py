@@ -1,1 +1,575 @@
-"""A live session: audio in at any pace, the text so far out, over one Triton stream or several."""
+"""A live session: audio in at any pace, the text so far out, over one Triton stream or several.
+
+A client sends frames of any length, pauses for as long as it likes, and may ask for the end of an
+utterance at any time. Triton takes chunks of one stream, and drops a stream that gets none. What
+lies between the two is here, on one clock of the session.
+"""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.client import AsyncClient, OptionValue
+from conch.client.live import AsyncLiveStream
+from conch.client.timeouts import timeout
+from conch.wire.errors import AudioError, ConchError, OverloadedError
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import (
+    Hypothesis,
+    OpenUtterance,
+    Segment,
+    Transcript,
+    Unrecognised,
+    Word,
+)
+
+LEAST_S = 0.16
+"""Seconds of audio that are worth a chunk: a quarter of the server's step."""
+QUIET_S = 0.25
+"""Seconds without further audio after which less is a chunk as well."""
+MOST_S = 5.0
+"""Longest chunk in seconds: a client that catches up still sees its text grow."""
+PENDING_S = 0.5
+"""Seconds between two questions for a pass that is to come."""
+PATIENCE_S = 30.0
+"""Seconds without audio after which such a pass is hardly to come."""
+KEEP_ALIVE_S = 20.0
+"""Seconds between two empty chunks that keep a stream: a third of the server's `stream_ttl_s`."""
+MAX_STREAM_S = 86_400.0
+"""Longest stream in seconds: the server's `max_stream_s`."""
+OLD_SHARE = 0.9
+"""Share of the longest stream after which a new one begins at the end of an utterance."""
+ANSWER_TIMEOUT_S = 120.0
+"""Seconds to wait for the answer to a chunk."""
+FREE_TIMEOUT_S = 10.0
+"""Seconds to wait for the end of a stream that nobody needs any more."""
+HISTORY_S = 1
+"""Seconds of ended text that an answer repeats: a session keeps what it needs."""
+MAX_UPDATES = 32
+"""Updates that may wait to be taken. With more, the server is not asked."""
+
+Samples = NDArray[Any]
+"""Mono int16 or float32 [N]."""
+
+_Kind: TypeAlias = Literal["finalize", "clear", "reconfigure", "close"]
+
+_EMPTY = np.zeros(0, np.float32)
+_NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.0, (), {})
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSegment:
+    """An utterance that has ended."""
+
+    segment: Segment
+    """Its index and times are those of the session. `endpoint` is `silence`, `length`, `end` of
+    the session, or `finalize`."""
+    is_final: bool
+    """False while its second pass is to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveUpdate:
+    """What a session knows after an answer of the server."""
+
+    audio_s: float
+    """Seconds of audio that the server has heard, on the session's clock."""
+    utterance: OpenUtterance | None
+    """The utterance that is being spoken; its times are on the session's clock."""
+    index: int
+    """Number in the session that the segment of this utterance will have."""
+    segments: tuple[LiveSegment, ...]
+    """Utterances that ended, or got their second pass, with this update."""
+    transcript: Transcript
+    """The answer as it came, on the clock of its stream."""
+    finalized: bool = False
+    """Whether this is the last update of a `finalize`."""
+    cleared: bool = False
+    """Whether this is the last update of a `clear`."""
+    is_keep_alive: bool = False
+    """Whether no audio was sent for this answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What is to be done once the audio before it is recognised."""
+
+    kind: _Kind
+    num_samples: int
+    """Samples that were fed before, thrown away or not."""
+    options: Mapping[str, OptionValue]
+    """Options of the audio after it."""
+
+
+class LiveSession:
+    """One live session on a server: a Triton live stream after the other, on one clock.
+
+    One task feeds it and another one takes the updates. If nobody takes them, the audio waits, and
+    `feed` refuses more before long. So a client that does not read costs no memory.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        options: Mapping[str, OptionValue],
+        *,
+        sample_rate: int,
+        max_backlog_s: float,
+        request_id: str = "",
+        joins: bool = True,
+        max_stream_s: float = MAX_STREAM_S,
+    ) -> None:
+        """Prepare a session; the server hears of it with the first audio.
+
+        Args:
+            client: Connection to the server.
+            options: Options of the live streams. Without `history_s`, answers repeat little text.
+            sample_rate: Hz of the samples.
+            max_backlog_s: Seconds of audio that may wait for the server.
+            request_id: Id of the session's requests in the server's log.
+            joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
+                has one update that is no keep-alive.
+            max_stream_s: Longest stream that the server takes, in seconds.
+
+        Raises:
+            OptionError: an option is wrong.
+        """
+        self._client = client
+        self._sample_rate, self._max_backlog_s = sample_rate, max_backlog_s
+        self._request_id, self._joins = request_id, joins
+        self._max_stream_s = max_stream_s
+        self._options = self._latest_options = _checked(options)
+        """Options of the next stream, and of the streams after all marks that wait."""
+        self._waiting: deque[Samples | _Mark] = deque()
+        self._num_waiting = self._num_fed = self._num_taken = 0
+        """Samples that wait, that were fed, and that were sent or thrown away."""
+        self._num_segments = 0
+        """Segments of the streams that have ended."""
+        self._stream: _Stream | None = None
+        self._audio_s = 0.0
+        self._fed_at = self._sent_at = -math.inf
+        self._changed = asyncio.Event()
+        """Set whenever something was added to `_waiting`."""
+        self._updates: asyncio.Queue[LiveUpdate | None] = asyncio.Queue(MAX_UPDATES)
+        self._error: Exception | None = None
+        self._is_closed = False
+        self._sender: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "LiveSession":
+        self._sender = asyncio.create_task(self._send_all())
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        """Free the server's stream; `updates` ends."""
+        self._is_closed = True
+        assert self._sender is not None
+        self._sender.cancel()
+        await asyncio.gather(self._sender, return_exceptions=True)
+        while not self._updates.empty():
+            self._updates.get_nowait()
+        self._updates.put_nowait(None)
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            await stream.free()
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of audio fed so far."""
+        return self._num_fed / self._sample_rate
+
+    @property
+    def backlog_s(self) -> float:
+        """Seconds of audio that wait for the server."""
+        return self._num_waiting / self._sample_rate
+
+    def feed(self, samples: Samples) -> None:
+        """Add audio.
+
+        Args:
+            samples: Mono samples [N] at the session's rate, int16 or float32 in [-1, 1], of one
+                type in all of a session.
+
+        Raises:
+            AudioError: the samples are of another type or shape.
+            OverloadedError: more than `max_backlog_s` of audio waits. Nothing was added.
+            RuntimeError: `close` was called before.
+        """
+        if self._is_closed:
+            raise RuntimeError("the session is closed; open another")
+        if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32):
+            raise AudioError(
+                "live audio is mono samples of int16 or float32; "
+                f"sent: {samples.dtype} of shape {list(samples.shape)}"
+            )
+        if self._error is not None or not len(samples):
+            return
+        waiting_s = (self._num_waiting + len(samples)) / self._sample_rate
+        if waiting_s > self._max_backlog_s:
+            raise OverloadedError(
+                f"{waiting_s:.1f} s of audio would wait to be recognised; at most "
+                f"{self._max_backlog_s:g} s may: send no faster than the text comes"
+            )
+        self._num_fed += len(samples)
+        self._num_waiting += len(samples)
+        self._fed_at = _now()
+        self._add(samples)
+
+    def finalize(self) -> None:
+        """End the utterance now; the last update of it is marked as `finalized`."""
+        self._mark("finalize")
+
+    def clear(self) -> None:
+        """Throw away the utterance that is being spoken; the last update is marked as `cleared`.
+
+        Audio that waits is not recognised, unless `finalize` was called after it. Utterances that
+        have ended still get their second pass. The time of the audio counts on the clock.
+        """
+        while self._waiting and not isinstance(self._waiting[-1], _Mark):
+            self._num_waiting -= len(self._waiting.pop())
+        self._mark("clear")
+
+    def reconfigure(self, options: Mapping[str, OptionValue]) -> None:
+        """End the utterance now, and use other options for the audio from here on.
+
+        No update is marked as `finalized`.
+
+        Raises:
+            OptionError: an option is wrong. Nothing has changed.
+        """
+        checked = _checked(options)
+        if checked != self._latest_options:
+            self._latest_options = checked
+            self._mark("reconfigure")
+
+    def close(self) -> None:
+        """Take no more audio; `updates` ends after the last one."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._mark("close")
+
+    async def updates(self) -> AsyncIterator[LiveUpdate]:
+        """Yield an update for each answer of the server.
+
+        Raises:
+            ConchError: the server has failed.
+        """
+        while (update := await self._updates.get()) is not None:
+            yield update
+        if self._error is not None:
+            raise self._error
+
+    def _mark(self, kind: _Kind) -> None:
+        self._add(_Mark(kind, self._num_fed, self._latest_options))
+
+    def _add(self, item: "Samples | _Mark") -> None:
+        self._waiting.append(item)
+        self._changed.set()
+
+    async def _send_all(self) -> None:
+        try:
+            while await self._send_next():
+                pass
+        except Exception as error:
+            self._error = error
+            self._waiting.clear()
+        await self._updates.put(None)
+
+    async def _send_next(self) -> bool:
+        """Wait until something is due and do it; return whether the session goes on."""
+        while (wait_s := self._wait_s()) > 0:
+            self._changed.clear()
+            with suppress(asyncio.TimeoutError):
+                async with timeout(None if math.isinf(wait_s) else wait_s):
+                    await self._changed.wait()
+        if not self._waiting:
+            await self._send(_EMPTY)
+        elif isinstance(mark := self._waiting[0], _Mark):
+            self._waiting.popleft()
+            await self._reach(mark)
+            return mark.kind != "close"
+        else:
+            await self._send(self._take())
+        return True
+
+    def _wait_s(self) -> float:
+        """Return the seconds until the next chunk or mark is due, infinity if only audio is."""
+        now = _now()
+        if not self._waiting:
+            if self._stream is None:
+                return math.inf
+            is_pending = self._stream.is_pending and now < self._fed_at + PATIENCE_S
+            return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
+        is_complete = not self._joins or any(isinstance(item, _Mark) for item in self._waiting)
+        return 0.0 if is_complete else wait_for_more_s(self.backlog_s, now - self._fed_at)
+
+    def _take(self) -> Samples:
+        """Take the next chunk out of what waits."""
+        most = round(MOST_S * self._sample_rate)
+        chunk = joined(self._waiting, most) if self._joins else self._waiting.popleft()
+        assert not isinstance(chunk, _Mark)
+        self._num_waiting -= len(chunk)
+        return chunk
+
+    async def _send(self, chunk: Samples) -> None:
+        """Send a chunk, in a new stream if none is open or this one is too old."""
+        seconds = len(chunk) / self._sample_rate
+        if self._stream is not None and self._stream.sent_s + seconds > self._max_stream_s:
+            await self._end("length")
+        if self._stream is None:
+            if not len(chunk):
+                return
+            self._stream = self._opened()
+        self._num_taken += len(chunk)
+        stream = self._stream
+        answer = await stream.send(chunk, seconds)
+        self._sent_at = _now()
+        await self._tell(stream, answer, is_keep_alive=not len(chunk))
+        is_old = stream.sent_s > OLD_SHARE * self._max_stream_s
+        if is_old and answer.utterance is None and not stream.is_pending:
+            await self._end("length")
+
+    def _opened(self) -> "_Stream":
+        live = self._client.live(
+            sample_rate=self._sample_rate,
+            timeout_s=ANSWER_TIMEOUT_S,
+            request_id=self._request_id,
+            **self._options,
+        )
+        mode = RecognitionOptions.parse(self._options, live=True).mode
+        start_s = self._num_taken / self._sample_rate
+        return _Stream(live, start_s, self._num_segments, has_second_pass=mode == "two_pass")
+
+    async def _reach(self, mark: _Mark) -> None:
+        match mark.kind:
+            case "finalize":
+                await self._end("finalize", finalized=True)
+            case "clear":
+                await self._clear(mark.num_samples)
+            case "reconfigure":
+                await self._end("finalize")
+                self._options = mark.options
+            case "close":
+                await self._end("end")
+
+    async def _end(self, endpoint: str, *, finalized: bool = False) -> None:
+        """End the stream, and tell its last answer."""
+        stream = self._stream
+        if stream is not None:
+            answer = await stream.finish()
+            self._stream = None
+            await self._tell(stream, answer, endpoint, finalized=finalized)
+            self._num_segments += stream.num_segments
+        elif finalized:
+            await self._updates.put(self._nothing(finalized=True))
+
+    async def _clear(self, num_samples: int) -> None:
+        """End the stream, and tell of its last answer only what has ended before.
+
+        Args:
+            num_samples: Samples of the session that lie behind.
+        """
+        stream = self._stream
+        done: tuple[LiveSegment, ...] = ()
+        if stream is not None:
+            answer = await stream.finish()
+            self._stream = None
+            before = tuple(item for item in answer.segments if item.index < stream.num_segments)
+            done = stream.changed(replace(answer, segments=before))
+            self._num_segments += stream.num_segments
+        self._num_taken = num_samples
+        self._audio_s = max(self._audio_s, self._num_taken / self._sample_rate)
+        await self._updates.put(self._nothing(segments=done, cleared=True))
+
+    def _nothing(self, **fields: Any) -> LiveUpdate:
+        """Return an update without an utterance."""
+        update = LiveUpdate(
+            audio_s=self._audio_s,
+            utterance=None,
+            index=self._num_segments,
+            segments=(),
+            transcript=_NOTHING,
+        )
+        return replace(update, **fields)
+
+    async def _tell(
+        self, stream: "_Stream", answer: Transcript, endpoint: str = "", **flags: bool
+    ) -> None:
+        segments = stream.changed(answer, endpoint)
+        self._audio_s = max(self._audio_s, stream.start_s + answer.duration)
+        utterance = answer.utterance
+        update = LiveUpdate(
+            audio_s=round(self._audio_s, 3),
+            utterance=None if utterance is None else shifted_utterance(utterance, stream.start_s),
+            index=self._num_segments + stream.num_segments,
+            segments=segments,
+            transcript=answer,
+            **flags,
+        )
+        await self._updates.put(update)
+
+
+class _Stream:
+    """One Triton stream of a session."""
+
+    def __init__(
+        self, live: AsyncLiveStream, start_s: float, first_index: int, *, has_second_pass: bool
+    ) -> None:
+        self._live = live
+        self.start_s, self._first_index = start_s, first_index
+        self._has_second_pass = has_second_pass
+        self._request: asyncio.Future[Transcript] | None = None
+        """The request in flight, or the latest one."""
+        self._awaited: set[int] = set()
+        """Indices in the stream of the segments whose second pass is to come."""
+        self._is_speaking = False
+        self.num_segments = 0
+        self.sent_s = 0.0
+        """Seconds of audio sent so far."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the text may still change without further audio."""
+        return bool(self._awaited) or self._is_speaking
+
+    async def send(self, chunk: Samples, seconds: float) -> Transcript:
+        """Send a chunk and return the answer."""
+        self.sent_s += seconds
+        answer = await self._answered(self._live.send(chunk))
+        self._is_speaking = answer.utterance is not None
+        return answer
+
+    async def finish(self) -> Transcript:
+        """End the stream and return its last answer."""
+        return await self._answered(self._live.finish())
+
+    async def free(self) -> None:
+        """End the stream, whatever its answer."""
+        with suppress(ConchError, asyncio.TimeoutError):
+            async with timeout(FREE_TIMEOUT_S):
+                await self._freed()
+
+    async def _freed(self) -> None:
+        if self._request is not None:
+            with suppress(ConchError):
+                await self._request
+        async with self._live:  # leaving it ends the stream
+            pass
+
+    async def _answered(self, request: Any) -> Transcript:
+        # A request is not cancelled: Triton 2.51 may keep one for ever whose end meets that.
+        self._request = asyncio.ensure_future(request)
+        return await asyncio.shield(self._request)
+
+    def changed(self, answer: Transcript, endpoint: str = "") -> tuple[LiveSegment, ...]:
+        """Return the segments of an answer that are new or got their second pass.
+
+        Args:
+            answer: The next answer of the stream; the last one repeats all segments.
+            endpoint: What has ended an utterance that ended with the stream.
+        """
+        found = []
+        for segment in answer.segments:
+            if segment.index < self.num_segments and segment.index not in self._awaited:
+                continue
+            self.num_segments = max(self.num_segments, segment.index + 1)
+            is_final = not self._has_second_pass or has_last_text(segment, answer)
+            (self._awaited.discard if is_final else self._awaited.add)(segment.index)
+            segment = shifted_segment(segment, self.start_s, self._first_index)
+            if segment.endpoint == "end" and endpoint:
+                segment = replace(segment, endpoint=endpoint)
+            found.append(LiveSegment(segment, is_final))
+        return tuple(found)
+
+
+def wait_for_more_s(waiting_s: float, quiet_s: float) -> float:
+    """Return the seconds to wait for more audio before a chunk is sent, 0 for none.
+
+    Args:
+        waiting_s: Seconds of audio that wait.
+        quiet_s: Seconds since audio came.
+    """
+    return 0.0 if waiting_s >= LEAST_S else max(0.0, QUIET_S - quiet_s)
+
+
+def joined(waiting: "deque[Samples | _Mark]", most: int) -> Samples:
+    """Take the audio in front of the first mark out of what waits, at most this many samples.
+
+    Args:
+        waiting: At least one sample, of one type in all; what is left stays.
+        most: Largest number of samples.
+    """
+    pieces: list[Samples] = []
+    size = 0
+    while size < most and waiting and not isinstance(piece := waiting[0], _Mark):
+        waiting.popleft()
+        left = piece[most - size :]
+        pieces.append(piece[: most - size])
+        size += len(pieces[-1])
+        if len(left):
+            waiting.appendleft(left)
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def has_last_text(segment: Segment, answer: Transcript) -> bool:
+    """Return whether the text of a segment of a stream with two passes no longer changes.
+
+    A server without Whisper makes one pass where two were not asked for by name; its answers have
+    no `rolling`.
+    """
+    is_passed = segment.passes > 1 or bool(segment.error)
+    return is_passed or answer.is_final or answer.rolling is None
+
+
+def shifted_segment(segment: Segment, seconds: float, indices: int) -> Segment:
+    """Return a segment on another clock, with another index."""
+    return replace(
+        segment,
+        start=_later(segment.start, seconds),
+        end=_later(segment.end, seconds),
+        words=_shifted(segment.words, seconds),
+        unrecognised=tuple(
+            Unrecognised(_later(item.start, seconds), _later(item.end, seconds), item.heard)
+            for item in segment.unrecognised
+        ),
+        index=segment.index + indices,
+    )
+
+
+def shifted_utterance(utterance: OpenUtterance, seconds: float) -> OpenUtterance:
+    """Return an open utterance on another clock."""
+    heard_until = utterance.heard_until
+    return OpenUtterance(
+        _later(utterance.start, seconds),
+        *(
+            _shifted(part, seconds)
+            for part in (utterance.firm, utterance.tentative, utterance.newest)
+        ),
+        heard_until=_later(heard_until, seconds) if heard_until else 0.0,
+    )
+
+
+def _shifted(words: Iterable[Word], seconds: float) -> tuple[Word, ...]:
+    return tuple(
+        replace(word, start=_later(word.start, seconds), end=_later(word.end, seconds))
+        for word in words
+    )
+
+
+def _later(time_s: float, seconds: float) -> float:
+    return round(time_s + seconds, 3)
+
+
+def _checked(options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:
+    RecognitionOptions.parse(options, live=True)
+    return {"history_s": HISTORY_S, **options}
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,401 @@
+"""Live sessions over a client that never reaches a server, in virtual time."""
+
+import asyncio
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import virtual_time
+from live_answers import ROLLING, answer, segment
+from plain_live import RATE, PlainLiveClient, spoken
+
+from conch.gateway.live_session import (
+    KEEP_ALIVE_S,
+    PATIENCE_S,
+    PENDING_S,
+    QUIET_S,
+    LiveSession,
+    LiveUpdate,
+    _Mark,
+    has_last_text,
+    joined,
+    shifted_segment,
+    shifted_utterance,
+    wait_for_more_s,
+)
+from conch.wire.errors import AudioError, ComponentError, OptionError, OverloadedError
+from conch.wire.result import OpenUtterance, Unrecognised, Word
+
+
+def session(client: PlainLiveClient, **settings) -> LiveSession:
+    settings = {"sample_rate": RATE, "max_backlog_s": 30.0, **settings}
+    return LiveSession(client, settings.pop("options", {}), **settings)
+
+
+async def collect(live: LiveSession) -> list[LiveUpdate]:
+    return [update async for update in live.updates()]
+
+
+def segments(updates: list[LiveUpdate]) -> list[tuple[int, str, bool]]:
+    return [
+        (item.segment.index, item.segment.text, item.is_final)
+        for update in updates
+        for item in update.segments
+    ]
+
+
+def final_texts(updates: list[LiveUpdate]) -> list[str]:
+    return [text for _, text, is_final in segments(updates) if is_final]
+
+
+def of_all(client: PlainLiveClient, *steps, **settings) -> list[LiveUpdate]:
+    """Return the updates of a session: steps are audio, seconds to wait, or a method's name."""
+
+    async def scenario() -> list[LiveUpdate]:
+        async with session(client, **settings) as live:
+            collecting = asyncio.create_task(collect(live))
+            for step in steps:
+                if isinstance(step, np.ndarray):
+                    live.feed(step)
+                elif isinstance(step, str):
+                    getattr(live, step)()
+                else:
+                    await asyncio.sleep(step)
+            live.close()
+            return await collecting
+
+    return virtual_time.run(scenario())
+
+
+def test_an_utterance_is_told_open_then_ended_then_final() -> None:
+    updates = of_all(PlainLiveClient(), spoken(1, 1.0), 1, spoken(0, 0.5), 2)
+    assert updates[0].utterance.text == "one"
+    assert updates[0].audio_s == 1.0
+    assert segments(updates) == [(0, "one", False), (0, "ONE", True)]
+    (ended,) = next(update for update in updates if update.segments).segments
+    assert (ended.segment.start, ended.segment.end, ended.segment.endpoint) == (0, 1, "silence")
+    assert updates[-1].utterance is None and updates[-1].index == 1
+    assert updates[-1].audio_s == 1.5
+
+
+def test_of_one_pass_a_segment_is_final_at_once() -> None:
+    updates = of_all(
+        PlainLiveClient(), spoken(1, 1.0), spoken(0, 0.5), 1, options={"mode": "streaming"}
+    )
+    assert segments(updates) == [(0, "one", True)]
+
+
+def test_frames_that_wait_are_joined() -> None:
+    client = PlainLiveClient(latency_s=1.0)
+    frames = [spoken(1, 0.02)] * 600
+    of_all(client, *frames)
+    assert [sent.seconds for sent in client.sent] == [5.0, 5.0, 2.0, 0.0]
+    assert [sent.ends for sent in client.sent] == [False, False, False, True]
+
+
+def test_less_than_a_chunk_waits_until_no_more_comes() -> None:
+    client = PlainLiveClient()
+    of_all(client, spoken(1, 0.1), 0.1, spoken(1, 0.1), 1.0, spoken(1, 0.1), 1.0)
+    assert [(sent.at, sent.seconds) for sent in client.sent if sent.seconds] == [
+        (pytest.approx(0.1), 0.2),
+        (pytest.approx(1.1 + QUIET_S), 0.1),
+    ]
+
+
+def test_without_joining_each_frame_is_a_chunk() -> None:
+    client = PlainLiveClient(latency_s=1.0)
+    frames = [spoken(1, length) for length in (0.02, 0.5, 0.001)]
+    updates = of_all(client, *frames, joins=False)
+    assert [sent.seconds for sent in client.sent] == [0.02, 0.5, 0.001, 0.0]
+    assert [update.is_keep_alive for update in updates] == [False] * 4
+
+
+def test_a_pass_that_is_to_come_is_asked_for_soon_and_a_stream_is_kept() -> None:
+    client = PlainLiveClient()
+    of_all(client, spoken(1, 1.0), spoken(0, 0.5), 100.0)
+    times = [sent.at for sent in client.sent if not sent.ends]
+    # The second answer has the second pass, and from then on nothing is to come.
+    assert np.diff(times) == pytest.approx([PENDING_S] + [KEEP_ALIVE_S] * 4)
+
+
+def test_an_open_utterance_is_asked_for_while_a_pass_may_come() -> None:
+    client = PlainLiveClient()
+    of_all(client, spoken(1, 1.0), 200.0)
+    times = [sent.at for sent in client.sent if not sent.ends]
+    gaps = np.diff(times)
+    assert gaps[: int(PATIENCE_S / PENDING_S) - 1] == pytest.approx(PENDING_S)
+    assert gaps[-3:] == pytest.approx(KEEP_ALIVE_S)
+
+
+def test_nothing_is_sent_before_the_first_audio() -> None:
+    client = PlainLiveClient()
+    assert of_all(client, 500.0) == []
+    assert client.options == []
+
+
+def test_finalize_ends_the_utterance_and_the_clock_goes_on() -> None:
+    client = PlainLiveClient()
+    updates = of_all(
+        client, spoken(1, 1.0), "finalize", spoken(2, 1.0), 1.0, "finalize", 5.0, spoken(3, 0.1)
+    )
+    assert segments(updates) == [(0, "ONE", True), (1, "TWO", True), (2, "THREE", True)]
+    ended = [item.segment for update in updates for item in update.segments]
+    assert [item.start for item in ended] == [0.0, 1.0, 2.0]
+    assert [item.end for item in ended] == [1.0, 2.0, 2.1]
+    assert [item.words[0].start for item in ended] == [0.0, 1.0, 2.0]
+    assert [item.endpoint for item in ended] == ["finalize", "finalize", "end"]
+    assert [len(update.segments) for update in updates if update.finalized] == [1, 1]
+    assert len(client.options) == 3 and client.open == set()
+    assert max(update.audio_s for update in updates) == 2.1
+
+
+def test_finalize_of_nothing_is_answered() -> None:
+    client = PlainLiveClient()
+    updates = of_all(client, "finalize", 1.0, "finalize")
+    assert [(update.finalized, update.segments) for update in updates] == [(True, ())] * 2
+    assert client.sent == []
+
+
+def test_clear_throws_away_what_is_open_and_waits() -> None:
+    client = PlainLiveClient(latency_s=0.3)
+    updates = of_all(
+        client, spoken(1, 1.0), 0.1, spoken(2, 1.0), "clear", spoken(3, 1.0), 2.0, "clear"
+    )
+    assert segments(updates) == []
+    assert [update.audio_s for update in updates if update.cleared] == [2.0, 3.0]
+    assert sum(sent.seconds for sent in client.sent) == pytest.approx(2.0)
+    assert client.open == set()
+    three = next(u for u in updates if u.utterance and u.utterance.text == "three")
+    assert (three.utterance.start, three.index) == (2.0, 0)
+
+
+def test_clear_keeps_what_ended_and_what_is_finalized() -> None:
+    client = PlainLiveClient(latency_s=1.0)
+    updates = of_all(
+        *(client, spoken(1, 1.0), spoken(0, 0.5), spoken(2, 1.0), 1.5, "clear"),
+        *(spoken(3, 1.0), "finalize", spoken(4, 1.0), "clear", spoken(5, 1.0)),
+    )
+    assert segments(updates) == [
+        *((0, "one", False), (0, "ONE", True)),
+        *((1, "THREE", True), (2, "FIVE", True)),
+    ]
+    starts = [item.segment.start for update in updates for item in update.segments]
+    assert starts == [0.0, 0.0, 2.5, 4.5]
+
+
+def test_other_options_are_those_of_the_next_stream() -> None:
+    client = PlainLiveClient()
+
+    async def scenario() -> list[LiveUpdate]:
+        async with session(client, options={"language": "en"}) as live:
+            collecting = asyncio.create_task(collect(live))
+            live.feed(spoken(1, 1.0))
+            with pytest.raises(OptionError, match="beam_size"):
+                live.reconfigure({"beam_size": 0})
+            live.reconfigure({"mode": "streaming"})
+            live.feed(spoken(2, 1.0))
+            live.reconfigure({"mode": "streaming"})
+            live.close()
+            return await collecting
+
+    updates = virtual_time.run(scenario())
+    assert segments(updates) == [(0, "ONE", True), (1, "two", True)]
+    assert [options.get("language") for options in client.options] == ["en", None]
+    assert [options.get("mode") for options in client.options] == [None, "streaming"]
+    assert not any(update.finalized for update in updates)
+
+
+def test_options_go_to_the_server_with_a_short_history_unless_sent() -> None:
+    client = PlainLiveClient()
+    of_all(client, spoken(1, 1.0), request_id="sess_1")
+    assert client.options[0]["history_s"] == 1
+    assert client.options[0]["request_id"] == "sess_1"
+    of_all(client, spoken(1, 1.0), options={"history_s": 60})
+    assert client.options[1]["history_s"] == 60
+    with pytest.raises(OptionError, match="nonsense"):
+        session(client, options={"nonsense": 1})
+
+
+def test_more_than_the_backlog_is_refused() -> None:
+    async def scenario() -> None:
+        client = PlainLiveClient(is_answering=asyncio.Event())
+        async with session(client, max_backlog_s=2.0) as live:
+            live.feed(spoken(1, 1.0))
+            await asyncio.sleep(1.0)
+            live.feed(spoken(1, 2.0))
+            with pytest.raises(OverloadedError, match=r"2\.5 s of audio would wait.*at most 2 s"):
+                live.feed(spoken(1, 0.5))
+            assert live.audio_s == 3.0 and live.backlog_s == 2.0
+            client.is_answering.set()
+
+    virtual_time.run(scenario())
+
+
+def test_updates_that_nobody_takes_stop_the_audio() -> None:
+    async def scenario() -> None:
+        client = PlainLiveClient()
+        async with session(client) as live:
+            with pytest.raises(OverloadedError):
+                for _ in range(1000):
+                    live.feed(spoken(1, 1.0))
+                    await asyncio.sleep(1.0)
+            assert len(client.sent) < 50
+        assert client.open == set()
+
+    virtual_time.run(scenario())
+
+
+def test_only_mono_samples_of_the_two_types_are_audio() -> None:
+    async def scenario() -> None:
+        async with session(PlainLiveClient()) as live:
+            for wrong in (np.zeros(3), np.zeros((3, 2), np.int16)):
+                with pytest.raises(AudioError, match="mono samples of int16 or float32"):
+                    live.feed(wrong)
+            live.close()
+            with pytest.raises(RuntimeError, match="closed"):
+                live.feed(spoken(1, 1.0))
+
+    virtual_time.run(scenario())
+
+
+def test_a_failure_of_the_server_ends_the_updates() -> None:
+    client = PlainLiveClient(
+        fail=lambda sent: ComponentError("broken") if sent.seconds > 1 else None
+    )
+
+    async def scenario() -> list[LiveUpdate]:
+        found = []
+        async with session(client) as live:
+            live.feed(spoken(1, 1.0))
+            with pytest.raises(ComponentError, match="broken"):
+                async for update in live.updates():
+                    found.append(update)
+                    live.feed(spoken(2, 2.0))
+            live.feed(spoken(1, 1.0))
+        return found
+
+    assert len(virtual_time.run(scenario())) == 1
+    assert client.open == set()
+
+
+@pytest.mark.parametrize("leave_at", [0.0, 0.05, 0.1, 1.0, 1.2, 1.5, 3.0])
+def test_leaving_at_any_moment_frees_the_stream(leave_at: float) -> None:
+    client = PlainLiveClient(latency_s=0.4)
+
+    async def scenario() -> None:
+        async with session(client) as live:
+            for start in (0.0, 1.0):
+                live.feed(spoken(1, 1.0))
+                await asyncio.sleep(max(0.0, min(leave_at - start, 1.0)))
+            live.finalize()
+
+    virtual_time.run(scenario())
+    assert client.open == set()
+    assert not client.sent or client.sent[-1].ends
+
+
+def test_leaving_by_cancellation_frees_the_stream() -> None:
+    client = PlainLiveClient(latency_s=0.4)
+
+    async def hold() -> None:
+        async with session(client) as live:
+            live.feed(spoken(1, 1.0))
+            await collect(live)
+
+    async def scenario() -> None:
+        holding = asyncio.create_task(hold())
+        await asyncio.sleep(0.1)
+        assert client.open == {0}
+        holding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await holding
+
+    virtual_time.run(scenario())
+    assert client.open == set()
+
+
+def test_updates_end_when_the_session_is_left() -> None:
+    async def scenario() -> None:
+        async with session(PlainLiveClient()) as live:
+            collecting = asyncio.create_task(collect(live))
+            live.feed(spoken(1, 1.0))
+            await asyncio.sleep(1.0)
+        assert [update.utterance.text for update in await collecting][:1] == ["one"]
+
+    virtual_time.run(scenario())
+
+
+def test_a_long_session_goes_on_in_another_stream_at_the_end_of_an_utterance() -> None:
+    client = PlainLiveClient()
+    steps = [step for _ in range(10) for step in (spoken(1, 1.0), 1.0, spoken(0, 1.0), 1.0)]
+    updates = of_all(client, *steps, max_stream_s=8.0)
+    assert [text for text in final_texts(updates)] == ["ONE"] * 10
+    finals = [i.segment for u in updates for i in u.segments if i.is_final]
+    assert [item.start for item in finals] == [2.0 * number for number in range(10)]
+    assert [item.index for item in finals] == list(range(10))
+    assert len(client.options) == 3 and client.open == set()
+    lengths = [
+        sum(sent.seconds for sent in client.sent if sent.stream == number) for number in range(3)
+    ]
+    assert lengths == [8.0, 8.0, 4.0]
+
+
+def test_speech_without_an_end_goes_on_in_another_stream_too() -> None:
+    client = PlainLiveClient()
+    updates = of_all(
+        client, *[step for _ in range(10) for step in (spoken(1, 1), 1)], max_stream_s=4
+    )
+    ended = [i.segment for u in updates for i in u.segments]
+    assert [(item.start, item.end, item.endpoint) for item in ended] == [
+        *((0.0, 4.0, "length"), (4.0, 8.0, "length")),
+        (8.0, 10.0, "end"),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_frames_of_any_length_and_pace_give_the_same_texts(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    audio = np.concatenate(
+        [spoken(number, length) for number in (1, 2, 0, 3, 0, 4, 5, 0) for length in (0.7,)]
+    )
+    cuts = np.sort(random.integers(0, len(audio), 30))
+    steps: list = []
+    for frame in np.split(audio, cuts):
+        steps += [frame, float(random.choice([0.0, 0.05, 0.6]))]
+    updates = of_all(PlainLiveClient(latency_s=float(random.random())), *steps)
+    assert final_texts(updates) == ["ONE TWO", "THREE", "FOUR FIVE"]
+
+
+def test_what_waits_is_joined_up_to_a_mark_and_a_length() -> None:
+    pieces = [np.arange(3), np.arange(3, 5), np.arange(5, 9)]
+    waiting = deque([*pieces, _Mark("finalize", 9, {}), np.arange(2)])
+    assert joined(waiting, 4).tolist() == [0, 1, 2, 3]
+    assert joined(waiting, 100).tolist() == [4, 5, 6, 7, 8]
+    assert len(waiting) == 2
+
+
+def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
+    assert wait_for_more_s(0.16, 0.0) == 0.0
+    assert wait_for_more_s(0.15, 0.05) == pytest.approx(QUIET_S - 0.05)
+    assert wait_for_more_s(0.15, 9.0) == 0.0
+
+
+def test_times_are_put_on_the_clock_of_the_session() -> None:
+    item = segment("one", 2)
+    shifted = shifted_segment(item, 10.0, 5)
+    assert (shifted.index, shifted.start, shifted.end, shifted.text) == (7, 10.0, 11.0, "one")
+    utterance = OpenUtterance(1.0, (Word("a", 1.0, 1.5, 0.9),), heard_until=0.0)
+    moved = shifted_utterance(utterance, 2.0)
+    assert (moved.start, moved.firm[0].start, moved.firm[0].end) == (3.0, 3.0, 3.5)
+    assert moved.heard_until == 0.0
+    assert not has_last_text(item, answer("", rolling=ROLLING))
+    assert has_last_text(segment("one", 2, 2), answer("", rolling=ROLLING))
+    assert has_last_text(segment("one", 2, error="no second pass"), answer("", rolling=ROLLING))
+    assert has_last_text(item, answer("", rolling=None))
+    assert has_last_text(item, answer("", rolling=ROLLING, is_final=True))
+
+
+def test_unrecognised_speech_moves_as_well() -> None:
+    left = replace(segment("one", 0), unrecognised=(Unrecognised(0.2, 0.4, "o"),))
+    assert shifted_segment(left, 3.0, 0).unrecognised == (Unrecognised(3.2, 3.4, "o"),)

@@ -1,0 +1,170 @@
+"""A client whose live streams recognise numbers: every run of a sample value is its word.
+
+Silence (zeros) of half a second ends an utterance. Of two passes, the second one comes with the
+answer after that, and is in capitals: `one two` becomes `ONE TWO`.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from conch.wire.errors import ConchError, SessionError
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import (
+    Hypothesis,
+    OpenUtterance,
+    RollingPasses,
+    Segment,
+    Stage,
+    Transcript,
+    Word,
+)
+
+RATE = 16_000
+NAMES = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+ENDING_S = 0.5
+"""Silence that ends an utterance."""
+
+
+def spoken(number: int, seconds: float) -> np.ndarray:
+    """Return so many seconds of a number, int16; 0 is silence."""
+    return np.full(round(seconds * RATE), number, np.int16)
+
+
+@dataclass
+class Sent:
+    """A chunk that a stream got."""
+
+    stream: int
+    at: float
+    """Time of the event loop."""
+    seconds: float
+    ends: bool = False
+
+
+@dataclass
+class PlainLiveClient:
+    """Stands for `AsyncClient`: its streams, and what they got."""
+
+    latency_s: float = 0.0
+    fail: Callable[[Sent], ConchError | None] = lambda sent: None
+    """Returns an error to answer a chunk with."""
+    sent: list[Sent] = field(default_factory=list)
+    options: list[dict[str, Any]] = field(default_factory=list)
+    """Arguments of `live`, by stream."""
+    open: set[int] = field(default_factory=set)
+    """Streams that the server keeps."""
+    is_answering: asyncio.Event | None = None
+    """If set, answers wait for it."""
+
+    def live(self, **options: Any) -> "PlainStream":
+        self.options.append(options)
+        return PlainStream(self, len(self.options) - 1, options)
+
+
+class PlainStream:
+    def __init__(self, client: PlainLiveClient, number: int, options: dict[str, Any]) -> None:
+        self._client, self._number = client, number
+        known = RecognitionOptions.__dataclass_fields__
+        parsed = RecognitionOptions.parse(
+            {name: value for name, value in options.items() if name in known}, live=True
+        )
+        self._has_second_pass = parsed.mode == "two_pass"
+        self._heard = np.zeros(0, np.int16)
+        self._told: dict[int, int] = {}
+        """Passes of the segments that were told."""
+        self._has_ended = False
+
+    async def __aenter__(self) -> "PlainStream":
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._number in self._client.open and not self._has_ended:
+            await self.finish()
+
+    async def send(self, chunk: np.ndarray) -> Transcript:
+        return await self._answer(chunk, ends=False)
+
+    async def finish(self, chunk: np.ndarray | None = None) -> Transcript:
+        chunk = np.zeros(0, np.int16) if chunk is None else chunk
+        return await self._answer(chunk, ends=True)
+
+    async def _answer(self, chunk: np.ndarray, *, ends: bool) -> Transcript:
+        client = self._client
+        now = asyncio.get_running_loop().time()
+        sent = Sent(self._number, now, len(chunk) / RATE, ends)
+        client.sent.append(sent)
+        if len(self._heard) and self._number not in client.open:
+            raise SessionError("the stream is gone")
+        client.open.add(self._number)
+        if client.is_answering is not None:
+            await client.is_answering.wait()
+        await asyncio.sleep(client.latency_s)
+        if (error := client.fail(sent)) is not None:
+            client.open.discard(self._number)
+            raise error
+        self._heard = np.concatenate([self._heard, chunk.astype(np.int16)])
+        if ends:
+            self._has_ended = True
+            client.open.discard(self._number)
+        return self._transcript(ends=ends)
+
+    def _transcript(self, *, ends: bool) -> Transcript:
+        utterances, open_words = _utterances(self._heard)
+        num_silenced = len(utterances)
+        if ends and open_words:
+            utterances, open_words = [*utterances, open_words], []
+        segments = []
+        for index, words in enumerate(utterances):
+            passes = self._passes(index, ends=ends)
+            if ends or self._told.get(index) != passes:
+                segments.append(_segment(index, words, passes, index < num_silenced))
+            self._told[index] = passes
+        rolling = RollingPasses(1280) if self._has_second_pass else None
+        return Transcript(
+            (Hypothesis("", 0.0, 0.0),),
+            tuple(segments),
+            round(len(self._heard) / RATE, 3),
+            ("vad",),
+            {"vad": Stage(1, 2.0), "total": Stage(1, 3.0)},
+            is_final=ends,
+            utterance=OpenUtterance(open_words[0].start, tuple(open_words)) if open_words else None,
+            rolling=rolling,
+        )
+
+    def _passes(self, index: int, *, ends: bool) -> int:
+        return 2 if self._has_second_pass and (ends or index in self._told) else 1
+
+
+def _utterances(heard: np.ndarray) -> tuple[list[list[Word]], list[Word]]:
+    """Return the words of the utterances that silence has ended, and those after it."""
+    done: list[list[Word]] = []
+    words: list[Word] = []
+    edges = [0, *(np.flatnonzero(np.diff(heard)) + 1), len(heard)]
+    for start, end in itertools.pairwise(edges):
+        if start == end:
+            continue
+        if heard[start]:
+            words.append(Word(NAMES[heard[start]], start / RATE, end / RATE, 1.0))
+        elif words and end - start >= ENDING_S * RATE:
+            done.append(words)
+            words = []
+    return done, words
+
+
+def _segment(index: int, words: list[Word], passes: int, is_silenced: bool) -> Segment:
+    text = " ".join(word.text for word in words)
+    text = text.upper() if passes == 2 else text
+    return Segment(
+        words[0].start,
+        words[-1].end,
+        (Hypothesis(text, 0.0, 0.0),),
+        tuple(words),
+        index=index,
+        endpoint="silence" if is_silenced else "end",
+        passes=passes,
+    )
