@@ -96,8 +96,13 @@ class _Item:
     is_committed: bool = False
     seconds: float = 0.0
     """Seconds of its audio, once it is committed."""
-    shown: tuple[str, str, str] = ("", "", "")
-    """Texts of its latest partial event."""
+    shown: tuple[str, str, str] | None = None
+    """Texts of its latest partial event; None before the first one."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the client has heard of it."""
+        return self.is_committed or self.has_begun or self.has_delta or self.shown is not None
 
     @property
     def text(self) -> str:
@@ -220,14 +225,17 @@ class Turns:
         """
         era = self._eras[-1]
         item = era.item or era.speaking
-        era.item, era.speaking, era.is_dropped = None, None, True
+        for other in self._eras:
+            # A turn may have begun under other settings.
+            if other is era or (item is not None and other.item is item):
+                other.item, other.speaking, other.is_dropped = None, None, True
         self._begin(self._new_era(), audio_s)
         told = [events.cleared()]
         if item is not None:
             self._forget(item)
             if item.has_begun:
                 told.append(events.speech_stopped(item.id, audio_s))
-            if item.has_begun or item.has_delta:
+            if item.is_known:
                 error = ApiError(400, "the client has cleared this audio", code="cleared")
                 told.append(events.failed(item.id, error))
         return told
@@ -260,11 +268,7 @@ class Turns:
         eras, self._eras = self._eras, deque([self._new_era()])
         items = _different([*self._owners.values(), *(era.item for era in eras)])
         self._owners.clear()
-        return [
-            events.failed(item.id, error)
-            for item in items
-            if item.is_committed or item.has_begun or item.has_delta
-        ]
+        return [events.failed(item.id, error) for item in items if item.is_known]
 
     def _new_era(self) -> _Era:
         return _Era(_Item(is_single=False) if self._is_manual else None)
@@ -321,7 +325,10 @@ class Turns:
 
     def _further_text(self, item: _Item) -> list[Event]:
         told = self._delta(item)
-        if self.style.has_partials and (parts := item.parts) != item.shown:
+        if not self.style.has_partials:
+            return told
+        parts = item.parts
+        if parts != (item.shown or ("", "", "")):
             item.shown = parts
             told.append(events.partial(item.id, *parts))
         return told
@@ -357,7 +364,7 @@ class Turns:
                 continue
             if not item.is_committed and item.has_begun:
                 told += self._stop_speech(item, self._buffer_start_s, audio_s)
-            elif not item.is_committed and (item.text or item.has_delta):
+            elif not item.is_committed and (item.text or item.is_known):
                 seconds = max(0.0, audio_s - self._buffer_start_s)
                 self._buffer_start_s = max(self._buffer_start_s, audio_s)
                 told += self._commit(item, seconds)
