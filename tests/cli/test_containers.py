@@ -14,16 +14,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.audio import ffmpeg
+from conch.audio import ffmpeg, pieces
+from conch.audio.pieces import decoded_pipe
+from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, first_bytes
 from conch.cli import containers
-from conch.cli.containers import (
-    NUM_FIRST_BYTES,
-    container_of,
-    decoded_file,
-    decoded_pipe,
-    first_bytes,
-    length_of,
-)
+from conch.cli.containers import decoded_file, length_of
 from conch.wire.errors import AudioError
 
 needs_pyav = pytest.mark.skipif(importlib.util.find_spec("av") is None, reason="needs PyAV")
@@ -234,7 +229,8 @@ def test_a_codec_that_is_not_of_the_list_is_not_run(
 
 
 def test_without_pyav_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "is_pyav_there", lambda: False)
+    for module in (containers, pieces):
+        monkeypatch.setattr(module, "is_pyav_there", lambda: False)
     with pytest.raises(AudioError, match=r"stdin is a container \(mp3\), which .* pip install av"):
         decoded_pipe(b"ID3", io.BufferedReader(io.BytesIO()), "mp3", "stdin")
     data = b"\0\0\0\x20ftypM4A " + bytes(NUM_FIRST_BYTES)

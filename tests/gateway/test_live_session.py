@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import virtual_time
 from live_answers import ROLLING, answer, segment
 from plain_live import RATE, PlainLiveClient, spoken
 
+from conch.client import AsyncClient
 from conch.gateway.live_session import (
     KEEP_ALIVE_S,
     PATIENCE_S,
@@ -30,7 +32,7 @@ from conch.wire.result import OpenUtterance, Unrecognised, Word
 
 def session(client: PlainLiveClient, **settings) -> LiveSession:
     settings = {"sample_rate": RATE, "max_backlog_s": 30.0, **settings}
-    return LiveSession(client, settings.pop("options", {}), **settings)
+    return LiveSession(cast(AsyncClient, client), settings.pop("options", {}), **settings)
 
 
 async def collect(live: LiveSession) -> list[LiveUpdate]:
@@ -369,7 +371,7 @@ def test_frames_of_any_length_and_pace_give_the_same_texts(seed: int) -> None:
 
 def test_what_waits_is_joined_up_to_a_mark_and_a_length() -> None:
     pieces = [np.arange(3), np.arange(3, 5), np.arange(5, 9)]
-    waiting = deque([*pieces, _Mark("finalize", 9, {}), np.arange(2)])
+    waiting: deque = deque([*pieces, _Mark("finalize", 9, {}), np.arange(2)])
     assert joined(waiting, 4).tolist() == [0, 1, 2, 3]
     assert joined(waiting, 100).tolist() == [4, 5, 6, 7, 8]
     assert len(waiting) == 2

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conch.wire.errors import ConchError, SessionError
 from conch.wire.options import RecognitionOptions
@@ -30,7 +31,7 @@ ENDING_S = 0.5
 """Silence that ends an utterance."""
 
 
-def spoken(number: int, seconds: float) -> np.ndarray:
+def spoken(number: int, seconds: float) -> NDArray[Any]:
     """Return so many seconds of a number, int16; 0 is silence."""
     return np.full(round(seconds * RATE), number, np.int16)
 
@@ -86,14 +87,14 @@ class PlainStream:
         if self._number in self._client.open and not self._has_ended:
             await self.finish()
 
-    async def send(self, chunk: np.ndarray) -> Transcript:
+    async def send(self, chunk: NDArray[Any]) -> Transcript:
         return await self._answer(chunk, ends=False)
 
-    async def finish(self, chunk: np.ndarray | None = None) -> Transcript:
+    async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
         chunk = np.zeros(0, np.int16) if chunk is None else chunk
         return await self._answer(chunk, ends=True)
 
-    async def _answer(self, chunk: np.ndarray, *, ends: bool) -> Transcript:
+    async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         client = self._client
         now = asyncio.get_running_loop().time()
         sent = Sent(self._number, now, len(chunk) / RATE, ends)
@@ -140,7 +141,7 @@ class PlainStream:
         return 2 if self._has_second_pass and (ends or index in self._told) else 1
 
 
-def _utterances(heard: np.ndarray) -> tuple[list[list[Word]], list[Word]]:
+def _utterances(heard: NDArray[Any]) -> tuple[list[list[Word]], list[Word]]:
     """Return the words of the utterances that silence has ended, and those after it."""
     done: list[list[Word]] = []
     words: list[Word] = []

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-class _Jumping(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
+class _Jumping(selectors.DefaultSelector):
     """A selector that does not wait, but adds up what it was asked to wait."""
 
     slept_s = 0.0

@@ -1,4 +1,4 @@
-"""Blocks of 16 kHz mono, and the limits of sample rate, duration and level."""
+"""Blocks of 16 kHz mono."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -7,16 +7,9 @@ import soxr
 
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.wire.errors import AudioError
 
 BLOCK_SAMPLES = 1024 * VAD_FRAME_SAMPLES
 """Samples per block, 32.8 s, so that most utterances need one call of the VAD."""
-
-MIN_SAMPLE_RATE = 4_000
-MAX_SAMPLE_RATE = 192_000
-
-MAX_PEAK = 10.0
-"""Largest sample value. Codecs exceed full scale a little; integers sent as floats by far."""
 
 
 class AudioBlocks(Iterator[Array]):
@@ -41,59 +34,6 @@ class AudioBlocks(Iterator[Array]):
         block = next(self._blocks)
         self.num_samples += len(block)
         return block
-
-
-def check_rate(sample_rate: int, name: str) -> None:
-    """Check a sample rate.
-
-    Args:
-        sample_rate: Hz.
-        name: Beginning of the error's message.
-
-    Raises:
-        AudioError: the rate is below MIN_SAMPLE_RATE or above MAX_SAMPLE_RATE.
-    """
-    if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
-        raise AudioError(
-            f"{name} takes {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz; sent: {sample_rate}"
-        )
-
-
-def check_duration(seconds: float, max_audio_s: float) -> None:
-    """Check the length of audio.
-
-    Args:
-        seconds: Length of the audio.
-        max_audio_s: Longest length.
-
-    Raises:
-        AudioError: the audio is too long.
-    """
-    if seconds > max_audio_s:
-        raise AudioError(
-            f"the audio is {seconds:.1f} s long; this server takes at most {max_audio_s:g} s "
-            "(parameter max_audio_s of the model)"
-        )
-
-
-def peak(samples: Array, name: str) -> float:
-    """Return the largest absolute value of samples, FP32 of any shape, not empty.
-
-    Args:
-        samples: The samples.
-        name: Beginning of the error's message.
-
-    Raises:
-        AudioError: a sample is not finite, or far outside [-1, 1].
-    """
-    found = max(float(samples.max()), -float(samples.min()))
-    if not np.isfinite(found):
-        raise AudioError(f"{name} has samples that are NaN or infinite")
-    if found > MAX_PEAK:
-        raise AudioError(
-            f"{name} reaches {found:g}; samples are in [-1, 1]: divide 16-bit samples by 32768"
-        )
-    return found
 
 
 def resampled(blocks: Iterator[Array], sample_rate: int) -> Iterator[Array]:

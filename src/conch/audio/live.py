@@ -3,7 +3,7 @@
 import numpy as np
 import soxr
 
-from conch.audio.blocks import check_rate, peak
+from conch.audio.limits import check_rate, peak
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 

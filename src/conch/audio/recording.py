@@ -6,15 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from conch.audio.blocks import (
-    BLOCK_SAMPLES,
-    AudioBlocks,
-    check_duration,
-    check_rate,
-    cut_to_blocks,
-    resampled,
-)
+from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks, cut_to_blocks, resampled
 from conch.audio.files import AudioFile, open_file
+from conch.audio.limits import check_duration, check_rate
 from conch.audio.signal_faults import SignalFaults
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE

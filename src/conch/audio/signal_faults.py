@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from conch.audio.blocks import peak
+from conch.audio.limits import peak
 from conch.component import Array
 
 FULL_SCALE = 0.99

@@ -12,7 +12,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.cli.containers import Samples, container_of, decoded_file, decoded_pipe, first_bytes
+from conch.audio.pieces import Samples, decoded_pipe
+from conch.audio.sniffing import container_of, first_bytes
+from conch.cli.containers import decoded_file
 from conch.packaged import install
 from conch.wire.errors import AudioError
 

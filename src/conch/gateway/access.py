@@ -125,7 +125,7 @@ def cors_headers(request: web.Request) -> dict[str, str]:
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is None or not _is_allowed(request.app[GATEWAY], origin):
         return {}
-    headers = {
+    headers: dict[str, str] = {
         hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: origin,
         hdrs.ACCESS_CONTROL_EXPOSE_HEADERS: _EXPOSED_HEADERS,
         hdrs.VARY: hdrs.ORIGIN,

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,7 +208,7 @@ class LiveSession:
                 "live audio is mono samples of int16 or float32; "
                 f"sent: {samples.dtype} of shape {list(samples.shape)}"
             )
-        if self._error is not None or not len(samples):
+        if self._error is not None or (self._joins and not len(samples)):
             return
         waiting_s = (self._num_waiting + len(samples)) / self._sample_rate
         if waiting_s > self._max_backlog_s:
@@ -231,8 +231,9 @@ class LiveSession:
         Audio that waits is not recognised, unless `finalize` was called after it. Utterances that
         have ended still get their second pass. The time of the audio counts on the clock.
         """
-        while self._waiting and not isinstance(self._waiting[-1], _Mark):
-            self._num_waiting -= len(self._waiting.pop())
+        while self._waiting and not isinstance(samples := self._waiting[-1], _Mark):
+            self._num_waiting -= len(samples)
+            self._waiting.pop()
         self._mark("clear")
 
     def reconfigure(self, options: Mapping[str, OptionValue]) -> None:
@@ -289,7 +290,8 @@ class LiveSession:
                 async with timeout(None if math.isinf(wait_s) else wait_s):
                     await self._changed.wait()
         if not self._waiting:
-            await self._send(_EMPTY)
+            assert self._stream is not None
+            await self._ask(self._stream, _EMPTY, is_keep_alive=True)
         elif isinstance(mark := self._waiting[0], _Mark):
             self._waiting.popleft()
             await self._reach(mark)
@@ -323,24 +325,29 @@ class LiveSession:
         if self._stream is not None and self._stream.sent_s + seconds > self._max_stream_s:
             await self._end("length")
         if self._stream is None:
-            if not len(chunk):
-                return
             self._stream = self._opened()
         self._num_taken += len(chunk)
         stream = self._stream
-        answer = await stream.send(chunk, seconds)
-        self._sent_at = _now()
-        await self._tell(stream, answer, is_keep_alive=not len(chunk))
+        answer = await self._ask(stream, chunk)
         is_old = stream.sent_s > OLD_SHARE * self._max_stream_s
         if is_old and answer.utterance is None and not stream.is_pending:
             await self._end("length")
+
+    async def _ask(
+        self, stream: "_Stream", chunk: Samples, *, is_keep_alive: bool = False
+    ) -> Transcript:
+        """Send a chunk and tell the answer."""
+        answer = await stream.send(chunk, len(chunk) / self._sample_rate)
+        self._sent_at = _now()
+        await self._tell(stream, answer, is_keep_alive=is_keep_alive)
+        return answer
 
     def _opened(self) -> "_Stream":
         live = self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
-            **self._options,
+            **cast(dict[str, Any], self._options),
         )
         mode = RecognitionOptions.parse(self._options, live=True).mode
         start_s = self._num_taken / self._sample_rate
@@ -546,11 +553,10 @@ def shifted_utterance(utterance: OpenUtterance, seconds: float) -> OpenUtterance
     """Return an open utterance on another clock."""
     heard_until = utterance.heard_until
     return OpenUtterance(
-        _later(utterance.start, seconds),
-        *(
-            _shifted(part, seconds)
-            for part in (utterance.firm, utterance.tentative, utterance.newest)
-        ),
+        start=_later(utterance.start, seconds),
+        firm=_shifted(utterance.firm, seconds),
+        tentative=_shifted(utterance.tentative, seconds),
+        newest=_shifted(utterance.newest, seconds),
         heard_until=_later(heard_until, seconds) if heard_until else 0.0,
     )
 

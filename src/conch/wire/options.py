@@ -7,7 +7,7 @@ that was sent.
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
@@ -248,7 +248,7 @@ class RecognitionOptions:
         known = {item.name: item for item in fields(cls)}
         for name in parameters:
             if name not in known:
-                raise OptionError(_unknown_name(name, list(known)))
+                raise OptionError(unknown_name(name, list(known)))
         sent = {name: _checked(known[name], value) for name, value in parameters.items()}
         if sent.get("mode", "auto") == "auto":
             sent["mode"] = _live_mode(sent) if live else "offline"
@@ -442,7 +442,8 @@ def default_of(item: "Field[Any]") -> str:
     return "; ".join(filter(None, (default or "none", otherwise)))
 
 
-def _unknown_name(name: str, known: list[str]) -> str:
+def unknown_name(name: str, known: Sequence[str]) -> str:
+    """Return the error message for an option that does not exist, with the closest that does."""
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else f"; the options are {', '.join(known)}"
     return f"unknown option '{name}'{hint}"

@@ -1,0 +1,65 @@
+"""The limits of sample rate, duration and level."""
+
+import numpy as np
+
+from conch.component import Array
+from conch.wire.errors import AudioError
+
+MIN_SAMPLE_RATE = 4_000
+MAX_SAMPLE_RATE = 192_000
+
+MAX_PEAK = 10.0
+"""Largest sample value. Codecs exceed full scale a little; integers sent as floats by far."""
+
+
+def check_rate(sample_rate: int, name: str) -> None:
+    """Check a sample rate.
+
+    Args:
+        sample_rate: Hz.
+        name: Beginning of the error's message.
+
+    Raises:
+        AudioError: the rate is below MIN_SAMPLE_RATE or above MAX_SAMPLE_RATE.
+    """
+    if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
+        raise AudioError(
+            f"{name} takes {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz; sent: {sample_rate}"
+        )
+
+
+def check_duration(seconds: float, max_audio_s: float) -> None:
+    """Check the length of audio.
+
+    Args:
+        seconds: Length of the audio.
+        max_audio_s: Longest length.
+
+    Raises:
+        AudioError: the audio is too long.
+    """
+    if seconds > max_audio_s:
+        raise AudioError(
+            f"the audio is {seconds:.1f} s long; this server takes at most {max_audio_s:g} s "
+            "(parameter max_audio_s of the model)"
+        )
+
+
+def peak(samples: Array, name: str) -> float:
+    """Return the largest absolute value of samples, FP32 of any shape, not empty.
+
+    Args:
+        samples: The samples.
+        name: Beginning of the error's message.
+
+    Raises:
+        AudioError: a sample is not finite, or far outside [-1, 1].
+    """
+    found = max(float(samples.max()), -float(samples.min()))
+    if not np.isfinite(found):
+        raise AudioError(f"{name} has samples that are NaN or infinite")
+    if found > MAX_PEAK:
+        raise AudioError(
+            f"{name} reaches {found:g}; samples are in [-1, 1]: divide 16-bit samples by 32768"
+        )
+    return found

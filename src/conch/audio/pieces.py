@@ -1,0 +1,172 @@
+"""Decode audio containers in pieces by PyAV (FFmpeg), out of files and pipes.
+
+PyAV may be missing: the command line works without it.
+"""
+
+import importlib.util
+import io
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.audio import ffmpeg
+from conch.wire.errors import AudioError
+
+Samples = NDArray[np.float32]
+
+PROBE_BYTES = 4096
+"""Bytes that FFmpeg reads from a pipe at a time, and to detect the codecs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedAudio:
+    """Audio that is decoded as it is read."""
+
+    sample_rate: int
+    """Hz."""
+    pieces: Iterator[Samples]
+    """Mono FP32 [samples], of any length."""
+
+
+def decoded_pipe(first: bytes, pipe: io.BufferedReader, container: str, name: str) -> DecodedAudio:
+    """Return the audio of a container in a pipe.
+
+    Args:
+        first: bytes already read.
+        pipe: the rest.
+        container: FFmpeg's name of it.
+        name: for errors.
+
+    Raises:
+        AudioError: it cannot be read without seeking, or PyAV is not installed.
+    """
+    if not is_pyav_there():
+        raise AudioError(
+            f"{name} is a container ({container}), which PyAV reads out of a pipe: pip install av, "
+            "or name the file, or send raw samples"
+        )
+    return decoded_by_pyav(_Pipe(first, pipe), container, name)
+
+
+class Source(Protocol):
+    """What FFmpeg reads."""
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes as soon as there are any, none at the end."""
+        ...
+
+    def close(self) -> None:
+        """Be read no more."""
+        ...
+
+
+def opened_by_pyav(source: Any, container: str | None = None) -> Any:
+    """Open a file or a pipe with FFmpeg, and forbid it to open other files.
+
+    Args:
+        source: has `read`, and `seek` unless it is a pipe.
+        container: FFmpeg's name of it; None to detect it.
+    """
+    import av
+
+    # Decode a pipe as it comes, without reading ahead for seconds.
+    probing = {"probesize": str(PROBE_BYTES)} if container else {}
+    return av.open(
+        source,
+        format=container,
+        options={**ffmpeg.OPTIONS, **probing},
+        io_open=ffmpeg.refuse_to_open,
+        buffer_size=PROBE_BYTES,
+    )
+
+
+def is_pyav_there() -> bool:
+    """Report whether PyAV is installed, without importing it."""
+    return importlib.util.find_spec("av") is not None
+
+
+class _Pipe:
+    """A file for FFmpeg to read: the first bytes again, then the pipe as data comes."""
+
+    def __init__(self, first: bytes, pipe: io.BufferedReader) -> None:
+        self._first, self._pipe = first, pipe
+
+    def read(self, size: int) -> bytes:
+        if self._first:
+            data, self._first = self._first[:size], self._first[size:]
+            return data
+        return self._pipe.read1(size)
+
+    def close(self) -> None:
+        self._pipe.close()
+
+
+def decoded_by_pyav(
+    source: Source, container: str | None, name: str, sample_rate: int | None = None
+) -> DecodedAudio:
+    """Return the audio of a source, as FFmpeg decodes it.
+
+    Args:
+        source: has `seek` as well, unless it is a pipe; closed when the audio has been read.
+        container: FFmpeg's name of it; None to detect it in a file.
+        name: for errors.
+        sample_rate: Hz to convert to; None for that of the audio.
+
+    Raises:
+        AudioError: there is no audio of a known codec in it.
+    """
+    try:
+        opened = opened_by_pyav(source, container)
+    except (OSError, ValueError) as error:
+        raise AudioError(f"{name} cannot be read: {_said(error)}") from None
+    if not opened.streams.audio:
+        opened.close()
+        raise AudioError(f"{name} has no audio in it")
+    codec = opened.streams.audio[0].codec_context
+    if codec is None or not ffmpeg.is_decoded(codec.codec.name):
+        opened.close()
+        raise AudioError(f"{name} is of a codec that is not decoded here")
+    # FFmpeg would not find the index of an m4a, and report damaged audio.
+    hint = " (a pipe takes an m4a with its index in front: name the file)"
+    hint = hint if container == "mov" else ""
+    rate = int(sample_rate or opened.streams.audio[0].rate)
+    return DecodedAudio(rate, _pieces(source, opened, name, hint, rate))
+
+
+def _pieces(source: Source, opened: Any, name: str, hint: str, rate: int) -> Iterator[Samples]:
+    import av
+
+    with closing(source), opened:
+        stream = opened.streams.audio[0]
+        resampler = av.AudioResampler(format="fltp", rate=rate)
+        num_samples = 0
+        try:
+            for frame in _frames_and_end(opened, stream):
+                for piece in resampler.resample(frame):
+                    samples: Samples = piece.to_ndarray().mean(axis=0)
+                    num_samples += len(samples)
+                    yield samples
+        except (OSError, ValueError) as error:
+            where = f"{name} is damaged after {num_samples / rate:.1f} s"
+            raise AudioError(f"{where}: {_said(error)}{hint}") from None
+        if not num_samples:
+            raise AudioError(f"{name} holds no samples")
+
+
+def _frames_and_end(opened: Any, stream: Any) -> Iterator[Any]:
+    """Yield the decoded frames, then None, for which a resampler gives what it has kept."""
+    import av
+
+    for packet in opened.demux(stream):
+        # A tag between or behind frames, say, is no audio.
+        with suppress(av.error.InvalidDataError):
+            yield from packet.decode()
+    yield None
+
+
+def _said(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,160 @@
+"""The messages of `GET /v1/listen`: from updates of a live session to JSON objects."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
+
+Message: TypeAlias = Mapping[str, Any]
+
+
+class ListenMessages:
+    """Tells what to send after each update, and keeps the text of all of the session."""
+
+    def __init__(self, *, has_stats: bool) -> None:
+        """Begin without text.
+
+        Args:
+            has_stats: Whether to tell the path.
+        """
+        self._stats = Stats() if has_stats else None
+        self._shown = ("", "", "")
+        """Parts of the open utterance that were told last."""
+        self._final: dict[int, str] = {}
+        """Texts of the utterances that have ended, by index."""
+        self.audio_s = 0.0
+        """Seconds of audio recognised so far."""
+
+    def after(self, update: LiveUpdate) -> Iterator[Message]:
+        """Yield the messages of an update."""
+        self.audio_s = update.audio_s
+        for item in update.segments:
+            self._final[item.segment.index] = item.segment.text
+            yield segment_message(item)
+            self._shown = ("", "", "")
+        shown = parts_of(update.utterance)
+        if shown != self._shown:
+            self._shown = shown
+            yield text_message(update)
+        if self._stats is not None and (update.transcript.stages or update.transcript.path):
+            yield self._stats.after(update)
+        if update.finalized:
+            yield {"type": "finalized"}
+
+    def end(self) -> Message:
+        """Return the last message."""
+        texts = (self._final[index] for index in sorted(self._final))
+        text = " ".join(filter(None, texts))
+        return {"type": "end", "text": text, "duration": round(self.audio_s, 3)}
+
+
+class Stats:
+    """What the requests of a session called, summed."""
+
+    def __init__(self) -> None:
+        """Begin without calls."""
+        self._path: dict[str, None] = {}
+        self._stages: dict[str, tuple[int, float]] = {}
+        self._ended = RollingPasses(0)
+        """Rolling passes of the streams that have ended."""
+        self._rolling: RollingPasses | None = None
+        """Rolling passes of the present stream."""
+
+    def after(self, update: LiveUpdate) -> Message:
+        """Return the sums after an update."""
+        answer = update.transcript
+        self._path.update(dict.fromkeys(answer.path))
+        for name, stage in answer.stages.items():
+            calls, ms = self._stages.get(name, (0, 0.0))
+            self._stages[name] = (calls + stage.calls, ms + stage.ms)
+        before, present = self._rolling, answer.rolling
+        if before and present and present.made < before.made:  # another stream has begun
+            self._ended = _added(self._ended, before)
+        self._rolling = present
+        rolling = None if present is None else _added(self._ended, present)
+        stages = {
+            name: {"calls": calls, "ms": round(ms, 3)} for name, (calls, ms) in self._stages.items()
+        }
+        return {
+            "type": "stats",
+            "audio_s": update.audio_s,
+            "path": list(self._path),
+            "stages": stages,
+            "rolling": None if rolling is None else asdict(rolling),
+        }
+
+
+def _added(one: RollingPasses, other: RollingPasses) -> RollingPasses:
+    return replace(
+        other,
+        made=one.made + other.made,
+        skipped=one.skipped + other.skipped,
+        refused=one.refused + other.refused,
+    )
+
+
+def parts_of(utterance: OpenUtterance | None) -> tuple[str, str, str]:
+    """Return the firm, tentative and newest text of an utterance; empty for none."""
+    if utterance is None:
+        return "", "", ""
+    firm, tentative, newest = map(
+        text_of_words, (utterance.firm, utterance.tentative, utterance.newest)
+    )
+    return firm, tentative, newest
+
+
+def text_message(update: LiveUpdate) -> Message:
+    """Return the message of the utterance that is being spoken."""
+    utterance = update.utterance
+    firm, tentative, newest = parts_of(utterance)
+    return {
+        "type": "text",
+        "index": update.index,
+        "start": update.audio_s if utterance is None else utterance.start,
+        "firm": firm,
+        "tentative": tentative,
+        "newest": newest,
+        "text": "" if utterance is None else utterance.text,
+        "audio_s": update.audio_s,
+    }
+
+
+def segment_message(item: LiveSegment) -> Message:
+    """Return the message of an utterance that has ended."""
+    segment = item.segment
+    return {
+        "type": "segment",
+        "index": segment.index,
+        "start": segment.start,
+        "end": segment.end,
+        "text": segment.text,
+        "final": item.is_final,
+        "endpoint": segment.endpoint,
+        "words": [asdict(word) for word in segment.words],
+    }
+
+
+class Answers:
+    """Gives each frame one transcript: what came without a frame is told with the next one."""
+
+    def __init__(self) -> None:
+        """Begin without an answer."""
+        self._held: dict[int, Segment] = {}
+
+    def after(self, update: LiveUpdate) -> Transcript | None:
+        """Return the transcript to send after an update, if it answers a frame or is the last."""
+        answer = update.transcript
+        segments = with_segments(tuple(self._held.values()), answer.segments)
+        if update.is_keep_alive:
+            self._held = {segment.index: segment for segment in segments}
+            return None
+        self._held = {}
+        return replace(answer, segments=segments)
+
+
+def with_segments(before: Sequence[Segment], segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return segments in order of their index; the later ones replace those before."""
+    found = {segment.index: segment for segment in (*before, *segments)}
+    return tuple(found[index] for index in sorted(found))

@@ -1,0 +1,92 @@
+"""The query of `GET /v1/listen`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from conch.audio.limits import check_rate
+from conch.client import OptionValue
+from conch.gateway.errors import ApiError, api_error
+from conch.gateway.live_audio import ENCODINGS, RAW, default_rate
+from conch.gateway.models import options_of
+from conch.gateway.option_fields import options_of_text
+from conch.wire.errors import AudioError, OptionError
+from conch.wire.options import RecognitionOptions
+
+OWN = ("encoding", "sample_rate", "model", "include", "answers")
+"""Names of the query that are no options."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenQuery:
+    """What a session is asked for."""
+
+    encoding: str
+    """One of ENCODINGS."""
+    sample_rate: int
+    """Hz of the samples that the session is fed with."""
+    options: Mapping[str, OptionValue]
+    """Options of the live streams."""
+    has_stats: bool
+    """Whether messages tell the path."""
+    answers_all: bool
+    """Whether each frame gets one answer."""
+
+
+def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:
+    """Return what a query asks for.
+
+    Args:
+        fields: Names and values in order.
+        aliases: Further names of models, by alias.
+
+    Raises:
+        ApiError: a name or a value is wrong.
+    """
+    values: dict[str, str] = {}
+    for name, value in fields:
+        if name in values and name != "include":
+            raise _wrong(name, f"'{name}' comes once; sent: {values[name]!r} and {value!r:.80}")
+        values[name] = value
+    encoding = _one_of("encoding", values.get("encoding", "auto"), ENCODINGS)
+    answers = _one_of("answers", values.get("answers", "text"), ("text", "all"))
+    if answers == "all" and encoding not in RAW:
+        names = ", ".join(RAW)
+        message = f"'answers=all' answers each frame of raw samples: send encoding as {names}"
+        raise _wrong("encoding", f"{message}; sent: {encoding}")
+    included = chain.from_iterable(
+        value.split(",") for name, value in fields if name == "include" and value
+    )
+    has_stats = {_one_of("include", item, ("stats",)) for item in included} == {"stats"}
+    sent = {name: value for name, value in values.items() if name not in OWN}
+    try:
+        sample_rate = _rate(values.get("sample_rate"), encoding)
+        options = {
+            **options_of(values.get("model", ""), aliases),
+            **options_of_text(sent, others=OWN),
+        }
+        RecognitionOptions.parse(options, live=True)
+    except OptionError as error:
+        raise api_error(error) from None
+    return ListenQuery(encoding, sample_rate, options, has_stats, answers == "all")
+
+
+def _rate(text: str | None, encoding: str) -> int:
+    if text is None:
+        return default_rate(encoding)
+    try:
+        check_rate(rate := int(text[:9]) if text.isdecimal() else 0, "sample_rate")
+    except AudioError:
+        message = f"'sample_rate' takes 4000 to 192000 Hz; sent: {text!r:.80}"
+        raise _wrong("sample_rate", message) from None
+    return rate
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise _wrong(name, f"'{name}' takes {', '.join(known)}; sent: {value!r:.80}")
+    return value
+
+
+def _wrong(name: str, message: str) -> ApiError:
+    return ApiError(400, message, param=name, code="invalid_value")

@@ -1,0 +1,282 @@
+"""The audio of the frames of a live session: raw samples, G.711, or a container cut anywhere."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.audio.limits import peak
+from conch.audio.pieces import decoded_by_pyav
+from conch.audio.sniffing import container_of, num_first_bytes
+from conch.wire.errors import AudioError
+
+Samples = NDArray[Any]
+"""Mono int16, or float32 in [-1, 1], [N]."""
+
+RAW = ("pcm16", "float32", "mulaw", "alaw")
+"""Encodings of raw samples: 16 bits and 32 bits with the lowest byte first, and G.711."""
+ENCODINGS = ("auto", *RAW, "container")
+
+MAX_DECODED_S = 5.0
+"""Seconds of decoded audio after which a decoder waits for them to be taken."""
+
+
+def default_rate(encoding: str) -> int:
+    """Return the sample rate of an encoding if none is told, in Hz."""
+    return 8_000 if encoding in ("mulaw", "alaw") else 16_000
+
+
+def _mulaw_table() -> NDArray[np.int16]:
+    """Return the sample of each byte: ITU-T G.711 (11/88), table 2, on 16 bits.
+
+    The code words are inverted: sign, exponent (3 bits), mantissa (4 bits), with a bias of 33 on
+    14 bits, which is 132 here.
+    """
+    codes = ~np.arange(256, dtype=np.uint8)
+    exponent, mantissa = (codes >> 4 & 7).astype(np.int32), (codes & 15).astype(np.int32)
+    magnitude = ((mantissa << 3) + 132 << exponent) - 132
+    return np.where(codes & 0x80, -magnitude, magnitude).astype(np.int16)
+
+
+def _alaw_table() -> NDArray[np.int16]:
+    """Return the sample of each byte: ITU-T G.711 (11/88), table 1, on 16 bits.
+
+    Every second bit of the code words is inverted: sign, exponent (3 bits), mantissa (4 bits). The
+    lowest two segments have steps of the same size.
+    """
+    codes = np.arange(256, dtype=np.uint8) ^ 0x55
+    exponent, mantissa = (codes >> 4 & 7).astype(np.int32), (codes & 15).astype(np.int32)
+    linear = (mantissa << 4) + 8
+    magnitude = np.where(exponent == 0, linear, linear + 256 << np.maximum(exponent - 1, 0))
+    return np.where(codes & 0x80, magnitude, -magnitude).astype(np.int16)
+
+
+_TABLES = {"mulaw": _mulaw_table(), "alaw": _alaw_table()}
+
+
+class RawDecoder:
+    """Makes samples of bytes of one raw encoding; a sample may be cut anywhere."""
+
+    def __init__(self, encoding: str) -> None:
+        """Begin.
+
+        Args:
+            encoding: One of RAW.
+        """
+        self._encoding = encoding
+        self._rest = b""
+        """Bytes of a sample that is not whole."""
+
+    def samples(self, data: bytes) -> Samples:
+        """Return the next samples: float32 of `float32`, int16 of the others.
+
+        Raises:
+            AudioError: a sample is not finite, or far outside [-1, 1]. The bytes are left out.
+        """
+        if (table := _TABLES.get(self._encoding)) is not None:
+            return table[np.frombuffer(data, np.uint8)]
+        dtype = np.dtype("<f4" if self._encoding == "float32" else "<i2")
+        data = self._rest + data
+        whole = len(data) // dtype.itemsize * dtype.itemsize
+        self._rest = data[whole:]
+        found = np.frombuffer(data, dtype, whole // dtype.itemsize)
+        if dtype.kind == "f" and len(found):
+            peak(found, "the frame")
+        return found.astype(dtype.newbyteorder("="), copy=False)
+
+
+class ContainerDecoder:
+    """Decodes a container as its bytes come, in a thread of its own.
+
+    FFmpeg asks for bytes and waits for them, so that it needs a thread. This one waits whenever it
+    has no bytes, or has decoded much that nobody has taken.
+    """
+
+    def __init__(self, container: str, sample_rate: int) -> None:
+        """Start the thread.
+
+        Args:
+            container: FFmpeg's name of the format.
+            sample_rate: Hz of the samples that come out.
+        """
+        self._container, self._sample_rate = container, sample_rate
+        self._loop = asyncio.get_running_loop()
+        self._told = asyncio.Event()
+        """Set whenever the thread has samples, or waits for bytes, or has ended."""
+        self._lock = threading.Condition()
+        """Held for each of the fields below."""
+        self._bytes = bytearray()
+        self._samples: list[Samples] = []
+        self._num_samples = 0
+        self._is_hungry = False
+        """Whether the thread waits for bytes."""
+        self._is_complete = False
+        """Whether no more bytes come."""
+        self._is_left = False
+        """Whether nobody wants samples any more."""
+        self._has_ended = False
+        self._error: AudioError | None = None
+        self._thread = threading.Thread(target=self._decode, name="conch-container", daemon=True)
+        self._thread.start()
+
+    async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
+        """Yield the samples that can be decoded with further bytes, float32.
+
+        Args:
+            data: The next bytes.
+            ends: Whether they are the last.
+
+        Raises:
+            AudioError: FFmpeg cannot decode it.
+        """
+        with self._lock:
+            if not self._has_ended:  # behind its end a container may have anything
+                self._bytes += data
+            self._is_complete |= ends
+            self._is_hungry &= not (data or ends)
+            self._lock.notify()
+        while True:
+            with self._lock:
+                samples, self._samples, self._num_samples = self._samples, [], 0
+                is_done = self._is_hungry or self._has_ended
+                self._lock.notify()
+            if samples:
+                yield np.concatenate(samples)
+            if is_done:
+                break
+            await self._told.wait()
+            self._told.clear()
+        if self._error is not None:
+            raise self._error
+
+    async def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            self._is_left = True
+            self._lock.notify()
+        while not self._has_ended:
+            await self._told.wait()
+            self._told.clear()
+        self._thread.join()
+
+    def read(self, size: int) -> bytes:
+        """Return bytes for FFmpeg as soon as there are any, none at the end."""
+        with self._lock:
+            while not self._bytes and not self._is_complete and not self._is_left:
+                self._is_hungry = True
+                self._tell()
+                self._lock.wait()
+            if self._is_left:
+                return b""
+            data = bytes(self._bytes[:size])
+            del self._bytes[:size]
+            return data
+
+    def _decode(self) -> None:
+        try:
+            decoded = decoded_by_pyav(_Bytes(self), self._container, "the audio", self._sample_rate)
+            for piece in decoded.pieces:
+                if not self._keep(piece.astype(np.float32, copy=False)):
+                    break
+        except AudioError as error:
+            self._error = error
+        except Exception as error:  # FFmpeg has more errors than PyAV names
+            self._error = AudioError(f"the audio cannot be decoded: {error}")
+        with self._lock:
+            self._has_ended = True
+            self._tell()
+
+    def _keep(self, piece: Samples) -> bool:
+        """Keep samples until they are taken; return whether anybody wants more."""
+        with self._lock:
+            self._samples.append(piece)
+            self._num_samples += len(piece)
+            while self._num_samples > MAX_DECODED_S * self._sample_rate and not self._is_left:
+                self._tell()
+                self._lock.wait()
+            return not self._is_left
+
+    def _tell(self) -> None:
+        self._loop.call_soon_threadsafe(self._told.set)
+
+
+class _Bytes:
+    """What FFmpeg sees of a `ContainerDecoder`: a pipe."""
+
+    def __init__(self, decoder: ContainerDecoder) -> None:
+        self._decoder = decoder
+
+    def read(self, size: int) -> bytes:
+        return self._decoder.read(size)
+
+    def close(self) -> None:
+        pass
+
+
+class _Decoder(Protocol):
+    def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]: ...
+
+
+class LiveFrames:
+    """The audio of the binary frames of one session."""
+
+    def __init__(self, encoding: str, sample_rate: int) -> None:
+        """Begin.
+
+        Args:
+            encoding: One of ENCODINGS.
+            sample_rate: Hz of raw samples, and of what comes out of a container.
+        """
+        self._encoding, self._sample_rate = encoding, sample_rate
+        self._raw = RawDecoder(encoding) if encoding in RAW else None
+        self._container: ContainerDecoder | None = None
+        self._first = b""
+        """First bytes, until they tell what the audio is."""
+
+    async def __aenter__(self) -> "LiveFrames":
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._container is not None:
+            await self._container.close()
+
+    async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
+        """Yield the samples that a frame completes; take all of them before the next frame.
+
+        Args:
+            data: The frame.
+            ends: Whether it is the last one.
+
+        Raises:
+            AudioError: it cannot be decoded. Of raw samples, the next frame may be right.
+        """
+        if self._raw is None and self._container is None:
+            self._first = data = self._first + data
+            if len(data) < num_first_bytes(data) and not (ends and data):
+                return
+            self._first = b""
+            self._choose(data)
+        if self._raw is not None:
+            yield self._raw.samples(data)
+        elif self._container is not None:
+            async for samples in self._container.decoded(data, ends=ends):
+                yield samples
+
+    def _choose(self, first: bytes) -> None:
+        """Find out what the audio is by its first bytes."""
+        try:
+            container = container_of(first)
+        except AudioError as error:
+            raise AudioError(f"the session is {error}") from None
+        if container is not None:
+            self._container = ContainerDecoder(container, self._sample_rate)
+        elif self._encoding == "auto":
+            self._raw = RawDecoder("pcm16")
+        else:
+            raise AudioError(
+                f"the audio begins with {first[:8].hex(' ')}, which is no container that is known: "
+                "webm, Ogg, WAV, FLAC, mp3, fragmented MP4; name the encoding of raw samples"
+            )
