@@ -140,11 +140,11 @@ class _Listener:
             tasks = (reading, telling, ending)
             try:
                 await asyncio.wait({reading, telling}, return_when=asyncio.FIRST_COMPLETED)
-                return await self._finish(_error_of(telling) or _error_of(reading))
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+            return await self._finish(_error_of(telling) or _error_of(reading))
 
     async def _finish(self, error: Exception | None) -> int:
         """Tell the client why the session ends, if it is there; return the code of the end."""

@@ -260,7 +260,8 @@ class LiveFrames:
             self._first = b""
             self._choose(data)
         if self._raw is not None:
-            yield self._raw.samples(data)
+            if data or not ends:
+                yield self._raw.samples(data)
         elif self._container is not None:
             async for samples in self._container.decoded(data, ends=ends):
                 yield samples

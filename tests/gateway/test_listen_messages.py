@@ -1,0 +1,127 @@
+"""What a client of /v1/listen is told after each update."""
+
+from dataclasses import replace
+
+from live_answers import answer, segment, words
+
+from conch.gateway.listen_messages import Answers, ListenMessages, with_segments
+from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript
+
+
+def update(
+    spoken: tuple[str, ...] | None = None, *segments: LiveSegment, index: int = 0, **fields
+) -> LiveUpdate:
+    utterance = None if spoken is None else OpenUtterance(1.5, *map(words, spoken))
+    fields = {"audio_s": 4.0, "transcript": answer(""), **fields}
+    return LiveUpdate(utterance=utterance, index=index, segments=segments, **fields)
+
+
+def kinds(messages: ListenMessages, *updates: LiveUpdate) -> list[list[str]]:
+    return [[message["type"] for message in messages.after(item)] for item in updates]
+
+
+def test_the_parts_of_an_open_utterance_are_told_once() -> None:
+    messages = ListenMessages(has_stats=False)
+    (told,) = messages.after(update(("He was", "here", "all the"), index=3))
+    assert told == {
+        "type": "text",
+        "index": 3,
+        "start": 1.5,
+        "firm": "He was",
+        "tentative": "here",
+        "newest": "all the",
+        "text": "He was here all the",
+        "audio_s": 4.0,
+    }
+    assert list(messages.after(update(("He was", "here", "all the"), audio_s=5.0))) == []
+    (again,) = messages.after(update(("He was here", "", "all the"), audio_s=5.0))
+    assert (again["firm"], again["tentative"]) == ("He was here", "")
+
+
+def test_an_utterance_without_words_is_not_told_and_one_that_vanishes_is() -> None:
+    messages = ListenMessages(has_stats=False)
+    assert kinds(messages, update(None), update(("", "", ""))) == [[], []]
+    list(messages.after(update(("so",))))
+    (gone,) = messages.after(update(None))
+    assert (gone["text"], gone["firm"], gone["start"]) == ("", "", 4.0)
+    assert kinds(messages, update(None)) == [[]]
+
+
+def test_a_segment_takes_the_place_of_the_open_text() -> None:
+    messages = ListenMessages(has_stats=False)
+    ended = LiveSegment(segment("so it is", 0), False)
+    passed = LiveSegment(segment("So it is.", 0, 2), True)
+    assert kinds(
+        messages,
+        update(("so",)),
+        update(None, ended),
+        update(("and",), passed, index=1),
+        update(None, LiveSegment(segment("And.", 1, 2), True), finalized=True),
+    ) == [["text"], ["segment"], ["segment", "text"], ["segment", "finalized"]]
+    assert messages.end() == {"type": "end", "text": "So it is. And.", "duration": 4.0}
+
+
+def test_the_same_words_in_the_next_utterance_are_told_again() -> None:
+    messages = ListenMessages(has_stats=False)
+    ended = LiveSegment(segment("yes", 0), True)
+    assert kinds(messages, update(("yes",)), update(("yes",), ended, index=1)) == [
+        ["text"],
+        ["segment", "text"],
+    ]
+
+
+def test_stats_add_up_over_streams() -> None:
+    messages = ListenMessages(has_stats=True)
+
+    def heard(made: int, *path: str) -> LiveUpdate:
+        stages = {name: Stage(2, 1.5) for name in path}
+        rolling = RollingPasses(1280, made, 1, 2, 30)
+        return update(
+            transcript=replace(answer("", rolling=rolling), path=path, stages=stages), audio_s=made
+        )
+
+    told = [
+        list(messages.after(item))[-1]
+        for item in (heard(1, "vad"), heard(5, "vad", "ctc"), heard(2, "vad"), heard(3))
+        if item.transcript.path
+    ]
+    assert [item["stages"]["vad"] for item in told] == [
+        {"calls": 2, "ms": 1.5},
+        {"calls": 4, "ms": 3.0},
+        {"calls": 6, "ms": 4.5},
+    ]
+    assert told[-1]["path"] == ["vad", "ctc"]
+    assert [item["rolling"]["made"] for item in told] == [1, 5, 7]
+    assert told[-1]["rolling"] == {
+        "interval_ms": 1280,
+        "made": 7,
+        "skipped": 2,
+        "refused": 4,
+        "late_ms": 30,
+    }
+
+
+def test_stats_of_one_pass_have_no_rolling() -> None:
+    messages = ListenMessages(has_stats=True)
+    heard = update(transcript=replace(answer(""), path=("vad",)))
+    assert next(iter(messages.after(heard)))["rolling"] is None
+
+
+def test_segments_of_keep_alives_come_with_the_next_answer() -> None:
+    answers = Answers()
+    first, second = segment("so", 0), segment("So.", 0, 2)
+
+    def told(*segments, is_keep_alive: bool = False) -> Transcript | None:
+        return answers.after(update(transcript=answer("", *segments), is_keep_alive=is_keep_alive))
+
+    assert told(first).segments == (first,)
+    assert told(second, is_keep_alive=True) is None
+    assert told(is_keep_alive=True) is None
+    assert told(segment("and", 1)).segments == (second, segment("and", 1))
+    assert told().segments == ()
+
+
+def test_later_segments_replace_those_before() -> None:
+    one, two, passed = segment("one", 1), segment("zero", 0), segment("One", 1, 2)
+    assert with_segments((one, two), (passed,)) == (two, passed)

@@ -1,0 +1,515 @@
+"""`GET /v1/listen` over a client that never reaches a server."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+from aiohttp import web
+from plain_live import PlainLiveClient, spoken
+
+from conch.gateway import listen as module
+from conch.gateway.app import make_app
+from conch.gateway.config import GatewayConfig
+from conch.gateway.keys import Key
+from conch.gateway.limits import Limits
+from conch.gateway.state import Gateway
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    ConchError,
+    OverloadedError,
+    ServerError,
+    SessionError,
+)
+
+
+class PlainServers:
+    """Stands for the servers behind a gateway."""
+
+    def __init__(self, client: PlainLiveClient) -> None:
+        self._client = client
+
+    @asynccontextmanager
+    async def reserved(self) -> AsyncIterator[PlainLiveClient]:
+        yield self._client
+
+
+class Running:
+    """A gateway in the loop of the test."""
+
+    def __init__(self, gateway: Gateway, client: PlainLiveClient, url: str) -> None:
+        self.gateway, self.client, self.url = gateway, client, url
+
+    def metric(self, name: str, **labels: str) -> float:
+        registry = self.gateway.metrics._registry
+        return registry.get_sample_value(name, labels) or 0.0
+
+    @asynccontextmanager
+    async def socket(self, query: str = "", **settings: Any) -> AsyncIterator["Socket"]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{self.url}/v1/listen?{query}", **settings) as socket,
+        ):
+            yield Socket(socket)
+
+
+class Socket:
+    """A client of the route."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = socket
+
+    async def send(self, audio: np.ndarray) -> None:
+        await self.socket.send_bytes(audio.tobytes())
+
+    async def say(self, kind: str) -> None:
+        await self.socket.send_str(json.dumps({"type": kind}))
+
+    async def message(self, *kinds: str) -> dict[str, Any]:
+        """Return the next message, of these types if any are given."""
+        while True:
+            found = await asyncio.wait_for(self.socket.receive(), 20)
+            assert found.type == aiohttp.WSMsgType.TEXT, found
+            message = json.loads(found.data)
+            if not kinds or message["type"] in kinds:
+                return message
+
+    async def rest(self) -> list[dict[str, Any]]:
+        """Return all messages to the end; the socket then has its code."""
+        found = []
+        while (frame := await asyncio.wait_for(self.socket.receive(), 20)).type == 1:
+            found.append(json.loads(frame.data))
+        return found
+
+    @property
+    def code(self) -> int | None:
+        return self.socket.close_code
+
+
+def run(
+    scenario: Callable[[Running], Coroutine[Any, Any, None]],
+    client: PlainLiveClient | None = None,
+    limits: Limits | None = None,
+    **settings: Any,
+) -> None:
+    """Run a scenario against a gateway with its own settings."""
+
+    async def main() -> None:
+        gateway = Gateway(GatewayConfig(port=0, **settings))
+        gateway.servers = PlainServers(used := client or PlainLiveClient())
+        if limits is not None:
+            caller = replace(Key("me", "", 0), limits=limits)
+            everybody = gateway.caller(caller)
+            gateway.caller = lambda key: everybody  # type: ignore[method-assign]
+        runner = web.AppRunner(make_app(gateway), shutdown_timeout=2)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            await asyncio.wait_for(scenario(Running(gateway, used, url)), 60)
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def wait() -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(wait(), 20)
+
+
+@pytest.mark.parametrize(
+    ("query", "param", "message"),
+    [
+        ("beam_sise=3", None, "unknown option 'beam_sise'; did you mean 'beam_size'"),
+        ("sample_rat=3", None, "did you mean 'sample_rate'"),
+        ("beam_size=x", "beam_size", "takes an integer from 1 to 128; sent: 'x'"),
+        ("beam_size=0", "beam_size", "takes an integer from 1 to 128; sent: 0"),
+        ("mode=offline", "mode", "cannot be offline"),
+        ("encoding=opus", "encoding", "takes auto, pcm16, float32, mulaw, alaw, container"),
+        ("sample_rate=300", "sample_rate", "takes 4000 to 192000 Hz; sent: '300'"),
+        ("sample_rate=fast", "sample_rate", "takes 4000 to 192000 Hz; sent: 'fast'"),
+        ("include=all", "include", "takes stats"),
+        ("answers=all", "encoding", "send encoding as pcm16"),
+        ("language=en&language=de", "language", "'language' comes once"),
+        ("model=whisper-9", "model", "no model 'whisper-9'; this server has conch"),
+    ],
+)
+def test_a_wrong_query_is_answered_before_the_upgrade(
+    query: str, param: str | None, message: str
+) -> None:
+    async def scenario(running: Running) -> None:
+        headers = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        }
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{running.url}/v1/listen?{query}", headers=headers) as answer,
+        ):
+            error = (await answer.json())["error"]
+        assert answer.status == (404 if param == "model" else 400)
+        assert message in error["message"]
+        assert param is None or error["param"] == param
+
+    run(scenario)
+
+
+def test_without_an_upgrade_the_answer_tells_what_to_do() -> None:
+    async def scenario(running: Running) -> None:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{running.url}/v1/listen") as answer,
+        ):
+            assert answer.status == 426
+            assert "ws://" in (await answer.json())["error"]["message"]
+
+    run(scenario)
+
+
+def test_a_browsers_subprotocol_is_answered_and_a_lone_key_is_never_logged(caplog) -> None:
+    async def scenario(running: Running) -> None:
+        key = "openai-insecure-api-key.secret"
+        async with running.socket(protocols=("conch", key)) as socket:
+            assert socket.socket.protocol == "conch"
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with running.socket(protocols=(key,)):
+                pass
+        assert refused.value.status == 400
+
+    with caplog.at_level("DEBUG"):
+        run(scenario)
+    assert "secret" not in caplog.text
+
+
+def test_a_session_from_its_first_message_to_its_end() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket("word_timestamps=true") as socket:
+            ready = await socket.message()
+            assert ready.pop("session").startswith("sess_")
+            assert ready.pop("expires_at") > 1_700_000_000
+            assert ready == {"type": "ready", "encoding": "auto", "sample_rate": 16000}
+            await socket.send(spoken(1, 1.0))
+            text = await socket.message()
+            assert text == {
+                "type": "text",
+                "index": 0,
+                "start": 0.0,
+                "firm": "one",
+                "tentative": "",
+                "newest": "",
+                "text": "one",
+                "audio_s": 1.0,
+            }
+            await socket.send(spoken(0, 0.5))
+            segment = await socket.message()
+            word = {"text": "one", "start": 0.0, "end": 1.0, "confidence": 1.0}
+            assert segment == {
+                "type": "segment",
+                "index": 0,
+                "start": 0.0,
+                "end": 1.0,
+                "text": "one",
+                "final": False,
+                "endpoint": "silence",
+                "words": [word],
+            }
+            assert await socket.message() == {**segment, "text": "ONE", "final": True}
+            await socket.send(spoken(2, 0.1))
+            await socket.say("keepalive")
+            await socket.say("close")
+            rest = await socket.rest()
+        assert [message["type"] for message in rest] == ["text", "segment", "end"]
+        assert (rest[1]["text"], rest[1]["endpoint"], rest[1]["final"]) == ("TWO", "end", True)
+        assert rest[-1] == {"type": "end", "text": "ONE TWO", "duration": 1.6}
+        assert socket.code == 1000
+        assert running.client.open == set()
+        ended = {"route": "/v1/listen", "key": "anybody", "code": "1000"}
+        await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 1)
+        assert running.metric("conch_gateway_sessions", route="/v1/listen") == 0
+        heard = {"route": "/v1/listen", "key": "anybody"}
+        assert running.metric("conch_gateway_audio_seconds_total", **heard) == pytest.approx(1.6)
+        assert running.metric("conch_gateway_first_text_seconds_count", route="/v1/listen") == 1
+        assert running.client.options[0]["word_timestamps"] is True
+
+    run(scenario)
+
+
+def test_finalize_is_answered_after_its_segment() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.send(spoken(1, 1.0))
+            await socket.say("finalize")
+            await socket.say("finalize")
+            found = [await socket.message() for _ in range(5)]
+            assert [m["type"] for m in found] == [
+                *("ready", "text", "segment", "finalized", "finalized")
+            ]
+            assert (found[2]["text"], found[2]["endpoint"]) == ("ONE", "finalize")
+            await socket.send(spoken(2, 1.0))
+            await socket.say("close")
+            rest = await socket.rest()
+            assert [m["index"] for m in rest if m["type"] == "segment"] == [1]
+            assert rest[-1]["text"] == "ONE TWO"
+
+    run(scenario)
+
+
+def test_stats_are_sums_over_the_session() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket("include=stats") as socket:
+            for _ in range(2):
+                await socket.send(spoken(1, 1.0))
+                await socket.say("finalize")
+            await socket.say("close")
+            stats = [message for message in await socket.rest() if message["type"] == "stats"]
+        calls = [message["stages"]["vad"]["calls"] for message in stats]
+        assert calls == list(range(1, len(stats) + 1)) and len(stats) >= 4
+        assert stats[-1]["stages"]["total"] == {"calls": len(stats), "ms": 3.0 * len(stats)}
+        assert stats[-1]["path"] == ["vad"]
+        assert stats[-1]["rolling"]["interval_ms"] == 1280
+
+    run(scenario)
+
+
+def test_with_answers_all_each_frame_has_one_transcript() -> None:
+    client = PlainLiveClient(latency_s=0.05)
+
+    async def scenario(running: Running) -> None:
+        async with running.socket("answers=all&encoding=pcm16") as socket:
+            assert (await socket.message())["type"] == "ready"
+            for seconds in (0.02, 0.0, 1.0):
+                await socket.send(spoken(1, seconds))
+            answers = [await socket.message() for _ in range(3)]
+            assert [a["transcript"]["duration"] for a in answers] == [0.02, 0.02, 1.02]
+            await socket.send(spoken(0, 0.5))
+            ended = (await socket.message())["transcript"]["segments"]
+            assert [(item["text"], item["passes"]) for item in ended] == [("one", 1)]
+            # The second pass comes with a question of the gateway, and waits for the next frame.
+            await until(lambda: len(client.sent) > 4)
+            await socket.send(spoken(0, 0.1))
+            passed = (await socket.message())["transcript"]["segments"]
+            assert [(item["text"], item["passes"]) for item in passed] == [("ONE", 2)]
+            await socket.say("finalize")
+            assert (await socket.message())["error"]["code"] == "unknown_message"
+            await socket.say("close")
+            last, end = await socket.rest()
+            assert last["transcript"]["is_final"] and end["text"] == "ONE"
+        assert client.options[0]["history_s"] == 600
+
+    run(scenario, client)
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", '{"type": 3}', '{"type": "shout"}'])
+def test_an_unknown_message_keeps_the_session(text: str) -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.socket.send_str(text)
+            error = (await socket.message("error"))["error"]
+            assert error["code"] == "unknown_message" and "finalize" in error["message"]
+            await socket.send(spoken(1, 1.0))
+            await socket.say("close")
+            assert (await socket.rest())[-1]["text"] == "ONE"
+
+    run(scenario)
+
+
+def test_a_sample_that_is_no_number_keeps_the_session() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket("encoding=float32") as socket:
+            await socket.send(np.array([0.1, np.nan], np.float32))
+            error = (await socket.message("error"))["error"]
+            assert error["code"] == "invalid_audio" and "NaN or infinite" in error["message"]
+            await socket.send(np.array([30_000.0], np.float32))
+            assert "reaches 30000" in (await socket.message("error"))["error"]["message"]
+            await socket.send(spoken(1, 1.0).astype(np.float32))
+            await socket.say("close")
+            assert (await socket.rest())[-1]["text"] == "ONE"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("query", "data", "message"),
+    [
+        ("encoding=auto", b"%PDF-1.7" + bytes(100), "a PDF, not audio"),
+        ("encoding=auto", b"<html>" * 20, "text, not audio"),
+        ("encoding=container", bytes(100), "no container that is known"),
+        ("encoding=auto", b"\x1aE\xdf\xa3" + bytes(range(1, 200)) * 50, "the audio"),
+    ],
+)
+def test_what_is_no_audio_ends_the_session(query: str, data: bytes, message: str) -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket(query) as socket:
+            await socket.socket.send_bytes(data)
+            await socket.say("close")
+            error = (await socket.rest())[-1]
+            assert error["type"] == "error" and message in error["error"]["message"]
+            assert error["error"]["code"] == "invalid_audio"
+            assert socket.code == 1008
+
+    run(scenario)
+
+
+def test_more_audio_than_may_wait_ends_the_session() -> None:
+    client = PlainLiveClient(latency_s=0.5)
+
+    async def scenario(running: Running) -> None:
+        async with running.socket("encoding=pcm16") as socket:
+            for _ in range(40):
+                await socket.send(spoken(1, 1.0))
+            rest = await socket.rest()
+            assert rest[-1]["error"]["code"] == "backlog_exceeded"
+            assert "at most 30 s" in rest[-1]["error"]["message"]
+            assert socket.code == 1008
+        await until(lambda: client.open == set())
+
+    run(scenario, client)
+
+
+def test_a_limit_of_the_key_ends_the_session() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket("encoding=pcm16") as socket:
+            for _ in range(3):
+                await socket.send(spoken(1, 2.0))
+                await asyncio.sleep(0.1)
+            error = (await socket.rest())[-1]["error"]
+            assert error["code"] == "rate_limit_exceeded"
+            assert error["type"] == "rate_limit_error"
+            assert "5 seconds of audio a minute" in error["message"]
+            assert socket.code == 1008
+        await until(lambda: running.client.open == set())
+
+    run(scenario, limits=Limits(audio_s_per_minute=5.0))
+
+
+def test_streams_at_once_are_refused_before_the_upgrade() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket():
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                async with running.socket():
+                    pass
+            assert refused.value.status == 503
+            assert int(refused.value.headers["Retry-After"]) > 0
+
+    run(scenario, max_sessions=1)
+
+
+def test_draining_ends_a_session_with_its_last_text() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.send(spoken(1, 1.0))
+            await socket.message("text")
+            running.gateway.draining.set()
+            rest = await socket.rest()
+            assert [message["type"] for message in rest] == ["segment", "end"]
+            assert rest[-1]["text"] == "ONE"
+            assert socket.code == 1001
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                async with running.socket():
+                    pass
+            assert refused.value.status == 503
+
+    run(scenario)
+
+
+def test_the_longest_session_ends_with_its_last_text() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.send(spoken(1, 0.5))
+            rest = await socket.rest()
+            assert "session_expired" in [m["error"]["code"] for m in rest if m["type"] == "error"]
+            assert rest[-1] == {"type": "end", "text": "ONE", "duration": 0.5}
+            assert socket.code == 1008
+
+    run(scenario, max_session_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "name"),
+    [
+        (ComponentError("broken"), 1011, "server_error"),
+        (SessionError("expired"), 1012, "session_expired"),
+        (OverloadedError("full"), 1013, "overloaded"),
+        (ServerError("gone"), 1013, "no_server"),
+        (AudioError("too loud"), 1008, "invalid_audio"),
+    ],
+)
+def test_a_failure_of_the_server_is_told(failure: ConchError, code: int, name: str) -> None:
+    client = PlainLiveClient(fail=lambda sent: failure)
+
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.send(spoken(1, 1.0))
+            rest = await socket.rest()
+            assert [message["type"] for message in rest] == ["ready", "error"]
+            assert rest[-1]["error"]["code"] == name
+            assert socket.code == code
+
+    run(scenario, client)
+
+
+@pytest.mark.parametrize("how", ["close frame", "abort"])
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2, 1.0])
+def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float) -> None:
+    client = PlainLiveClient(latency_s=0.1)
+
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.message("ready")
+            await socket.send(spoken(1, 1.0))
+            await asyncio.sleep(after_s)
+            if how == "abort":
+                socket.socket._response.connection.transport.abort()
+        sessions = {"route": "/v1/listen"}
+        await until(lambda: running.metric("conch_gateway_sessions", **sessions) == 0)
+        assert client.open == set()
+
+    run(scenario, client)
+
+
+def test_a_client_that_does_not_read_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PING_S", 1.0)
+    client = PlainLiveClient()
+
+    async def scenario(running: Running) -> None:
+        reader, writer = await asyncio.open_connection(
+            *running.url.removeprefix("http://").split(":"), limit=1024
+        )
+        writer.write(
+            b"GET /v1/listen?encoding=pcm16&include=stats HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()
+        audio = spoken(1, 0.2).tobytes()
+        # A frame of 126 to 65535 bytes, masked with zeros (RFC 6455, section 5.2).
+        frame = b"\x82\xfe" + len(audio).to_bytes(2, "big") + bytes(4) + audio
+        sessions = {"route": "/v1/listen"}
+        assert running.metric("conch_gateway_sessions", **sessions) == 1
+
+        async def send() -> None:
+            while True:
+                writer.write(frame)
+                await writer.drain()
+
+        sending = asyncio.create_task(send())
+        await until(lambda: running.metric("conch_gateway_sessions", **sessions) == 0)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        writer.transport.abort()
+        assert client.open == set()
+
+    run(scenario, client)

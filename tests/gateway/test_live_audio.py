@@ -1,0 +1,235 @@
+"""Frames of raw samples, of G.711 and of containers, as samples."""
+
+import asyncio
+import io
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from containers import muxed
+from waiting import wait_until
+
+from conch.gateway import live_audio
+from conch.gateway.live_audio import LiveFrames, RawDecoder, default_rate
+from conch.wire.errors import AudioError
+
+RATE = 16_000
+TONE = (0.5 * np.sin(np.arange(3 * RATE) * 2 * np.pi * 440 / RATE)).astype(np.float32)
+
+
+def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.ndarray:
+    """Return the samples of frames, and then of the end."""
+
+    async def main() -> list[np.ndarray]:
+        found = []
+        async with LiveFrames(encoding, rate) as live:
+            for number, frame in enumerate([*frames, b""]):
+                async for samples in live.decoded(frame, ends=number == len(frames)):
+                    assert samples.dtype in (np.int16, np.float32)
+                    found.append(samples)
+        return found
+
+    parts = asyncio.run(main())
+    assert no_thread_is_left()
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+def no_thread_is_left() -> bool:
+    return not any(thread.name == "conch-container" for thread in threading.enumerate())
+
+
+def cut(data: bytes, seed: int, most: int) -> list[bytes]:
+    """Cut bytes into frames of 1 to `most` bytes."""
+    random, frames = np.random.default_rng(seed), []
+    while data:
+        size = int(random.integers(1, most + 1))
+        frames.append(data[:size])
+        data = data[size:]
+    return frames
+
+
+def g711_mulaw(code: int) -> int:
+    """Return a sample by the decision values of ITU-T G.711 (11/88), table 2a: on 14 bits."""
+    code ^= 0xFF
+    segment, step = code >> 4 & 7, code & 15
+    # y_0 = 0; each segment has 16 intervals, twice as wide as those before.
+    value = (2 * step + 33) * 2**segment - 33
+    return (-value if code & 0x80 else value) * 4
+
+
+def g711_alaw(code: int) -> int:
+    """Return a sample by the decision values of ITU-T G.711 (11/88), table 1a: on 13 bits."""
+    code ^= 0x55
+    segment, step = code >> 4 & 7, code & 15
+    value = 2 * step + 1 if segment == 0 else (2 * step + 33) * 2 ** (segment - 1)
+    return (value if code & 0x80 else -value) * 8
+
+
+@pytest.mark.parametrize(("encoding", "formula"), [("mulaw", g711_mulaw), ("alaw", g711_alaw)])
+def test_every_byte_of_g711_is_the_sample_of_the_standard(encoding: str, formula) -> None:
+    found = RawDecoder(encoding).samples(bytes(range(256)))
+    assert found.dtype == np.int16
+    assert found.tolist() == [formula(code) for code in range(256)]
+
+
+@pytest.mark.parametrize(("encoding", "subtype"), [("mulaw", "ULAW"), ("alaw", "ALAW")])
+def test_every_byte_of_g711_is_the_sample_of_libsndfile(encoding: str, subtype: str) -> None:
+    codes = bytes(range(256))
+    expected, _ = soundfile.read(
+        io.BytesIO(codes),
+        dtype="int16",
+        format="RAW",
+        subtype=subtype,
+        channels=1,
+        samplerate=8000,
+    )
+    assert RawDecoder(encoding).samples(codes).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("encoding", "dtype"), [("pcm16", "<i2"), ("auto", "<i2"), ("float32", "<f4")]
+)
+def test_samples_may_be_cut_anywhere(encoding: str, dtype: str, seed: int) -> None:
+    samples = TONE if dtype == "<f4" else (TONE * 32767).astype(dtype)
+    found = decoded(encoding, cut(samples.astype(dtype).tobytes(), seed, 999))
+    assert found.dtype == np.dtype(dtype).newbyteorder("=")
+    assert np.array_equal(found, samples)
+
+
+def test_the_rest_of_a_sample_at_the_end_is_left_out() -> None:
+    assert decoded("pcm16", [b"\1\0\2"]).tolist() == [1]
+    assert decoded("auto", [b"\1\0\2"]).tolist() == [1]
+    assert decoded("auto", []).tolist() == []
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_sample_that_is_not_finite_is_refused_and_the_next_frame_is_right(wrong: float) -> None:
+    decoder = RawDecoder("float32")
+    with pytest.raises(AudioError, match="the frame has samples that are NaN or infinite"):
+        decoder.samples(np.array([0.0, wrong], np.float32).tobytes())
+    with pytest.raises(AudioError, match="reaches 30000; samples are in"):
+        decoder.samples(np.array([0.0, 30_000], np.float32).tobytes())
+    assert decoder.samples(np.array([0.5], np.float32).tobytes()).tolist() == [0.5]
+
+
+def test_the_rates_of_encodings() -> None:
+    assert [default_rate(name) for name in live_audio.ENCODINGS] == [
+        *(16_000, 16_000, 16_000, 8_000, 8_000, 16_000)
+    ]
+
+
+def spectrum_peak(samples: np.ndarray) -> float:
+    """Return the frequency with most energy, in Hz."""
+    power = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
+    return float(np.argmax(power) * RATE / len(samples))
+
+
+@pytest.mark.parametrize(
+    ("container", "codec", "file_rate", "options"),
+    [
+        ("webm", "libopus", 48_000, {"live": "1", "cluster_time_limit": "100"}),
+        ("ogg", "libopus", 48_000, {}),
+        ("wav", "pcm_s16le", 44_100, {}),
+        ("mp3", "libmp3lame", 44_100, {}),
+        ("flac", "flac", 16_000, {}),
+        ("mp4", "aac", 48_000, {"movflags": "frag_every_frame+empty_moov+default_base_moof"}),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["auto", "container"])
+def test_a_container_comes_out_at_the_rate_of_the_session(
+    container: str, codec: str, file_rate: int, options: dict[str, str], encoding: str
+) -> None:
+    data = muxed(TONE, RATE, container, codec, file_rate=file_rate, **options)
+    found = decoded(encoding, cut(data, 1, 3000))
+    assert found.dtype == np.float32
+    assert len(found) / RATE == pytest.approx(3.0, abs=0.15)
+    assert spectrum_peak(found) == pytest.approx(440, abs=2)
+    assert np.sqrt(np.mean(found**2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.1)
+
+
+def test_samples_come_before_the_container_ends() -> None:
+    data = muxed(TONE, RATE, "webm", "libopus", file_rate=48_000, cluster_time_limit="100")
+    frames = [data[start : start + 2000] for start in range(0, len(data), 2000)]
+    lengths: list[int] = []
+
+    async def main() -> None:
+        async with LiveFrames("auto", RATE) as live:
+            for frame in frames:
+                size = 0
+                async for samples in live.decoded(frame):
+                    size += len(samples)
+                lengths.append(size)
+
+    asyncio.run(main())
+    assert no_thread_is_left()
+    # Half of the bytes give most of half of the audio.
+    assert sum(lengths[: len(lengths) // 2]) > 0.9 * RATE
+
+
+def test_much_audio_in_few_bytes_is_taken_piece_by_piece() -> None:
+    minutes = np.zeros(120 * RATE, np.float32)
+    data = muxed(minutes, RATE, "ogg", "libopus", file_rate=48_000)
+
+    async def main() -> list[int]:
+        async with LiveFrames("container", RATE) as live:
+            return [len(samples) async for samples in live.decoded(data)]
+
+    lengths = asyncio.run(main())
+    assert sum(lengths) / RATE == pytest.approx(120, abs=2)
+    assert max(lengths) <= 6 * RATE
+
+
+@pytest.mark.parametrize("stop_after", [1, 100, 4000])
+def test_a_client_that_is_gone_leaves_no_thread(stop_after: int) -> None:
+    data = muxed(TONE, RATE, "webm", "libopus", file_rate=48_000)
+
+    async def main() -> None:
+        async with LiveFrames("container", RATE) as live:
+            with pytest.raises(ConnectionResetError):
+                async for _ in live.decoded(data[:64] + data[64:stop_after]):
+                    raise ConnectionResetError
+                raise ConnectionResetError
+
+    asyncio.run(main())
+    assert no_thread_is_left()
+
+
+def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_thread() -> None:
+    data = muxed(np.zeros(60 * RATE, np.float32), RATE, "ogg", "libopus", file_rate=48_000)
+
+    async def main() -> None:
+        async with LiveFrames("container", RATE) as live:
+            async for _ in live.decoded(data):
+                break
+
+    asyncio.run(main())
+    assert no_thread_is_left()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"%PDF-1.7" + bytes(100), "is a PDF, not audio"),
+        (b"these are some words, " * 9, "is text, not audio"),
+        (b"\x1aE\xdf\xa3" + bytes(range(1, 250)) * 90, "the audio"),
+        (b"OggS" + bytes(5000), "the audio"),
+    ],
+)
+def test_garbage_is_an_error(data: bytes, message: str) -> None:
+    with pytest.raises(AudioError, match=message):
+        decoded("auto", [data])
+    wait_until(no_thread_is_left)
+
+
+def test_what_follows_the_end_of_a_container_is_left_out() -> None:
+    data = muxed(TONE, RATE, "wav", "pcm_s16le")
+    whole = decoded("auto", [data])
+    assert len(decoded("auto", [data, bytes(10_000), bytes(10_000)])) == len(whole) == len(TONE)
+
+
+def test_raw_samples_are_no_container(tmp_path: Path) -> None:
+    with pytest.raises(AudioError, match="no container that is known: webm, Ogg"):
+        decoded("container", [(TONE * 32767).astype("<i2").tobytes()])
