@@ -23,7 +23,7 @@ from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import Style, Turns
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
-from conch.wire.errors import ConchError, public_error
+from conch.wire.errors import ConchError, OverloadedError, public_error
 from conch.wire.result import strict_json
 
 ROUTE = "/v1/realtime"
@@ -220,7 +220,7 @@ class _Session:
         """Read the socket until it is closed.
 
         Raises:
-            OverloadedError: too much audio waits.
+            ApiError: too much audio waits.
         """
         async for frame in self._socket:
             if frame.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
@@ -232,6 +232,8 @@ class _Session:
             except ApiError as error:
                 event_id = event_id_in(frame.data) if isinstance(frame.data, str) else None
                 await self._tell_all([events.error_event(error, event_id)])
+            except OverloadedError as error:
+                raise ApiError(429, str(error), code="backlog_exceeded") from None
 
     async def _obey(self, data: str | bytes) -> None:
         """Do what a client asks for.
