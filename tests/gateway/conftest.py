@@ -25,7 +25,7 @@ def server() -> Iterator[TritonServer]:
 @pytest.fixture(scope="session")
 def inner_gateway(server: TritonServer) -> Iterator[OwnGateway]:
     """Return a gateway of this process in front of the server."""
-    with own_gateway(server.grpc_url) as running:
+    with own_gateway(f"grpc://{server.grpc_url}") as running:
         yield running
 
 

@@ -1,0 +1,363 @@
+"""`GET /v1/listen` in front of a real server."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from containers import muxed
+from metrics import metrics_of
+from own_gateway import own_gateway
+from recordings import wer
+from waiting import wait_until
+
+from conch.client import AsyncClient
+from conch.gateway.live_session import LiveSession, LiveUpdate
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+
+RATE = 16_000
+TIMEOUT_S = 120
+
+
+@asynccontextmanager
+async def listening(url: str, query: str = "") -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{url}/v1/listen?{query}", max_msg_size=0) as socket,
+    ):
+        yield socket
+
+
+async def messages_of(socket: aiohttp.ClientWebSocketResponse) -> list[dict[str, Any]]:
+    """Return all messages to the end of the session."""
+    found = []
+    while (frame := await asyncio.wait_for(socket.receive(), TIMEOUT_S)).type == 1:
+        found.append(json.loads(frame.data))
+    return found
+
+
+async def say(socket: aiohttp.ClientWebSocketResponse, kind: str) -> None:
+    await socket.send_str(json.dumps({"type": kind}))
+
+
+def heard(url: str, frames: list[bytes], query: str = "", pause_s: float = 0.0) -> list[dict]:
+    """Return the messages of a session that gets these frames, and is closed."""
+
+    async def main() -> list[dict]:
+        async with listening(url, query) as socket:
+            reading = asyncio.create_task(messages_of(socket))
+            for frame in frames:
+                await socket.send_bytes(frame)
+                await asyncio.sleep(pause_s)
+            await say(socket, "close")
+            found = await reading
+            assert socket.close_code == 1000, found[-1]
+            return found
+
+    return asyncio.run(main())
+
+
+def of_type(messages: list[dict], kind: str) -> list[dict]:
+    return [message for message in messages if message["type"] == kind]
+
+
+def pcm16(waveform: np.ndarray) -> bytes:
+    return np.round(waveform * 32767).astype("<i2").tobytes()
+
+
+def cut(data: bytes, seed: int, most: int) -> list[bytes]:
+    random, frames = np.random.default_rng(seed), []
+    while data:
+        size = int(random.integers(1, most + 1))
+        frames.append(data[:size])
+        data = data[size:]
+    return frames
+
+
+def live_text(server_url: str, waveform: np.ndarray, **options) -> str:
+    """Return the text of the same audio without a gateway."""
+
+    async def main() -> str:
+        async with (
+            AsyncClient(server_url) as client,
+            client.live(sample_rate=RATE, **options) as stream,
+        ):
+            for start in range(0, len(waveform), 3200):
+                await stream.send(waveform[start : start + 3200])
+            return (await stream.finish()).text
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(scope="module")
+def talk(recordings) -> np.ndarray:
+    """Return two utterances with a pause, as 16 bits would carry them."""
+    pause = np.zeros(2 * RATE, np.float32)
+    parts = [recordings[4].waveform(), pause, recordings[0].waveform(), pause]
+    return (np.frombuffer(pcm16(np.concatenate(parts)), "<i2") / 32768).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def reference(recordings) -> str:
+    return f"{recordings[4].text} {recordings[0].text}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_frames_of_any_length_give_the_text_of_a_live_stream(
+    gateway_url, server, talk, reference, seed
+):
+    options = {"adaptive": False}
+    expected = live_text(f"grpc://{server.grpc_url}", talk, **options)
+    data = np.round(talk * 32768).astype("<i2").tobytes()
+    messages = heard(gateway_url, cut(data, seed, 20_000), "adaptive=false&encoding=pcm16")
+    end = messages[-1]
+    assert end["type"] == "end" and end["text"] == expected
+    assert end["duration"] == pytest.approx(len(talk) / RATE, abs=0.01)
+    assert wer(reference, end["text"]) < 0.3
+    finals = [item for item in of_type(messages, "segment") if item["final"]]
+    assert " ".join(item["text"] for item in finals if item["text"]) == expected
+    assert [item["index"] for item in finals] == list(range(len(finals)))
+
+
+def test_float32_and_g711_are_heard(gateway_url, recordings):
+    recording = recordings[4]
+    waveform = recording.waveform()
+    (end,) = of_type(
+        heard(gateway_url, cut(waveform.astype("<f4").tobytes(), 1, 9999), "encoding=float32"),
+        "end",
+    )
+    assert wer(recording.text, end["text"]) < 0.3
+    for encoding, subtype in (("mulaw", "ULAW"), ("alaw", "ALAW")):
+        file = io.BytesIO()
+        narrow = soxr.resample(waveform, RATE, 8000)
+        soundfile.write(file, narrow, 8000, format="RAW", subtype=subtype)
+        (end,) = of_type(
+            heard(gateway_url, cut(file.getvalue(), 2, 999), f"encoding={encoding}"), "end"
+        )
+        assert wer(recording.text, end["text"]) < 0.5
+        assert end["duration"] == pytest.approx(len(waveform) / RATE, abs=0.05)
+
+
+def test_a_media_recorder_is_heard_live(gateway_url, talk, reference):
+    """A browser's MediaRecorder: webm with Opus at 48 kHz, a blob each quarter of a second."""
+    data = muxed(
+        talk, RATE, "webm", "libopus", file_rate=48_000, live="1", cluster_time_limit="250"
+    )
+    blobs = [data[start : start + 1500] for start in range(0, len(data), 1500)]
+    messages = heard(gateway_url, blobs, pause_s=0.05)
+    assert messages[0]["encoding"] == "auto"
+    assert wer(reference, messages[-1]["text"]) < 0.3
+    texts = of_type(messages, "text")
+    assert texts[0]["audio_s"] < 0.6 * len(talk) / RATE
+
+
+def test_text_grows_while_it_is_spoken(gateway_url, talk):
+    data = np.round(talk * 32768).astype("<i2").tobytes()
+    frames = [data[start : start + 6400] for start in range(0, len(data), 6400)]
+    messages = heard(gateway_url, frames, "include=stats&word_timestamps=true", pause_s=0.2)
+    firm: dict[int, str] = {}
+    ended: set[int] = set()
+    for message in messages:
+        if message["type"] == "segment":
+            ended.add(message["index"])
+        if message["type"] == "text" and message["text"]:
+            index = message["index"]
+            assert index not in ended
+            assert message["firm"].startswith(firm.get(index, ""))
+            firm[index] = message["firm"]
+    assert any(firm.values())
+    finals = [item for item in of_type(messages, "segment") if item["final"]]
+    assert len(finals) == 2
+    for item in finals:
+        assert [word["text"] for word in item["words"]] == item["text"].split()
+        assert item["start"] <= item["words"][0]["start"] < item["words"][-1]["end"] <= item["end"]
+    stats = of_type(messages, "stats")[-1]
+    assert {"vad", "ctc_streaming_encoder"} <= set(stats["path"]) & set(stats["stages"])
+    assert stats["rolling"]["made"] > 0
+
+
+def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, recordings):
+    data = pcm16(recordings[4].waveform())
+
+    async def main() -> list[dict]:
+        async with listening(gateway_url, "encoding=pcm16") as socket:
+            found = []
+            for _ in range(2):
+                await socket.send_bytes(data)
+                await say(socket, "finalize")
+                while True:
+                    found.append(json.loads((await socket.receive()).data))
+                    if found[-1]["type"] == "finalized":
+                        break
+            await say(socket, "close")
+            return found + await messages_of(socket)
+
+    messages = asyncio.run(main())
+    finals = [item for item in of_type(messages, "segment") if item["final"]]
+    length_s = len(data) / 2 / RATE
+    assert [item["index"] for item in finals] == list(range(len(finals))) and len(finals) >= 2
+    assert finals[0]["start"] < length_s <= finals[-1]["start"] + 0.1
+    assert finals[-1]["end"] <= 2 * length_s + 0.1
+    assert {item["endpoint"] for item in finals} <= {"finalize", "silence", "length"}
+    first = [item["text"] for item in finals if item["start"] < length_s - 0.1]
+    second = [item["text"] for item in finals if item["start"] >= length_s - 0.1]
+    assert first == second
+    assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
+
+
+def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
+    recording = recordings[4]
+    silence = bytes(2 * RATE)
+
+    async def main() -> list[dict]:
+        async with listening(gateway_url, "encoding=pcm16&include=stats") as socket:
+            found = [json.loads((await socket.receive()).data)]
+            for second in range(600):
+                await socket.send_bytes(silence)
+                while found[-1].get("audio_s", 0) < second - 20:
+                    found.append(json.loads((await socket.receive()).data))
+            await socket.send_bytes(pcm16(recording.waveform()))
+            await say(socket, "close")
+            return found + await messages_of(socket)
+
+    messages = asyncio.run(main())
+    assert not of_type(messages, "error")
+    (final,) = [item for item in of_type(messages, "segment") if item["final"]]
+    assert final["start"] == pytest.approx(600, abs=1.0)
+    assert wer(recording.text, final["text"]) < 0.3
+    assert messages[-1]["text"] == final["text"]
+
+
+def test_no_text_comes_from_noise(gateway_url):
+    random = np.random.default_rng(5)
+    noise = pcm16(0.01 * random.standard_normal(20 * RATE).astype(np.float32).clip(-1, 1))
+    messages = heard(gateway_url, cut(noise, 3, 50_000), "encoding=pcm16")
+    assert messages[-1]["text"] == ""
+    assert [item["text"] for item in of_type(messages, "segment") if item["text"]] == []
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
+def test_a_client_that_is_gone_frees_the_servers_stream(gateway_url, server, talk, after_s):
+    def open_streams() -> float:
+        return metrics_of(server.metrics_url)["conch_open_streams"]
+
+    before = open_streams()
+
+    async def main() -> None:
+        async with listening(gateway_url, "encoding=pcm16") as socket:
+            data = pcm16(talk)
+            await socket.receive()
+            for start in range(0, len(data), 6400):
+                if start / 6400 * 0.1 > after_s:
+                    break
+                await socket.send_bytes(data[start : start + 6400])
+                await asyncio.sleep(0.1)
+            if after_s >= 1.0:
+                assert open_streams() == before + 1
+            assert socket._response.connection is not None
+            socket._response.connection.transport.abort()
+
+    asyncio.run(main())
+    wait_until(lambda: open_streams() == before, 20)
+
+
+def test_a_backlog_of_half_a_minute_ends_the_session(gateway_url, server, recordings):
+    speech = pcm16(np.concatenate([item.waveform() for item in recordings]))
+
+    async def main() -> tuple[dict, int | None]:
+        async with listening(gateway_url, "encoding=pcm16") as socket:
+            for _ in range(10):
+                for start in range(0, len(speech), 64_000):
+                    if socket.closed:
+                        break
+                    await socket.send_bytes(speech[start : start + 64_000])
+            found = await messages_of(socket)
+            return found[-1], socket.close_code
+
+    last, code = asyncio.run(main())
+    assert last["error"]["code"] == "backlog_exceeded"
+    assert code == 1008
+    wait_until(lambda: metrics_of(server.metrics_url)["conch_open_streams"] == 0, 60)
+
+
+def test_draining_gives_the_last_text(server, recordings):
+    recording = recordings[4]
+    with own_gateway(f"grpc://{server.grpc_url}") as running:
+
+        async def main() -> tuple[list[dict], int | None]:
+            async with listening(running.url, "encoding=pcm16") as socket:
+                reading = asyncio.create_task(messages_of(socket))
+                await socket.send_bytes(pcm16(recording.waveform()))
+                await asyncio.sleep(0.5)
+                running.drain()
+                return await reading, socket.close_code
+
+        messages, code = asyncio.run(main())
+    assert messages[-1]["type"] == "end" and wer(recording.text, messages[-1]["text"]) < 0.3
+    assert code == 1001
+
+
+def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, server, talk):
+    data = np.round(talk * 32768).astype("<i2")
+    frames = [data[start : start + 8000] for start in range(0, len(data), 8000)]
+
+    async def direct() -> list[str]:
+        async with (
+            AsyncClient(f"grpc://{server.grpc_url}") as client,
+            client.live(sample_rate=RATE, mode="streaming") as stream,
+        ):
+            texts = [(await stream.send(frame)).text for frame in frames]
+            return [*texts, (await stream.finish()).text]
+
+    async def by_gateway() -> list[str]:
+        query = "answers=all&encoding=pcm16&mode=streaming"
+        async with listening(gateway_url, query) as socket:
+            await socket.receive()
+            texts = []
+            for frame in frames:
+                await socket.send_bytes(frame.tobytes())
+                answer = json.loads((await socket.receive()).data)
+                texts.append(answer["transcript"]["text"])
+            await say(socket, "close")
+            last, _ = await messages_of(socket)
+            return [*texts, last["transcript"]["text"]]
+
+    assert asyncio.run(by_gateway()) == asyncio.run(direct())
+
+
+def test_a_live_session_clears_and_reconfigures(server, recordings):
+    first, second = recordings[4], recordings[0]
+
+    async def main() -> list[LiveUpdate]:
+        async with (
+            AsyncClient(f"grpc://{server.grpc_url}") as client,
+            LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
+        ):
+            live.feed(second.waveform())
+            live.clear()
+            live.feed(first.waveform())
+            live.reconfigure({"mode": "streaming"})
+            live.feed(first.waveform())
+            live.close()
+            return [update async for update in live.updates()]
+
+    updates = asyncio.run(main())
+    finals = [i.segment for u in updates for i in u.segments if i.is_final]
+    length_s, cleared_s = len(first.waveform()) / RATE, len(second.waveform()) / RATE
+    by_stream = [
+        [item for item in finals if start <= item.start + 0.1 < start + length_s]
+        for start in (cleared_s, cleared_s + length_s)
+    ]
+    assert [item for part in by_stream for item in part] == finals
+    passed, streamed = (" ".join(item.text for item in part) for part in by_stream)
+    assert wer(first.text, passed) < 0.3
+    assert streamed == streamed.lower() and wer(first.text, streamed) < 0.5
+    assert updates[-1].audio_s == pytest.approx(cleared_s + 2 * length_s, abs=0.05)
