@@ -246,17 +246,17 @@ def test_errors_keep_the_session(gateway_url: str, talk: np.ndarray, reference: 
     run(scenario())
 
 
-def test_what_only_the_server_can_refuse_ends_the_session_with_its_reason(
-    gateway_url: str, talk: np.ndarray
-) -> None:
+def test_a_language_that_no_model_knows_fails_each_item(gateway_url: str, talk: np.ndarray) -> None:
     async def scenario() -> None:
         async with connected(gateway_url) as client:
-            await client.update(transcription={"language": "xx"})
-            await client.append_samples(talk[:RATE])
-            rest = await client.rest()
-            assert client.socket.close_code == 1008
-            assert rest[-1]["type"] == "error"
-            assert "language" in rest[-1]["error"]["message"]
+            await client.update(transcription={"language": "xx"}, turn_detection=TURNS)
+            await speak(client, talk)
+            failed = await client.until(f"{TEXT}.failed", 2)
+            assert failed["error"]["param"] == "language"
+            assert "takes auto or en" in failed["error"]["message"]
+            await client.update(transcription={"language": "en"})
+            await speak(client, talk)
+            await client.until(f"{TEXT}.completed", 2)
 
     run(scenario())
 

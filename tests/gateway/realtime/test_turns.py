@@ -120,6 +120,18 @@ def test_a_text_that_only_the_second_pass_finds_is_an_item() -> None:
     ]
 
 
+def test_an_item_that_comes_late_names_the_one_before_it_in_time() -> None:
+    turns = Turns(is_manual=False)
+    zero = turns.after(update(segment(0, "Zero.", final=True)))
+    assert turns.after(update(segment(1, "", final=False))) == []
+    two = turns.after(update(segment(2, "Two.", final=True)))
+    one = turns.after(update(segment(1, "One.", final=True)))
+    ids = [told[2]["item_id"] for told in (zero, one, two)]
+    assert [told[2]["previous_item_id"] for told in (zero, two, one)] == [None, ids[0], ids[0]]
+    three = turns.after(update(segment(3, "Three.", final=True)))
+    assert three[2]["previous_item_id"] == ids[2]
+
+
 def test_a_turn_that_turns_out_empty_is_completed_without_a_text() -> None:
     turns = Turns(is_manual=False)
     turns.after(speaking(0, "", "", "hm"))
@@ -136,6 +148,11 @@ def test_without_a_second_pass_the_text_so_far_completes_a_turn_and_nothing_fail
     told = turns.after(update(segment(1, "", final=True, error="no time")))
     assert kinds(told)[-1] == "failed"
     assert told[-1]["error"]["message"] == "no time"
+    # Nobody would know of this one, had it no text and no error.
+    wrong = "option 'language' takes auto or en; sent: 'xx'"
+    told = turns.after(update(segment(2, "", final=True, error=wrong)))
+    assert kinds(told)[-3:] == ["added", "done", "failed"]
+    assert told[-1]["error"]["param"] == "language"
 
 
 def test_all_utterances_up_to_a_commit_are_one_item() -> None:
@@ -431,11 +448,15 @@ class Server:
         return update(*segments, **self._now(), **flags)
 
 
+def order_of(word: str) -> tuple[int, ...]:
+    return tuple(map(int, word[1:].split("-")))
+
+
 def check_order(told: list[dict[str, Any]]) -> None:
     """Check that each item goes through its states in order, each once."""
     order = ["speech_started", "speech_stopped", "committed", "added", "done", "completed"]
     seen: dict[str, list[str]] = {}
-    previous = None
+    placed: list[str] = []
     for event in told:
         kind = event["type"].rpartition(".")[2]
         item_id = event.get("item_id") or event.get("item", {}).get("id")
@@ -450,14 +471,17 @@ def check_order(told: list[dict[str, Any]]) -> None:
         elif kind == "failed":
             before.append(kind)
         if kind == "committed":
-            assert event["previous_item_id"] == previous
-            previous = item_id
+            previous = event["previous_item_id"]
+            placed.insert(0 if previous is None else placed.index(previous) + 1, item_id)
         if kind == "completed":
             assert "committed" in before
             assert event["usage"]["seconds"] >= 0
     for item_id, states in seen.items():
         assert {"completed", "failed"} & set(states), f"{item_id} is never over"
     assert len({event["event_id"] for event in told}) == len(told)
+    texts = {e["item_id"]: e["transcript"] for e in told if e["type"] == f"{TEXT}.completed"}
+    said = [word for item_id in placed for word in texts[item_id].split() if word[0] == "w"]
+    assert said == sorted(said, key=order_of), "items in the order of time"
 
 
 @pytest.mark.parametrize("is_manual", [True, False])
@@ -483,7 +507,7 @@ def test_whatever_a_second_pass_corrects_deltas_keep_the_words_that_were_firm(
         if event["type"] == f"{TEXT}.completed":
             deltas, text = text_of_deltas(told, event["item_id"]), event["transcript"]
             firm = [word for word in deltas.split() if word.startswith("w")]
-            assert firm == sorted(firm, key=lambda word: tuple(map(int, word[1:].split("-"))))
+            assert firm == sorted(firm, key=order_of)
             was_corrected = not text.startswith(deltas)
             assert was_corrected or deltas == text
 

@@ -12,18 +12,24 @@ and replaces them.
 Nothing here waits or sends.
 """
 
+from bisect import bisect
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from operator import itemgetter
 
-from conch.gateway.errors import ApiError
+from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_session import LiveSegment, LiveUpdate
 from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
+from conch.wire.errors import OptionError
 from conch.wire.result import OpenUtterance, Word, text_of_words
 
 LEAST_COMMIT_S = 0.1
 """Shortest audio that may be committed, as at OpenAI."""
+MAX_PLACES = 100
+"""Committed items among which a late one finds its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,6 @@ class _Utterance:
     """Words of the final text, where the session asks for them."""
     error: str = ""
     """Why there is no second pass."""
-    is_over: bool = False
     is_final: bool = False
 
     def hear(self, spoken: OpenUtterance) -> None:
@@ -67,13 +72,12 @@ class _Utterance:
         """Take the text of its end, or of its second pass."""
         self.text = self.solid = found.segment.text
         self.words, self.error = found.segment.words, found.segment.error
-        self.is_over = True
         if found.is_final:
             self.settle()
 
     def settle(self) -> None:
         """Make the text final."""
-        self.sure, self.is_over, self.is_final = self.text, True, True
+        self.sure, self.is_final = self.text, True
 
     @property
     def unsent(self) -> str:
@@ -144,7 +148,8 @@ class _Item:
 class _Era:
     """A stretch of audio up to a commit, a clear, or other settings."""
 
-    item: _Item | None = None
+    number: int
+    item: _Item | None
     """What all of its utterances belong to; None if each is an item."""
     speaking: _Item | None = None
     """The item of the utterance that is being spoken, if each is an item."""
@@ -168,11 +173,15 @@ class Turns:
         """
         self.style = style or Style()
         self._is_manual = is_manual
+        self._numbers = count()
         self._eras = deque([self._new_era()])
         """The first one is that of the next update, the last one that of the next audio."""
         self._owners: dict[int, _Item] = {}
         """Item of each utterance that is not final, by index."""
-        self._previous_id: str | None = None
+        self._first_heard: dict[int, tuple[int, int]] = {}
+        """Place of each utterance that is not final, by index."""
+        self._places: list[tuple[tuple[int, int], str]] = []
+        """Place and id of the latest committed items, in order of time."""
         self._buffer_start_s = 0.0
         """Start of the audio that is not committed."""
 
@@ -187,6 +196,8 @@ class Turns:
         if update.finalized or update.cleared:
             self._eras.popleft()
             told += self._finish(era, update.audio_s, keep=self._eras[0].item)
+            # What was cleared has no number: the next utterance has it.
+            self._first_heard.clear()
         return told
 
     def commit(self, audio_s: float) -> list[Event]:
@@ -211,7 +222,7 @@ class Turns:
         era = self._eras[-1]
         era.item = era.item or era.speaking or _Item(is_single=False)
         era.item.is_single, era.speaking = False, None
-        told = self._commit(era.item, seconds)
+        told = self._commit(era, era.item, seconds)
         self._begin(self._new_era(), audio_s)
         return told
 
@@ -251,8 +262,7 @@ class Turns:
         """
         before = self._eras[-1].item
         self._is_manual = is_manual
-        goes_on = is_manual and before is not None
-        self._eras.append(_Era(before) if goes_on else self._new_era())
+        self._eras.append(self._new_era(before if is_manual else None))
 
     def finish(self, audio_s: float) -> list[Event]:
         """Return the last events, after the last update.
@@ -270,8 +280,14 @@ class Turns:
         self._owners.clear()
         return [events.failed(item.id, error) for item in items if item.is_known]
 
-    def _new_era(self) -> _Era:
-        return _Era(_Item(is_single=False) if self._is_manual else None)
+    def _new_era(self, item: _Item | None = None) -> _Era:
+        if self._is_manual and item is None:
+            item = _Item(is_single=False)
+        return _Era(next(self._numbers), item)
+
+    def _new_place(self, era: _Era) -> tuple[int, int]:
+        """Return a place in time after all others of an era so far."""
+        return era.number, next(self._numbers)
 
     def _begin(self, era: _Era, start_s: float) -> None:
         self._eras.append(era)
@@ -289,20 +305,24 @@ class Turns:
 
     def _end(self, era: _Era, found: LiveSegment) -> list[Event]:
         segment = found.segment
-        item = self._owner(era, segment.index, has_text=bool(segment.text))
+        item = self._owner(era, segment.index, has_text=bool(segment.text or segment.error))
         if item is None:
+            if found.is_final:
+                del self._first_heard[segment.index]
             return []
         told = self._begin_speech(item, segment.start)
         item.utterances.setdefault(segment.index, _Utterance()).end(found)
         if item.is_single and not item.is_committed:
             era.speaking = None
-            told += self._stop_speech(item, segment.start, segment.end)
+            told += self._stop_speech(era, item, segment.start, segment.end)
         if item.is_single and found.is_final:
             return [*told, *self._complete(item)]
         return [*told, *self._further_text(item)]
 
     def _owner(self, era: _Era, index: int, *, has_text: bool) -> _Item | None:
-        """Return the item of an utterance, a new one if need be; None for silence."""
+        """Return the item of an utterance, a new one if it has any; None for silence."""
+        if index not in self._first_heard:
+            self._first_heard[index] = self._new_place(era)
         if index not in self._owners and has_text and not era.is_dropped:
             self._owners[index] = era.item or _Item(is_single=True)
         return self._owners.get(index)
@@ -313,14 +333,20 @@ class Turns:
         item.has_begun = True
         return [events.speech_started(item.id, start_s)]
 
-    def _stop_speech(self, item: _Item, start_s: float, end_s: float) -> list[Event]:
+    def _stop_speech(self, era: _Era, item: _Item, start_s: float, end_s: float) -> list[Event]:
         self._buffer_start_s = max(self._buffer_start_s, end_s)
         stopped = events.speech_stopped(item.id, end_s)
-        return [stopped, *self._commit(item, max(0.0, end_s - start_s))]
+        return [stopped, *self._commit(era, item, max(0.0, end_s - start_s))]
 
-    def _commit(self, item: _Item, seconds: float) -> list[Event]:
-        previous_id, self._previous_id = self._previous_id, item.id
+    def _commit(self, era: _Era, item: _Item, seconds: float) -> list[Event]:
         item.is_committed, item.seconds = True, seconds
+        # An utterance whose text only the second pass finds may come late.
+        first = self._first_heard.get(min(item.utterances)) if item.is_single else None
+        place = first or self._new_place(era)
+        at = bisect(self._places, place, key=itemgetter(0))
+        previous_id = self._places[at - 1][1] if at else None
+        self._places.insert(at, (place, item.id))
+        del self._places[:-MAX_PLACES]
         return events.committed(item.id, previous_id, is_beta=self.style.is_beta)
 
     def _further_text(self, item: _Item) -> list[Event]:
@@ -344,8 +370,7 @@ class Turns:
             utterance.settle()
         problem = next((utterance.error for utterance in utterances if utterance.error), "")
         if problem and not item.text:
-            error = ApiError(500, problem, code="no_text")
-            return [events.failed(item.id, error)]
+            return [events.failed(item.id, _error_of(problem))]
         words = [word for utterance in utterances for word in utterance.words]
         wanted = words if self.style.has_logprobs else None
         return [*self._delta(item), events.completed(item.id, item.text, item.seconds, wanted)]
@@ -363,11 +388,11 @@ class Turns:
             if item is keep:
                 continue
             if not item.is_committed and item.has_begun:
-                told += self._stop_speech(item, self._buffer_start_s, audio_s)
+                told += self._stop_speech(era, item, self._buffer_start_s, audio_s)
             elif not item.is_committed and (item.text or item.is_known):
                 seconds = max(0.0, audio_s - self._buffer_start_s)
                 self._buffer_start_s = max(self._buffer_start_s, audio_s)
-                told += self._commit(item, seconds)
+                told += self._commit(era, item, seconds)
             if item.is_committed:
                 told += self._complete(item)
             else:
@@ -378,11 +403,19 @@ class Turns:
         for index in item.utterances:
             if self._owners.get(index) is item:
                 del self._owners[index]
+            self._first_heard.pop(index, None)
 
 
 def _joined(texts: Iterable[str]) -> str:
     """Return the text of utterances, as a transcript joins them."""
     return " ".join(filter(None, texts))
+
+
+def _error_of(problem: str) -> ApiError:
+    """Return the error of an utterance without a text."""
+    if "option '" in problem:
+        return api_error(OptionError(problem))
+    return ApiError(500, problem, code="no_text")
 
 
 def _different(items: Sequence[_Item | None]) -> list[_Item]:
