@@ -23,9 +23,19 @@ def server() -> Iterator[TritonServer]:
 
 
 @pytest.fixture(scope="session")
-def inner_gateway(server: TritonServer) -> Iterator[OwnGateway]:
+def grpc_url(server: TritonServer) -> str:
+    return f"grpc://{server.grpc_url}"
+
+
+@pytest.fixture(scope="session")
+def metrics_url(server: TritonServer) -> str:
+    return server.metrics_url
+
+
+@pytest.fixture(scope="session")
+def inner_gateway(grpc_url: str) -> Iterator[OwnGateway]:
     """Return a gateway of this process in front of the server."""
-    with own_gateway(f"grpc://{server.grpc_url}") as running:
+    with own_gateway(grpc_url) as running:
         yield running
 
 

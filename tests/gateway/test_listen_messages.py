@@ -10,9 +10,10 @@ from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript
 
 
 def update(
-    spoken: tuple[str, ...] | None = None, *segments: LiveSegment, index: int = 0, **fields
+    spoken: tuple[str, str, str] | None = None, *segments: LiveSegment, index: int = 0, **fields
 ) -> LiveUpdate:
-    utterance = None if spoken is None else OpenUtterance(1.5, *map(words, spoken))
+    firm, tentative, newest = (words(text) for text in spoken or ("", "", ""))
+    utterance = None if spoken is None else OpenUtterance(1.5, firm, tentative, newest)
     fields = {"audio_s": 4.0, "transcript": answer(""), **fields}
     return LiveUpdate(utterance=utterance, index=index, segments=segments, **fields)
 
@@ -42,7 +43,7 @@ def test_the_parts_of_an_open_utterance_are_told_once() -> None:
 def test_an_utterance_without_words_is_not_told_and_one_that_vanishes_is() -> None:
     messages = ListenMessages(has_stats=False)
     assert kinds(messages, update(None), update(("", "", ""))) == [[], []]
-    list(messages.after(update(("so",))))
+    list(messages.after(update(("so", "", ""))))
     (gone,) = messages.after(update(None))
     assert (gone["text"], gone["firm"], gone["start"]) == ("", "", 4.0)
     assert kinds(messages, update(None)) == [[]]
@@ -54,9 +55,9 @@ def test_a_segment_takes_the_place_of_the_open_text() -> None:
     passed = LiveSegment(segment("So it is.", 0, 2), True)
     assert kinds(
         messages,
-        update(("so",)),
+        update(("so", "", "")),
         update(None, ended),
-        update(("and",), passed, index=1),
+        update(("and", "", ""), passed, index=1),
         update(None, LiveSegment(segment("And.", 1, 2), True), finalized=True),
     ) == [["text"], ["segment"], ["segment", "text"], ["segment", "finalized"]]
     assert messages.end() == {"type": "end", "text": "So it is. And.", "duration": 4.0}
@@ -65,7 +66,7 @@ def test_a_segment_takes_the_place_of_the_open_text() -> None:
 def test_the_same_words_in_the_next_utterance_are_told_again() -> None:
     messages = ListenMessages(has_stats=False)
     ended = LiveSegment(segment("yes", 0), True)
-    assert kinds(messages, update(("yes",)), update(("yes",), ended, index=1)) == [
+    assert kinds(messages, update(("yes", "", "")), update(("yes", "", ""), ended, index=1)) == [
         ["text"],
         ["segment", "text"],
     ]

@@ -4,8 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import numpy as np
@@ -18,6 +17,7 @@ from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.keys import Key
 from conch.gateway.limits import Limits
+from conch.gateway.servers import Servers
 from conch.gateway.state import Gateway
 from conch.wire.errors import (
     AudioError,
@@ -102,10 +102,10 @@ def run(
 
     async def main() -> None:
         gateway = Gateway(GatewayConfig(port=0, **settings))
-        gateway.servers = PlainServers(used := client or PlainLiveClient())
+        used = client or PlainLiveClient()
+        gateway.servers = cast(Servers, PlainServers(used))
         if limits is not None:
-            caller = replace(Key("me", "", 0), limits=limits)
-            everybody = gateway.caller(caller)
+            everybody = gateway.caller(Key("me", "", limits))
             gateway.caller = lambda key: everybody  # type: ignore[method-assign]
         runner = web.AppRunner(make_app(gateway), shutdown_timeout=2)
         await runner.setup()
@@ -493,7 +493,7 @@ def test_a_client_that_does_not_read_costs_no_memory(monkeypatch: pytest.MonkeyP
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         await reader.readuntil(b"\r\n\r\n")
-        writer.transport.pause_reading()
+        cast(asyncio.Transport, writer.transport).pause_reading()
         audio = spoken(1, 0.2).tobytes()
         # A frame of 126 to 65535 bytes, masked with zeros (RFC 6455, section 5.2).
         frame = b"\x82\xfe" + len(audio).to_bytes(2, "big") + bytes(4) + audio

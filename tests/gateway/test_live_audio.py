@@ -4,6 +4,7 @@ import asyncio
 import io
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def spectrum_peak(samples: np.ndarray) -> float:
 )
 @pytest.mark.parametrize("encoding", ["auto", "container"])
 def test_a_container_comes_out_at_the_rate_of_the_session(
-    container: str, codec: str, file_rate: int, options: dict[str, str], encoding: str
+    container: str, codec: str, file_rate: int, options: dict[str, Any], encoding: str
 ) -> None:
     data = muxed(TONE, RATE, container, codec, file_rate=file_rate, **options)
     found = decoded(encoding, cut(data, 1, 3000))

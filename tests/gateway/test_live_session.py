@@ -234,6 +234,20 @@ def test_more_than_the_backlog_is_refused() -> None:
     virtual_time.run(scenario())
 
 
+def test_more_frames_than_may_wait_are_refused() -> None:
+    async def scenario() -> None:
+        async with session(PlainLiveClient(is_answering=asyncio.Event())) as live:
+            with pytest.raises(OverloadedError, match="10000 frames and requests wait"):
+                for _ in range(10_001):
+                    live.feed(spoken(1, 0.001))
+            assert live.audio_s == 10.0
+            with pytest.raises(OverloadedError, match="10000 frames and requests wait"):
+                live.finalize()
+            live.close()
+
+    virtual_time.run(scenario())
+
+
 def test_updates_that_nobody_takes_stop_the_audio() -> None:
     async def scenario() -> None:
         client = PlainLiveClient()

@@ -2,14 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.state import Gateway
+
+Result = TypeVar("Result")
 
 
 class OwnGateway:
@@ -29,13 +32,13 @@ class OwnGateway:
 
 
 @contextmanager
-def own_gateway(*servers: str, **settings) -> Iterator[OwnGateway]:
+def own_gateway(*servers: str, **settings: Any) -> Iterator[OwnGateway]:
     """Yield a gateway in front of these servers."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    def wait_for(coroutine):
+    def wait_for(coroutine: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
 
     async def start() -> tuple[web.AppRunner, OwnGateway]:

@@ -177,14 +177,17 @@ class _Listener:
         """Read the socket until it is closed.
 
         Raises:
-            ApiError: the caller has used up a limit.
+            ApiError: more audio waits than may.
             ConchError: the audio ends the session.
         """
-        async for frame in self._socket:
-            if frame.type == aiohttp.WSMsgType.BINARY:
-                await self._hear(frame.data)
-            elif frame.type == aiohttp.WSMsgType.TEXT:
-                await self._obey(frame.data)
+        try:
+            async for frame in self._socket:
+                if frame.type == aiohttp.WSMsgType.BINARY:
+                    await self._hear(frame.data)
+                elif frame.type == aiohttp.WSMsgType.TEXT:
+                    await self._obey(frame.data)
+        except OverloadedError as error:
+            raise ApiError(429, str(error), code="backlog_exceeded") from None
 
     async def _hear(self, data: bytes, *, ends: bool = False) -> None:
         if self._is_closing:
@@ -195,8 +198,6 @@ class _Listener:
             async for samples in self._frames.decoded(data, ends=ends):
                 if not self._is_closing:
                     self._session.feed(samples)
-        except OverloadedError as error:
-            raise ApiError(429, str(error), code="backlog_exceeded") from None
         except AudioError as error:
             if self._query.encoding not in RAW:
                 raise

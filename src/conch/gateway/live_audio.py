@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,10 +214,6 @@ class _Bytes:
 
     def close(self) -> None:
         pass
-
-
-class _Decoder(Protocol):
-    def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]: ...
 
 
 class LiveFrames:

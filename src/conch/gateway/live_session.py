@@ -52,6 +52,9 @@ FREE_TIMEOUT_S = 10.0
 """Seconds to wait for the end of a stream that nobody needs any more."""
 HISTORY_S = 1
 """Seconds of ended text that an answer repeats: a session keeps what it needs."""
+MAX_WAITING = 10_000
+"""Frames and requests that may wait: half a minute of the shortest frames that anybody sends, of
+3 ms. Shorter ones would take more memory than their audio."""
 MAX_UPDATES = 32
 """Updates that may wait to be taken. With more, the server is not asked."""
 
@@ -198,7 +201,8 @@ class LiveSession:
 
         Raises:
             AudioError: the samples are of another type or shape.
-            OverloadedError: more than `max_backlog_s` of audio waits. Nothing was added.
+            OverloadedError: more than `max_backlog_s` of audio waits, or more than MAX_WAITING
+                frames. Nothing was added.
             RuntimeError: `close` was called before.
         """
         if self._is_closed:
@@ -216,13 +220,17 @@ class LiveSession:
                 f"{waiting_s:.1f} s of audio would wait to be recognised; at most "
                 f"{self._max_backlog_s:g} s may: send no faster than the text comes"
             )
+        self._add(samples)
         self._num_fed += len(samples)
         self._num_waiting += len(samples)
         self._fed_at = _now()
-        self._add(samples)
 
     def finalize(self) -> None:
-        """End the utterance now; the last update of it is marked as `finalized`."""
+        """End the utterance now; the last update of it is marked as `finalized`.
+
+        Raises:
+            OverloadedError: more than MAX_WAITING requests wait.
+        """
         self._mark("finalize")
 
     def clear(self) -> None:
@@ -230,6 +238,9 @@ class LiveSession:
 
         Audio that waits is not recognised, unless `finalize` was called after it. Utterances that
         have ended still get their second pass. The time of the audio counts on the clock.
+
+        Raises:
+            OverloadedError: more than MAX_WAITING requests wait.
         """
         while self._waiting and not isinstance(samples := self._waiting[-1], _Mark):
             self._num_waiting -= len(samples)
@@ -243,6 +254,7 @@ class LiveSession:
 
         Raises:
             OptionError: an option is wrong. Nothing has changed.
+            OverloadedError: more than MAX_WAITING requests wait.
         """
         checked = _checked(options)
         if checked != self._latest_options:
@@ -270,6 +282,12 @@ class LiveSession:
         self._add(_Mark(kind, self._num_fed, self._latest_options))
 
     def _add(self, item: "Samples | _Mark") -> None:
+        is_last = isinstance(item, _Mark) and item.kind == "close"
+        if len(self._waiting) >= MAX_WAITING and not is_last:
+            raise OverloadedError(
+                f"{len(self._waiting)} frames and requests wait; send longer frames, and no faster "
+                "than the text comes"
+            )
         self._waiting.append(item)
         self._changed.set()
 
