@@ -26,7 +26,7 @@ pytestmark = pytest.mark.server
 RATE = 24_000
 PIECE_S = 0.1
 VAD = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300}
-OPTIONS = {"vad_threshold": 0.5, "vad_pad_ms": 300, "endpoint_silence_ms": 700}
+OPTIONS: dict[str, Any] = {"vad_threshold": 0.5, "vad_pad_ms": 300, "endpoint_silence_ms": 700}
 TURNS = {**VAD, "silence_duration_ms": 700}
 
 
@@ -290,7 +290,8 @@ def locked(server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def test_a_wrong_key_is_refused_before_the_upgrade(locked: OwnGateway) -> None:
     async def scenario() -> None:
-        for settings in ({}, {"headers": {"Authorization": "Bearer wrong"}}):
+        wrong: dict[str, Any] = {"headers": {"Authorization": "Bearer wrong"}}
+        for settings in ({}, wrong):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 async with connected(locked.url, **settings):
                     pass

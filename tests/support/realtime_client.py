@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import numpy as np
+from numpy.typing import NDArray
 
 TEXT = "conversation.item.input_audio_transcription"
 BUFFER = "input_audio_buffer"
@@ -31,7 +32,7 @@ class RealtimeClient:
         """Send audio in the format of the session."""
         await self.send(f"{BUFFER}.append", audio=base64.b64encode(audio).decode())
 
-    async def append_samples(self, samples: np.ndarray) -> None:
+    async def append_samples(self, samples: NDArray[np.int16]) -> None:
         """Send int16 samples."""
         await self.append(samples.astype("<i2").tobytes())
 
@@ -42,11 +43,13 @@ class RealtimeClient:
 
     async def update(self, **parts: Any) -> dict[str, Any]:
         """Change settings and return them: `include`, `conch`, and those below `audio.input`."""
-        outer = {name: parts.pop(name) for name in ("include", "conch") if name in parts}
-        session = {"type": "transcription", "audio": {"input": parts}, **outer}
+        session: dict[str, Any] = {"type": "transcription", "audio": {"input": parts}}
+        for name in ("include", "conch"):
+            if name in parts:
+                session[name] = parts.pop(name)
         await self.send("session.update", session=session)
-        updated = await self.until("session.updated")
-        return updated["session"]
+        updated: dict[str, Any] = (await self.until("session.updated"))["session"]
+        return updated
 
     async def next(self) -> dict[str, Any]:
         """Return the next event."""

@@ -16,7 +16,7 @@ from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
-from conch.wire.errors import ComponentError, OptionError, ServerError
+from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
 
 FORMAT = {"type": "audio/pcm", "rate": RATE}
 ROUTE = "/v1/realtime"
@@ -247,9 +247,6 @@ def test_bytes_of_a_telephone_are_samples_of_8_khz(kind: str) -> None:
             assert completed["usage"]["seconds"] == 1.0
             assert running.client.options[0]["sample_rate"] == 8_000
 
-    async def without_words(sent: object) -> None:
-        pass
-
     class Deaf(PlainLiveClient):
         """Hears samples of any value as silence."""
 
@@ -310,7 +307,7 @@ def test_a_limit_that_is_used_up_ends_the_session() -> None:
     ],
 )
 def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
-    error: Exception, code: str, close_code: int
+    error: ConchError, code: str, close_code: int
 ) -> None:
     client = PlainLiveClient(fail=lambda sent: error if len(client.sent) > 1 else None)
 

@@ -410,8 +410,8 @@ class Server:
             return update(**self._now())
         firm, rest = self._said[: self._num_firm], self._said[self._num_firm :]
         middle = self.random.randint(0, len(rest))
-        parts = (" ".join(part) for part in (firm, rest[:middle], rest[middle:]))
-        utterance = OpenUtterance(self._began, *(words(part) for part in parts))
+        said = [words(" ".join(part)) for part in (firm, rest[:middle], rest[middle:])]
+        utterance = OpenUtterance(self._began, said[0], said[1], said[2])
         return update(utterance=utterance, **self._now())
 
     def _end(self) -> list[LiveSegment]:

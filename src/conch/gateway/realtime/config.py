@@ -211,7 +211,7 @@ class SessionConfig:
 
     @property
     def _language(self) -> str:
-        languages = self.transcription.get("languages") or ()
+        languages: Sequence[str] = self.transcription.get("languages") or []
         only = languages[0] if len(languages) == 1 else ""
         language = self.transcription.get("language") or only
         # Browsers tell a region as well: en-US.
