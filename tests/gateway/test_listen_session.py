@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from plain_live import PlainLiveClient, spoken
 
-from conch.gateway import listen as module
+from conch.gateway import sockets
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.keys import Key
@@ -480,7 +480,7 @@ def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float) -> Non
 
 
 def test_a_client_that_does_not_read_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PING_S", 1.0)
+    monkeypatch.setattr(sockets, "PING_S", 1.0)
     client = PlainLiveClient()
 
     async def scenario(running: Running) -> None:

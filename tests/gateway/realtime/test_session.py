@@ -14,6 +14,7 @@ from plain_gateway import PlainGateway, run_gateway, until
 from plain_live import RATE, PlainLiveClient, spoken
 from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 
+from conch.gateway import sockets
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
 from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
@@ -369,10 +370,36 @@ def test_a_client_that_goes_away_frees_the_stream() -> None:
             await client.append_samples(spoken(1, 1.0))
             await client.until(f"{TEXT}.delta")
             assert running.client.open
-            assert client.socket._response.connection is not None
-            client.socket._response.connection.transport.abort()
+            connection = client.socket._response.connection
+            assert connection is not None and connection.transport is not None
+            connection.transport.abort()
         await until(lambda: not running.client.open)
         await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
+
+    run_gateway(scenario)
+
+
+def test_a_client_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "PING_S", 1.0)
+
+    async def scenario(running: PlainGateway) -> None:
+        async with connected(running.url) as client:
+            await begin(client, include=["conch.partial"])
+            connection = client.socket._response.connection
+            assert connection is not None and connection.transport is not None
+            connection.transport.pause_reading()
+
+            async def send() -> None:
+                while True:
+                    await client.append_samples(spoken(1, 0.2))
+                    await client.append_samples(spoken(2, 0.2))
+
+            sending = asyncio.create_task(send())
+            await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            assert not running.client.open
+            connection.transport.abort()
 
     run_gateway(scenario)
 

@@ -7,13 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 import aiohttp
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from conch.client import AsyncClient
 from conch.client.timeouts import timeout
-from conch.gateway.access import is_websocket, secret_in
-from conch.gateway.errors import ApiError, api_error
-from conch.gateway.listen import PING_S, SEND_TIMEOUT_S, close_code
+from conch.gateway.access import secret_in
+from conch.gateway.errors import ApiError
 from conch.gateway.live_audio import RawDecoder
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.realtime import client_events, events
@@ -22,8 +21,18 @@ from conch.gateway.realtime.config import LOGPROBS, PARTIALS, AudioFormat, Sessi
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import Style, Turns
+from conch.gateway.sockets import (
+    SEND_TIMEOUT_S,
+    close_code,
+    expired,
+    last_moment,
+    protocols_in,
+    socket_for,
+    told_error,
+    until_one_ends,
+)
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
-from conch.wire.errors import ConchError, OverloadedError, public_error
+from conch.wire.errors import OverloadedError
 from conch.wire.result import strict_json
 
 ROUTE = "/v1/realtime"
@@ -47,31 +56,9 @@ async def realtime(request: web.Request) -> web.StreamResponse:
         ApiError: before the WebSocket is accepted: nothing is free, or it is no WebSocket.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    if not is_websocket(request):
-        raise ApiError(
-            426,
-            f"{ROUTE} is a WebSocket: connect by ws:// or wss://",
-            code="upgrade_required",
-            headers={hdrs.UPGRADE: "websocket"},
-        )
-    offered = _protocols_in(request)
-    if offered and PROTOCOL not in offered:
-        # aiohttp would log them, and one may be a key.
-        raise ApiError(
-            400,
-            f"offer the subprotocol '{PROTOCOL}' before the one with the key, or none",
-            code="unknown_subprotocol",
-        )
+    socket = socket_for(request, PROTOCOL, MAX_MESSAGE_BYTES)
     with gateway.session_of(caller, ROUTE) as counted:
         async with gateway.servers.reserved() as client:
-            socket = web.WebSocketResponse(
-                heartbeat=PING_S,
-                compress=False,
-                max_msg_size=MAX_MESSAGE_BYTES,
-                protocols=(PROTOCOL,),
-                timeout=SEND_TIMEOUT_S,
-            )
-            socket.headers["x-request-id"] = request[REQUEST_ID]
             session = _Session(
                 gateway,
                 caller,
@@ -87,15 +74,10 @@ async def realtime(request: web.Request) -> web.StreamResponse:
     return socket
 
 
-def _protocols_in(request: web.Request) -> list[str]:
-    offered = request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "")
-    return [item.strip() for item in offered.split(",") if item.strip()]
-
-
 def _is_beta(request: web.Request) -> bool:
     """Return whether a client speaks the API before it was general."""
     header = request.headers.get("OpenAI-Beta", "")
-    return "realtime=v1" in header or BETA_PROTOCOL in _protocols_in(request)
+    return "realtime=v1" in header or BETA_PROTOCOL in protocols_in(request)
 
 
 def _first_config(request: web.Request) -> SessionConfig:
@@ -154,17 +136,7 @@ class _Session:
         with suppress(ConnectionResetError):
             kind = "transcription_session.created" if self._is_beta else "session.created"
             await self._send([events.session_event(kind, self._described(is_beta=self._is_beta))])
-            reading = asyncio.create_task(self._read())
-            telling = asyncio.create_task(self._tell())
-            ending = asyncio.create_task(self._end_in_time())
-            tasks = (reading, telling, ending)
-            try:
-                await asyncio.wait({reading, telling}, return_when=asyncio.FIRST_COMPLETED)
-                error = _error_of(telling) or _error_of(reading)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            error = await until_one_ends(self._tell(), self._read(), self._end_in_time())
         # Only now, so that a client that does not read keeps nothing of the server.
         if isinstance(error, ConnectionResetError) or self._socket.closed:
             return int(self._socket.close_code or aiohttp.WSCloseCode.ABNORMAL_CLOSURE)
@@ -173,7 +145,7 @@ class _Session:
             async with timeout(2 * SEND_TIMEOUT_S):
                 if error is not None:
                     code = close_code(error)
-                    told = _api_error(error)
+                    told = told_error(error)
                     await self._send([*self._turns.fail(told), events.error_event(told)])
                 await self._socket.close(code=code)
         return code
@@ -199,18 +171,9 @@ class _Session:
 
     async def _end_in_time(self) -> None:
         """End the session with its last text when the gateway stops, or it lasts too long."""
-        draining = asyncio.create_task(self._gateway.draining.wait())
-        try:
-            async with timeout(self._longest_s):
-                await draining
-            self._code = int(aiohttp.WSCloseCode.GOING_AWAY)
-        except asyncio.TimeoutError:
-            self._code = int(aiohttp.WSCloseCode.POLICY_VIOLATION)
-            longest = f"{self._longest_s:g} s, as long as one may: open another"
-            error = ApiError(408, f"the session has lasted {longest}", code="session_expired")
-            await self._tell_all([events.error_event(error)])
-        finally:
-            draining.cancel()
+        self._code = await last_moment(self._gateway.draining, self._longest_s)
+        if self._code == aiohttp.WSCloseCode.POLICY_VIOLATION:
+            await self._tell_all([events.error_event(expired(self._longest_s))])
         self._is_closing = True
         self._has_begun.set()
         if self._live is not None:
@@ -381,19 +344,3 @@ class _Session:
 
 def _decoder_of(kind: AudioFormat) -> RawDecoder:
     return RawDecoder(_ENCODINGS[kind.type])
-
-
-def _error_of(task: "asyncio.Task[None]") -> Exception | None:
-    """Return the error that has ended a task; None if it goes on or has ended well."""
-    if not task.done() or task.cancelled():
-        return None
-    error = task.exception()
-    if error is not None and not isinstance(error, Exception):
-        raise error
-    return error
-
-
-def _api_error(error: Exception) -> ApiError:
-    if isinstance(error, ApiError):
-        return error
-    return api_error(error if isinstance(error, ConchError) else public_error(error))
