@@ -19,7 +19,6 @@ from recordings import Recording, wer
 
 from conch.client import Client
 from conch.gateway.keys import Key, digest, write_keys
-from conch.launcher import TritonServer
 
 pytestmark = pytest.mark.server
 
@@ -75,10 +74,9 @@ def check_items(client: RealtimeClient) -> None:
 
 
 def test_turns_have_the_texts_of_a_live_stream(
-    gateway_url: str, server: TritonServer, talk: np.ndarray, reference: str
+    gateway_url: str, grpc_url: str, talk: np.ndarray, reference: str
 ) -> None:
-    url = f"grpc://{server.grpc_url}"
-    with Client(url) as client, client.live(sample_rate=RATE, **OPTIONS) as stream:
+    with Client(grpc_url) as client, client.live(sample_rate=RATE, **OPTIONS) as stream:
         for start in range(0, len(talk), RATE // 2):
             stream.send(talk[start : start + RATE // 2])
         expected = [segment.text for segment in stream.finish().segments]
@@ -280,30 +278,30 @@ def test_silence_and_noise_give_no_event(gateway_url: str, talk: np.ndarray) -> 
 
 
 @pytest.fixture(scope="module")
-def locked(server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnGateway]:
+def guarded(grpc_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnGateway]:
     """Yield a gateway that takes one key."""
     keys_file: Path = tmp_path_factory.mktemp("keys") / "keys.json"
     write_keys(keys_file, [Key("me", digest("right"))])
-    with own_gateway(f"grpc://{server.grpc_url}", keys_file=keys_file) as running:
+    with own_gateway(grpc_url, keys_file=keys_file) as running:
         yield running
 
 
-def test_a_wrong_key_is_refused_before_the_upgrade(locked: OwnGateway) -> None:
+def test_a_wrong_key_is_refused_before_the_upgrade(guarded: OwnGateway) -> None:
     async def scenario() -> None:
         wrong: dict[str, Any] = {"headers": {"Authorization": "Bearer wrong"}}
         for settings in ({}, wrong):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                async with connected(locked.url, **settings):
+                async with connected(guarded.url, **settings):
                     pass
             assert refused.value.status == 401
 
     run(scenario())
 
 
-def test_a_browser_speaks_with_a_client_secret(locked: OwnGateway, talk: np.ndarray) -> None:
+def test_a_browser_speaks_with_a_client_secret(guarded: OwnGateway, talk: np.ndarray) -> None:
     async def scenario() -> None:
         body = {"session": {"type": "transcription", "audio": {"input": {"turn_detection": None}}}}
-        url = f"{locked.url}/v1/realtime/client_secrets"
+        url = f"{guarded.url}/v1/realtime/client_secrets"
         headers = {"Authorization": "Bearer right"}
         async with (
             aiohttp.ClientSession() as session,
@@ -311,7 +309,7 @@ def test_a_browser_speaks_with_a_client_secret(locked: OwnGateway, talk: np.ndar
         ):
             secret = (await answer.json())["value"]
         protocols = ("realtime", f"openai-insecure-api-key.{secret}")
-        async with connected(locked.url, protocols=protocols) as client:
+        async with connected(guarded.url, protocols=protocols) as client:
             assert client.socket.protocol == "realtime"
             await speak(client, talk)
             await client.send(f"{BUFFER}.commit")
@@ -321,9 +319,9 @@ def test_a_browser_speaks_with_a_client_secret(locked: OwnGateway, talk: np.ndar
 
 
 def test_a_gateway_that_stops_completes_the_last_text(
-    server: TritonServer, talk: np.ndarray, reference: str
+    grpc_url: str, talk: np.ndarray, reference: str
 ) -> None:
-    with own_gateway(f"grpc://{server.grpc_url}") as running:
+    with own_gateway(grpc_url) as running:
 
         async def scenario() -> None:
             async with connected(running.url) as client:
