@@ -27,7 +27,7 @@ help: ## Show the targets
 demo: $(SERVER) ## Transcribe real speech on a server of its own, rescoring off and on
 	@$(BIN)/conch demo $(ARGS)
 
-serve: $(SERVER) ## Run the server on 127.0.0.1:8000 until Ctrl-C
+serve: $(SERVER) ## Run the server and its page on http://127.0.0.1:9000 until Ctrl-C
 	@$(BIN)/conch serve $(ARGS)
 
 bench: $(TOOLS) ## Measure everything, into bench-results (ARGS="suite --help" tells how)
@@ -80,5 +80,5 @@ clean: ## Remove .venv, caches and build outputs
 $(SERVER): $(INPUTS)
 	@scripts/install server
 
-$(TOOLS): $(INPUTS)
+$(TOOLS): $(INPUTS) $(wildcard tests/gateway/node/package*.json) tests/gateway/openai-older.txt
 	@scripts/install test

@@ -28,7 +28,7 @@ def main() -> None:
     rate = soundfile.info(args.file).samplerate
     ended: dict[int, str | None] = {}
     with Client(args.url) as client, client.live(sample_rate=rate) as stream:
-        for chunk in soundfile.blocks(args.file, int(rate * CHUNK_S), dtype="float32"):
+        for chunk in soundfile.blocks(args.file, int(rate * CHUNK_S), dtype="int16"):
             time.sleep(CHUNK_S)
             show(stream.send(chunk), ended)
         show(stream.finish(), ended)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 OWN_SERVERS = (
+    "tests/integration/test_aliases.py",
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",
     "tests/integration/test_stream_ends.py",
@@ -26,6 +27,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FilesTogether(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
+            if file.startswith("tests/gateway/"):
+                return "shared gateway"
             shares_server = file.startswith("tests/integration/") and file not in OWN_SERVERS
             return "shared server" if shares_server else file
 

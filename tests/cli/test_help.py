@@ -19,7 +19,16 @@ def print_helps(parser):
 
 print_helps(build_parser())
 """
-COMMANDS = ("serve", "transcribe", "stream", "graph", "demo", "bench offline", "bench live")
+COMMANDS = (
+    "serve",
+    "gateway",
+    "transcribe",
+    "stream",
+    "graph",
+    "demo",
+    "bench offline",
+    "bench live",
+)
 
 
 def test_every_command_has_a_help_without_pyav() -> None:

@@ -56,12 +56,34 @@ def test_waveforms_are_padded_to_the_longest() -> None:
     assert inputs["SAMPLE_RATE"].tolist() == [[8000], [8000]]
 
 
-@pytest.mark.parametrize("dtype", [np.int16, np.int32])
-def test_integers_are_scaled_to_full_scale_one(dtype: type[np.signedinteger[Any]]) -> None:
-    info = np.iinfo(dtype)
-    wav = build(np.array([info.min, 0, info.max // 2 + 1], dtype)).inputs["WAV"]
+def test_16_bit_samples_travel_as_they_are() -> None:
+    inputs = build(np.array([-32768], np.int16), np.array([1, -2, 32767], np.int16)).inputs
+    assert {name: (array.dtype.name, array.shape) for name, array in inputs.items()} == {
+        "PCM16": ("int16", (2, 3)),
+        "WAV_LENS": ("int32", (2, 1)),
+        "SAMPLE_RATE": ("int32", (2, 1)),
+    }
+    assert inputs["PCM16"].tolist() == [[-32768, 0, 0], [1, -2, 32767]]
+    assert inputs["WAV_LENS"].tolist() == [[1], [3]]
+
+
+@pytest.mark.parametrize(
+    "other", [np.array([0.25], np.float32), np.array([0.25]), np.array([2**29], np.int32)]
+)
+def test_integers_in_other_company_are_scaled_to_full_scale_one(other: Audio) -> None:
+    wav = build(np.array([-32768, 0, 16384], np.int16), other).inputs["WAV"]
     assert wav.dtype == np.float32
-    assert wav.tolist() == [[-1.0, 0.0, 0.5]]
+    assert wav.tolist() == [[-1.0, 0.0, 0.5], [0.25, 0.0, 0.0]]
+
+
+def test_a_chunk_is_of_either_kind_or_empty() -> None:
+    for dtype, name in ((np.int16, "PCM16"), (np.int32, "WAV"), (np.float32, "WAV")):
+        inputs = tensors.chunk_tensors(np.zeros(3, dtype), 8000)
+        assert inputs[name].shape == (1, 3)
+        assert inputs["WAV_LENS"].tolist() == [[3]]
+        empty = tensors.chunk_tensors(np.zeros(0, dtype), 8000)
+        assert empty["PCM16"].tolist() == [[0]]
+        assert empty["WAV_LENS"].tolist() == [[0]]
 
 
 def test_files_travel_as_they_are(tmp_path: Path) -> None:
@@ -243,7 +265,8 @@ def test_every_type_of_option_survives_both_protocols() -> None:
 
 def test_the_message_of_a_stream_is_that_of_tritonclient() -> None:
     options: dict[str, Any] = {"lm_weight": 0.5, "nbest": 2, "vad": True, "language": "en"}
-    for audio in (b"RIFF\0", np.array([0.5, -0.25], np.float32)):
+    samples = np.array([0.5, -0.25], np.float32), np.array([5, -2], np.int16)
+    for audio in (b"RIFF\0", *samples):
         request = build(audio, **options)
         expected = grpc_utils._get_inference_request(
             **transports._arguments(tritongrpc, request),

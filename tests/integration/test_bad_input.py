@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import soundfile
 import tritonclient.http as http
-from tritonclient.utils import InferenceServerException
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 pytestmark = pytest.mark.server
 
 SECOND = np.zeros((1, 16_000), np.float32)
+SECOND16 = np.zeros((1, 16_000), np.int16)
 
 
 def flac(waveform: np.ndarray) -> bytes:
@@ -24,10 +25,10 @@ def flac(waveform: np.ndarray) -> bytes:
 
 
 def infer(triton: http.InferenceServerClient, parameters: dict[str, Any] | None = None, **tensors):
-    kinds = {np.dtype(np.float32): "FP32", np.dtype(np.int32): "INT32", np.dtype(object): "BYTES"}
     inputs = []
     for name, array in tensors.items():
-        inputs.append(http.InferInput(name, list(array.shape), kinds[array.dtype]))
+        kind = np_to_triton_dtype(array.dtype)
+        inputs.append(http.InferInput(name, list(array.shape), kind))
         inputs[-1].set_data_from_numpy(array)
     return triton.infer("speech", inputs, parameters=parameters)
 
@@ -51,11 +52,23 @@ BAD = {
     "NaN": ({"WAV": spoilt(np.nan)}, {}, "WAV has samples that are NaN or infinite"),
     "infinity": ({"WAV": spoilt(np.inf)}, {}, "WAV has samples that are NaN or infinite"),
     "integer samples": ({"WAV": spoilt(20_000)}, {}, "samples are in [-1, 1]"),
-    "both": ({"WAV": SECOND, "AUDIO": file(flac(SECOND[0]))}, {}, "sent: both"),
-    "neither": ({"SAMPLE_RATE": ints(16_000)}, {}, "sent: neither"),
+    "empty PCM16": ({"PCM16": SECOND16[:, :0]}, {}, "PCM16 is empty"),
+    "two": ({"WAV": SECOND, "AUDIO": file(flac(SECOND[0]))}, {}, "sent: WAV and AUDIO"),
+    "two kinds of samples": ({"WAV": SECOND, "PCM16": SECOND16}, {}, "sent: WAV and PCM16"),
+    "three": (
+        {"PCM16": SECOND16, "WAV": SECOND, "AUDIO": file(flac(SECOND[0]))},
+        {},
+        "sent: WAV and PCM16 and AUDIO",
+    ),
+    "none": ({"SAMPLE_RATE": ints(16_000)}, {}, "(an encoded file); sent: none"),
     "WAV_LENS above": ({"WAV": SECOND, "WAV_LENS": ints(16_001)}, {}, "WAV (16000); sent: 16001"),
     "WAV_LENS zero": ({"WAV": SECOND, "WAV_LENS": ints(0)}, {}, "WAV (16000); sent: 0"),
     "WAV_LENS negative": ({"WAV": SECOND, "WAV_LENS": ints(-1)}, {}, "WAV (16000); sent: -1"),
+    "WAV_LENS of PCM16": (
+        {"PCM16": SECOND16, "WAV_LENS": ints(16_001)},
+        {},
+        "PCM16 (16000); sent: 16001",
+    ),
     "rate 0": ({"WAV": SECOND, "SAMPLE_RATE": ints(0)}, {}, "4000 to 192000 Hz; sent: 0"),
     "rate negative": ({"WAV": SECOND, "SAMPLE_RATE": ints(-8000)}, {}, "Hz; sent: -8000"),
     "rate absurd": ({"WAV": SECOND, "SAMPLE_RATE": ints(10**9)}, {}, "Hz; sent: 1000000000"),
@@ -108,6 +121,10 @@ def test_a_wrong_type_or_shape_is_refused_by_triton(triton):
         infer(triton, WAV=ints(5))
     with pytest.raises(InferenceServerException, match="WAV_LENS"):
         infer(triton, WAV=SECOND, WAV_LENS=np.array([[1, 2]], np.int32))
+    for samples, kind in ((SECOND16.astype(np.int32), "INT32"), (spoilt(np.nan), "FP32")):
+        refusal = f"'PCM16' data-type is '{kind}', but model 'speech' expects 'INT16'"
+        with pytest.raises(InferenceServerException, match=refusal):
+            infer(triton, PCM16=samples)
 
 
 def test_a_language_that_the_model_does_not_speak(triton, waveform):

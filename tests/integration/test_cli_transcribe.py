@@ -282,3 +282,6 @@ def test_demo(mark: bytes) -> None:
     assert marked(mark) == []
     for part in ("accuracy=fast", "accuracy=best", "neural_rescorer", "total", "stopped"):
         assert part in done.stdout
+    *_, page, curl = done.stdout.splitlines()
+    assert "conch serve (make serve" in page and page.endswith(" http://127.0.0.1:9000")
+    assert curl.endswith(" http://127.0.0.1:9000/v1/audio/transcriptions")

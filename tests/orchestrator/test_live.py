@@ -91,6 +91,37 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
         assert components.calls.count(model) == 10
 
 
+@pytest.mark.parametrize("rate", [16_000, 8_000])
+def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
+    """They are cut to WAV_LENS too, and a stream may have both kinds."""
+    pcm16 = np.round(audio("12..3.") * 32_768).astype(np.int16)
+    floats = (pcm16 / 32_768).astype(np.float32)
+    sample_rate = np.array([[rate]], np.int32)
+
+    def sent_as(*names):
+        async def scenario(recognizer, components):
+            client = Client(recognizer, components, word_timestamps=True)
+            for number, start in enumerate(range(0, len(pcm16), 7_000)):
+                name = names[number % len(names)]
+                valid = {"wav": floats, "pcm16": pcm16}[name][start : start + 7_000]
+                padded = np.concatenate([valid, np.ones(500, valid.dtype)])[np.newaxis]
+                lens = np.array([[len(valid)]], np.int32)
+                changes = {"wav": None, name: padded, "wav_lens": lens, "sample_rate": sample_rate}
+                answer = await client.send(valid, ends=start + 7_000 >= len(pcm16), **changes)
+            return answer
+
+        return run(scenario)[0]
+
+    expected = sent_as("wav")
+    assert expected.text
+    for names in (["pcm16"], ["wav", "pcm16"]):
+        found = sent_as(*names)
+        assert (found.text, found.words, found.segments, found.duration) == (
+            *(expected.text, expected.words, expected.segments),
+            expected.duration,
+        )
+
+
 def test_chunks_calls_endpoints_and_ends_are_counted():
     async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")

@@ -81,6 +81,16 @@ def test_a_pass_for_each_interval_of_speech():
     assert ended_once(components)
 
 
+def test_answers_tell_the_calls_of_passes_once():
+    answers, components = stepwise(TALK)
+    for model in ("attention_encoder", "attention_decoder", "ctc_streaming_encoder"):
+        told = [answer.stages[model].calls for answer in answers if model in answer.stages]
+        assert sum(told) == components.calls.count(model)
+    # The first pass is over 1.28 s, which are there after the second chunk.
+    assert "attention_encoder" not in answers[0].path
+    assert "attention_encoder" in answers[2].path
+
+
 def test_a_pass_over_a_long_utterance_begins_with_some_firm_text():
     answers, components = stepwise("abcdefghijklmnopqrstuvwxyz")
     assert len(rolling_calls(components)) == 8

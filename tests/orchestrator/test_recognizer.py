@@ -227,21 +227,29 @@ def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
     assert first[0].text == second[0].text == later[0].text == "spoken 0.10 0"
 
 
+ONE_OF = "send one of WAV (samples), PCM16 (16-bit samples) and AUDIO (an encoded file); sent:"
+
+
 @pytest.mark.parametrize(
     ("request_", "kind", "message"),
     [
-        (SpeechRequest(), AudioError, "send WAV (samples) or AUDIO"),
+        (SpeechRequest(), AudioError, f"{ONE_OF} none"),
         (
             SpeechRequest(wav=np.zeros((1, 1), np.float32), audio=np.array([[b"x"]], dtype=object)),
             AudioError,
-            "send WAV (samples) or AUDIO (an encoded file); sent: both",
+            f"{ONE_OF} WAV and AUDIO",
+        ),
+        (
+            SpeechRequest(wav=np.zeros((1, 1), np.float32), pcm16=np.zeros((1, 1), np.int16)),
+            AudioError,
+            f"{ONE_OF} WAV and PCM16",
         ),
         (
             SpeechRequest(
                 audio=np.array([[b"x"]], dtype=object), sample_rate=np.array([[8000]], np.int32)
             ),
             AudioError,
-            "WAV_LENS and SAMPLE_RATE go with WAV",
+            "WAV_LENS and SAMPLE_RATE go with WAV and PCM16; AUDIO has its own",
         ),
         (
             SpeechRequest(wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[6]], np.int32)),
@@ -252,6 +260,16 @@ def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
             SpeechRequest(wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[0]], np.int32)),
             AudioError,
             "WAV_LENS takes 1 to the samples in WAV (5); sent: 0",
+        ),
+        (
+            SpeechRequest(pcm16=np.zeros((1, 5), np.int16), wav_lens=np.array([[6]], np.int32)),
+            AudioError,
+            "WAV_LENS takes 1 to the samples in PCM16 (5); sent: 6",
+        ),
+        (
+            SpeechRequest(pcm16=np.zeros((1, 0), np.int16)),
+            AudioError,
+            "PCM16 is empty: send at least one sample",
         ),
         (one(speech(0.1), colour="red"), OptionError, "unknown option 'colour'"),
         (
@@ -350,3 +368,19 @@ def test_the_ctc_decoder_takes_a_path_of_its_own():
     assert transcript.text == "heard 0.10 heard 0.20"
     assert [word.text for word in transcript.words] == ["heard", "0.10", "heard", "0.20"]
     assert [round(word.start) for word in transcript.words] == [3, 4, 7, 8]
+
+
+@pytest.mark.parametrize("rate", [None, np.full((2, 1), 8_000, np.int32)])
+def test_16_bit_samples_are_heard_as_the_same_floats(rate):
+    """Level and length of the rows show in the texts and the durations."""
+    pcm16 = np.round(np.stack([speech(0.1, 0.2), speech(0.4, 0.3)]) * 32_768).astype(np.int16)
+    lens = np.array([[pcm16.shape[1]], [5 * RATE]], np.int32)
+    sent = {"wav_lens": lens, "sample_rate": rate}
+    heard = recognize(PlainComponents(), SpeechRequest(pcm16=pcm16, **sent))
+    floats = (pcm16 / 32_768).astype(np.float32)
+    expected = recognize(PlainComponents(), SpeechRequest(wav=floats, **sent))
+    assert [item.text for item in heard] == [item.text for item in expected]
+    assert [item.segments for item in heard] == [item.segments for item in expected]
+    assert [item.duration for item in heard] == [item.duration for item in expected]
+    if rate is None:
+        assert [item.text for item in heard] == ["spoken 0.10 0 spoken 0.20 0", "spoken 0.40 0"]

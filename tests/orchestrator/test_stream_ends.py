@@ -126,7 +126,9 @@ def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
     [
         ({"wav": np.full((1, 100), np.nan, np.float32)}, AudioError, "NaN"),
         ({"wav": np.zeros((2, 100), np.float32)}, AudioError, "one row; sent: 2"),
-        ({"wav": None, "audio": np.array([[b"x"]], object)}, AudioError, "as WAV"),
+        ({"wav": None, "audio": np.array([[b"x"]], object)}, AudioError, "PCM16 .* sent: AUDIO"),
+        ({"wav": None}, AudioError, "PCM16 .* sent: neither"),
+        ({"pcm16": np.zeros((1, 100), np.int16)}, AudioError, "sent: WAV and PCM16"),
         ({"wav": np.zeros((1, 40_000), np.float32)}, AudioError, "at most 2 s"),
         ({"sample_rate": np.array([[8000]], np.int32)}, AudioError, "with START only: it is 16000"),
         ({"parameters": {"beam_size": 3}}, OptionError, "'beam_size' can be chosen with START"),

@@ -165,6 +165,9 @@ class Request:
     def parameters(self) -> str:
         return "" if self._parameters is None else json.dumps(self._parameters)
 
+    def request_id(self) -> str:
+        return "call-7"
+
     def correlation_id(self) -> int | str:
         return self._stream_id
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import psutil
 
 SERVE = [sys.executable, "-m", "conch.cli", "serve"]
-ANY_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+ANY_TRITON_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+ANY_PORTS = [*ANY_TRITON_PORTS, "--no-gateway"]
 
 
-def infer(http_url: str, values: list[float]) -> list[float]:
+def infer(http_url: str, values: list[float], model: str = "identity") -> list[float]:
     tensor = {"name": "VALUES", "shape": [len(values)], "datatype": "FP32", "data": values}
     request = urllib.request.Request(
-        f"http://{http_url}/v2/models/identity/infer",
+        f"http://{http_url}/v2/models/{model}/infer",
         data=json.dumps({"inputs": [tensor]}).encode(),
     )
     with urllib.request.urlopen(request, timeout=10) as response:

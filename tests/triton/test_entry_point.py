@@ -1,6 +1,7 @@
 """The entry point of a BLS model, from a request to its response, and how it closes."""
 
 import json
+import logging
 import threading
 from typing import Any
 
@@ -144,10 +145,13 @@ def test_an_error_has_its_code_on_both_ways(loaded, entry_point, start):
 
 
 @pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
-def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start):
+def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, caplog):
     request = Request([UnreadableTensor("WAV", np.zeros((1, 1)))], OUTPUTS)
-    start(entry_point, request)
-    assert answer_to(request).error().message().startswith("INTERNAL: internal error")
+    with caplog.at_level(logging.INFO):
+        start(entry_point, request)
+        answer = answer_to(request).error().message()
+    assert answer.startswith("INTERNAL: internal error")
+    assert f"request call-7: {answer}" in caplog.text
 
 
 def test_close_waits_until_what_has_ended_is_freed(loaded, entry_point):

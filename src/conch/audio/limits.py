@@ -60,6 +60,7 @@ def peak(samples: Array, name: str) -> float:
         raise AudioError(f"{name} has samples that are NaN or infinite")
     if found > MAX_PEAK:
         raise AudioError(
-            f"{name} reaches {found:g}; samples are in [-1, 1]: divide 16-bit samples by 32768"
+            f"{name} reaches {found:g}; samples are in [-1, 1]: divide 16-bit samples by 32768, or "
+            "send them as PCM16"
         )
     return found

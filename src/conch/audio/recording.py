@@ -9,6 +9,7 @@ import numpy as np
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks, cut_to_blocks, resampled
 from conch.audio.files import AudioFile, open_file
 from conch.audio.limits import check_duration, check_rate
+from conch.audio.samples import as_floats, tensor_of
 from conch.audio.signal_faults import SignalFaults
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
@@ -55,7 +56,8 @@ def waveform_recording(
     """Return a waveform as a recording.
 
     Args:
-        waveform: FP32 [samples] in [-1, 1], mono.
+        waveform: Mono, FP32 [samples] in [-1, 1], or INT16 [samples], which become floats block by
+            block: four hours of them take half the memory.
         sample_rate: Hz.
         max_audio_s: Longest audio, in seconds.
         channels: The option of the request.
@@ -66,14 +68,15 @@ def waveform_recording(
         OptionError: the recording does not have the channel.
     """
     check_rate(sample_rate, "SAMPLE_RATE")
+    name = tensor_of(waveform)
     if len(waveform) == 0:
-        raise AudioError("WAV is empty: send at least one sample")
+        raise AudioError(f"{name} is empty: send at least one sample")
     check_duration(len(waveform) / sample_rate, max_audio_s)
-    (number,) = _chosen(channels, 1, "WAV")
+    (number,) = _chosen(channels, 1, name)
     step = BLOCK_SAMPLES
     column = waveform[:, np.newaxis]
-    blocks = (column[start : start + step] for start in range(0, len(column), step))
-    faults = SignalFaults("WAV", "the audio", sample_rate)
+    blocks = (as_floats(column[start : start + step]) for start in range(0, len(column), step))
+    faults = SignalFaults(name, "the audio", sample_rate)
     are_at_hand = sample_rate == SAMPLE_RATE
     return Recording({number: _mono(blocks, faults, sample_rate, [], are_at_hand=are_at_hand)})
 

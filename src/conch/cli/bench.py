@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from conch.cli.arguments import Subparsers
+from conch.cli.bench_gateway import add_gateway
 from conch.cli.bench_live import add_live
 from conch.cli.bench_offline import add_offline
 from conch.cli.signals import interrupt_on_sigterm
@@ -18,6 +19,7 @@ def add_parser(subparsers: Subparsers) -> None:
     benchmarks = parser.add_subparsers(required=True, metavar="BENCHMARK")
     add_offline(benchmarks)
     add_live(benchmarks)
+    add_gateway(benchmarks)
     run_in_order(benchmarks)
 
 

@@ -1,17 +1,15 @@
-"""Decode audio files in pieces, and tell their length.
+"""Decode audio files in pieces.
 
 libsndfile reads files. PyAV, if it is installed, reads the containers that libsndfile does not know
 (m4a, webm).
 """
 
-import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 import soundfile
 
-from conch.audio.pieces import DecodedAudio, Samples, decoded_by_pyav, is_pyav_there, opened_by_pyav
+from conch.audio.pieces import DecodedAudio, Samples, decoded_by_pyav, is_pyav_there
 from conch.audio.sniffing import NUM_FIRST_BYTES, container_of
 from conch.wire.errors import AudioError
 
@@ -59,28 +57,6 @@ def _decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
         file.seek(0)
         return decoded_by_pyav(file, None, name)
     return DecodedAudio(int(sound.samplerate), _pieces(file, sound, name))
-
-
-def length_of(audio: Path | bytes) -> float | None:
-    """Return the seconds of audio in a file, None if the file does not tell."""
-    try:
-        found = soundfile.info(io.BytesIO(audio) if isinstance(audio, bytes) else str(audio))
-        return float(found.duration)
-    except (OSError, RuntimeError):
-        pass
-    if not is_pyav_there():
-        return None
-    import av
-
-    try:
-        with _source(audio) as source, opened_by_pyav(source) as container:
-            return container.duration / av.time_base if container.duration else None
-    except (OSError, ValueError):  # FFmpeg's errors are both, and some of them one
-        return None
-
-
-def _source(audio: Path | bytes) -> BinaryIO:
-    return io.BytesIO(audio) if isinstance(audio, bytes) else audio.open("rb")
 
 
 def _pieces(file: BinaryIO, sound: soundfile.SoundFile, name: str) -> Iterator[Samples]:

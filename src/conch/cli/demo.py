@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from conch.cli.arguments import Subparsers
+from conch.cli.gateway_flags import DEFAULT_ADDRESS
 from conch.cli.own_server import servable
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -27,7 +28,8 @@ def add_parser(subparsers: Subparsers) -> None:
         help="see it work: speech through a server, fast and at its best",
         description="Start a server on free ports of 127.0.0.1, transcribe seven seconds of speech"
         " with accuracy=fast and accuracy=best, print the texts, their scores, the components"
-        " called and the time each took, and stop the server.",
+        " called and the time each took, stop the server, and tell the address of the page of"
+        " conch serve.",
     )
     parser.set_defaults(run=run)
 
@@ -65,6 +67,11 @@ def run(args: argparse.Namespace) -> int:
         print()
         print("\n".join(time_table(transcripts)), flush=True)
     print("\nserver  stopped")
+    print(
+        "\nNext: conch serve (make serve in a checkout), and the page is at "
+        f"http://{DEFAULT_ADDRESS}\n"
+        f"      curl -F file=@talk.mp3 http://{DEFAULT_ADDRESS}/v1/audio/transcriptions"
+    )
     return 0
 
 

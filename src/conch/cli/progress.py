@@ -5,13 +5,14 @@ a short file comes as a whole.
 """
 
 import asyncio
+import io
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from conch.cli.containers import length_of
+from conch.audio.lengths import length_of
 from conch.cli.terminal import size_of
 
 TICK_S = 0.5
@@ -193,6 +194,8 @@ def _clock(seconds: float) -> str:
 def _length(name: str, stdin: bytes) -> float | None:
     """Return the seconds of audio in a file, None if they are not known."""
     if name == STDIN:
-        return length_of(stdin)
-    # Do not read a pipe here.
-    return length_of(Path(name)) if Path(name).is_file() else None
+        return length_of(io.BytesIO(stdin))
+    if not Path(name).is_file():  # do not read a pipe here
+        return None
+    with Path(name).open("rb") as file:
+        return length_of(file)

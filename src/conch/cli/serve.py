@@ -3,34 +3,41 @@
 import argparse
 import contextlib
 import difflib
-import ipaddress
 import logging
 import signal
-import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers
+from conch.cli.gateway_flags import add_gateway_flags, gateway_config
+from conch.cli.logs import shown_log
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
+    from conch.gateway import GatewayConfig
     from conch.launcher import TritonServer
 
 EPILOG = """\
 examples:
   conch serve
-      the shipped models on 127.0.0.1, HTTP on 8000, gRPC on 8001, metrics on 8002
-  conch serve --http-port 0 --grpc-port 0 --metrics-port 0
+      the shipped models on 127.0.0.1: OpenAI's API and the web page on 9000; Triton's HTTP on
+      8000, gRPC on 8001, metrics on 8002
+  conch serve --gateway 0.0.0.0:9000
+      the API and the page for other machines too, with keys (conch gateway keys add NAME)
+  conch serve --http-port 0 --grpc-port 0 --metrics-port 0 --gateway 0
       any free ports, which are printed when the server is ready
   conch serve --models attention,streaming,rescorer
       the models of these paths and the rescorer: ready sooner, and in less memory
+  conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
+      speech under the names that Triton clients of sherpa, WeNet and FunASR ask for too
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
   conch serve --model-config gpu
       on a GPU, with the configs/gpu.pbtxt of every model that has one: see docs/notes/scaling.md
   conch serve --host 0.0.0.0 -- --log-verbose 1 --http-thread-count 16
-      reachable from other machines; arguments after -- go to tritonserver as they are
+      Triton's ports too for other machines, without keys; arguments after -- go to tritonserver
 
 --models takes names of models, and these for the components of a path:
   attention   vad, attention_encoder, attention_decoder: recordings without options
@@ -55,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+        "--host", default="127.0.0.1", help="address of Triton's ports (default: %(default)s)"
     )
     for service, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
         parser.add_argument(
@@ -84,6 +91,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="load only these, speech and speech_stream (default: all; names: see below)",
     )
     parser.add_argument(
+        "--also-as",
+        metavar="NAME[,NAME…]",
+        help="serve speech under these names too, for clients that insist on them",
+    )
+    parser.add_argument(
         "--tritonserver",
         metavar="PATH",
         help="the server to run (default: from PATH, else from the nvidia-pytriton wheel)",
@@ -101,6 +113,8 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help="time for all models to load (default: %(default)g)",
     )
+    add_gateway_flags(parser, "--gateway")
+    parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
     parser.add_argument(
         "tritonserver_args",
         nargs="*",
@@ -118,14 +132,15 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         args.parser.error(f"unexpected argument: {args.tritonserver_args[0]}")
-    with _shown_log(args.log_level):
+    with shown_log(args.log_level):
         return _serve(args)
 
 
 def _make_server(args: argparse.Namespace) -> "TritonServer":
+    from conch.client.address import is_loopback
     from conch.launcher import ServerConfig, TritonServer
 
-    if not _is_loopback(args.host):
+    if not is_loopback(args.host):
         logging.getLogger("conch").warning(
             "listening on %s: whoever reaches this machine can send requests, there is no "
             "authentication",
@@ -136,6 +151,8 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
         options["model_repositories"] = args.model_repository
     if args.models:
         options["models"] = models_named(args.models)
+    if args.also_as is not None:
+        options["also_as"] = map(str.strip, args.also_as.split(","))
     return TritonServer(
         ServerConfig(
             model_config=args.model_config,
@@ -170,6 +187,7 @@ def models_named(names: str) -> tuple[str, ...]:
 
 def _serve(args: argparse.Namespace) -> int:
     server = _make_server(args)
+    gateway = None if args.no_gateway else _checked_gateway(args)
     asked_to_stop = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -183,44 +201,59 @@ def _serve(args: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
     try:
-        with server:
-            print(_welcome(server), flush=True)
+        # The gateway ends first: what runs for its clients needs the server.
+        with server, _gateway(gateway, server) as url:
+            print(_welcome(server, url), flush=True)
             raise ServerError(server.wait_for_failure())
     except KeyboardInterrupt:
         return 0
 
 
-def _welcome(server: "TritonServer") -> str:
+def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
+    """Return the gateway's configuration; mistakes in it are errors before the server starts.
+
+    Raises:
+        ConfigError: keys, certificate or address are wrong.
+        ServerError: the port is taken.
+    """
+    from conch.gateway import GatewayService
+    from conch.launcher.ports import require_free, resolve_host
+
+    config = gateway_config(args)
+    GatewayService(config)
+    if config.port and ":" not in config.host:
+        require_free(resolve_host(config.host), config.port, "--gateway")
+    return config
+
+
+@contextlib.contextmanager
+def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator[str]:
+    """Serve the gateway inside a `with` block; yield its URL, empty where there is none."""
+    if config is None:
+        yield ""
+        return
+    from conch.gateway import GatewayService
+
+    with GatewayService(replace(config, servers=(f"grpc://{server.grpc_url}",))) as service:
+        yield service.url
+
+
+def _welcome(server: "TritonServer", gateway_url: str) -> str:
+    gateway = (
+        f"  gateway  {gateway_url}  (the page; OpenAI's API under /v1)\n" if gateway_url else ""
+    )
+    hint = (
+        f"Try: curl -F file=@talk.mp3 {gateway_url}/v1/audio/transcriptions\n"
+        if gateway_url
+        else f"Try: curl http://{server.http_url}/v2/models/speech/config\n"
+    )
     return (
         "Conch is ready.\n"
+        f"{gateway}"
         f"  HTTP     http://{server.http_url}\n"
         f"  gRPC     grpc://{server.grpc_url}\n"
         f"  metrics  {server.metrics_url}\n"
         f"  models   {', '.join(server.models())}\n"
-        f"Try: curl http://{server.http_url}/v2/models/speech/config\n"
+        f"{hint}"
         "Ctrl-C stops it."
     )
-
-
-@contextlib.contextmanager
-def _shown_log(level: str) -> Iterator[None]:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
-    logger = logging.getLogger("conch")
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,5 +1,6 @@
 """The address and protocol of a server."""
 
+import ipaddress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -55,3 +56,13 @@ class Address:
         # An IPv6 host keeps its brackets, which `hostname` strips.
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return cls(parts.scheme, f"{host}:{port or _DEFAULT_PORTS[parts.scheme]}{path}")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a host."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

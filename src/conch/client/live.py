@@ -93,7 +93,8 @@ class LiveStream:
         since the last answer. `stable` is the beginning of `text` that no longer changes.
 
         Args:
-            chunk: Mono samples [N] of any number: floats in [-1, 1], int16 or int32.
+            chunk: Mono samples [N] of any number: floats in [-1, 1], int32, or int16 in half the
+                bytes.
 
         Raises:
             AudioError: the chunk is not a waveform. The stream stays open.

@@ -31,7 +31,7 @@ from conch.wire.stream_place import StreamPlace
 
 Audio: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any]
 """A path to an audio file, the bytes of one, or a waveform: mono samples [N], floats in [-1, 1]
-or integers of 16 or 32 bits."""
+or integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others."""
 
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
@@ -46,7 +46,7 @@ class Request:
 
     model: str
     inputs: Mapping[str, NDArray[Any]]
-    """Tensors by name: FP32 and INT32 as numbers, BYTES as objects of type bytes."""
+    """Tensors by name: FP32, INT16 and INT32 as numbers, BYTES as objects of type bytes."""
     parameters: Mapping[str, OptionValue]
     timeout_s: float
     place: StreamPlace | None = None
@@ -103,7 +103,7 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
     """Return the input tensors of a batch of B audios, all waveforms or all encoded files.
 
     Waveforms give WAV FP32 [B, longest], padded with zeros, and WAV_LENS and SAMPLE_RATE INT32
-    [B, 1]. Files give AUDIO BYTES [B, 1].
+    [B, 1]. If all are int16, they give PCM16 INT16 in place of WAV. Files give AUDIO BYTES [B, 1].
 
     Raises:
         AudioError: a file cannot be read, an array is not a waveform, or both kinds are mixed.
@@ -117,9 +117,9 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
         return {"AUDIO": files}
     if not isinstance(sample_rate, int | np.integer) or not 0 < sample_rate < 2**31:
         raise AudioError(f"sample_rate is a whole number of Hz above 0; sent: {sample_rate!r}")
-    rows = [_waveform(audio) for audio in audios]
+    name, rows = _waveforms(audios)
     lens = np.array([[len(row)] for row in rows], dtype=np.int32)
-    return {"WAV": _padded(rows), "WAV_LENS": lens, "SAMPLE_RATE": np.full_like(lens, sample_rate)}
+    return {name: _padded(rows), "WAV_LENS": lens, "SAMPLE_RATE": np.full_like(lens, sample_rate)}
 
 
 def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[Any]]:
@@ -128,12 +128,11 @@ def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[An
     Raises:
         AudioError: the chunk is not a waveform.
     """
-    samples = _waveform(chunk) if len(chunk) else np.zeros(0, np.float32)
     # Triton refuses an empty tensor. WAV_LENS says that there are no samples.
-    wav = samples if len(samples) else np.zeros(1, np.float32)
+    name, (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
     return {
-        "WAV": wav[np.newaxis],
-        "WAV_LENS": np.array([[len(samples)]], np.int32),
+        name: samples[np.newaxis],
+        "WAV_LENS": np.array([[len(chunk)]], np.int32),
         "SAMPLE_RATE": np.array([[sample_rate]], np.int32),
     }
 
@@ -211,25 +210,37 @@ def _explained(path: Path) -> Iterator[None]:
         raise AudioError(f"{path}: cannot be read: {failure.strerror or failure}") from None
 
 
-def _padded(rows: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+def _padded(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
     if len(rows) == 1:
         return rows[0][np.newaxis]  # without a copy: an hour is 230 MB
-    wav = np.zeros((len(rows), max(map(len, rows))), dtype=np.float32)
+    wav = np.zeros((len(rows), max(map(len, rows))), dtype=rows[0].dtype)
     for padded, row in zip(wav, rows, strict=True):
         padded[: len(row)] = row
     return wav
 
 
-def _waveform(audio: Any) -> NDArray[np.float32]:
-    if audio.ndim != 1:
-        raise AudioError(f"a waveform is mono samples of shape [N]; sent: {list(audio.shape)}")
-    if not audio.size:
-        raise AudioError("the waveform is empty: 0 samples")
-    if audio.dtype.kind == "f":
-        return np.asarray(audio, dtype=np.float32)
-    if audio.dtype in (np.int16, np.int32):
-        # Full scale of the integer type is 1.0.
-        scale = -float(np.iinfo(audio.dtype).min)
-        scaled: NDArray[np.float32] = np.divide(audio, np.float32(scale), dtype=np.float32)
-        return scaled
-    raise AudioError(f"a waveform is float, int16 or int32; sent: {audio.dtype}")
+def _waveforms(audios: Sequence[Any]) -> tuple[str, list[NDArray[Any]]]:
+    """Return the name of the tensor for waveforms, PCM16 if all are int16, and its rows.
+
+    Raises:
+        AudioError: an array is not a waveform.
+    """
+    for audio in audios:
+        if audio.ndim != 1:
+            raise AudioError(f"a waveform is mono samples of shape [N]; sent: {list(audio.shape)}")
+        if not audio.size:
+            raise AudioError("the waveform is empty: 0 samples")
+        if audio.dtype.kind != "f" and audio.dtype not in (np.int16, np.int32):
+            raise AudioError(f"a waveform is float, int16 or int32; sent: {audio.dtype}")
+    if all(audio.dtype == np.int16 for audio in audios):
+        return "PCM16", list(audios)
+    return "WAV", [_floats(audio) for audio in audios]
+
+
+def _floats(waveform: NDArray[Any]) -> NDArray[np.float32]:
+    if waveform.dtype.kind == "f":
+        return np.asarray(waveform, dtype=np.float32)
+    # Full scale of the integer type is 1.0.
+    scale = -float(np.iinfo(waveform.dtype).min)
+    scaled: NDArray[np.float32] = np.divide(waveform, np.float32(scale), dtype=np.float32)
+    return scaled

@@ -1,12 +1,12 @@
 """Who may send a request: API keys, and the web pages that a browser may call from."""
 
-import ipaddress
 import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from conch.client.address import is_loopback
 from conch.gateway.errors import ApiError
 from conch.gateway.state import GATEWAY, Caller, Gateway
 
@@ -21,16 +21,6 @@ _ALLOWED_HEADERS = (
     "openai-beta"
 )
 _EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored"
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a host."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def caller_of(request: web.Request) -> Caller:
@@ -102,7 +92,7 @@ def check_origin(request: web.Request) -> None:
     gateway = request.app[GATEWAY]
     if not gateway.keys.is_needed and is_loopback(gateway.config.host):
         host = urlsplit(f"//{request.host}").hostname or ""
-        if not is_loopback(host) and not _is_allowed(gateway, f"{request.scheme}://{request.host}"):
+        if not is_loopback(host) and not _is_named(gateway, request.host):
             raise ApiError(
                 403,
                 f"this gateway has no keys and serves this machine alone, not {host!r}: add a key "
@@ -141,6 +131,12 @@ def cors_headers(request: web.Request) -> dict[str, str]:
 
 def _is_own(request: web.Request, origin: str) -> bool:
     return urlsplit(origin).netloc == request.host
+
+
+def _is_named(gateway: Gateway, host: str) -> bool:
+    """Return whether an allowed origin has this host; a proxy may have taken off its TLS."""
+    allowed = gateway.config.allowed_origins
+    return "*" in allowed or host in [urlsplit(origin).netloc for origin in allowed]
 
 
 def _is_allowed(gateway: Gateway, origin: str) -> bool:

@@ -30,8 +30,8 @@ class GatewayConfig:
     """Further names of models, by alias."""
     max_body_mb: float = 200.0
     """Largest file, in megabytes."""
-    max_audio_s: float = 14_400.0
-    """Longest file, in seconds, if its header tells its length."""
+    max_audio_s: float = 0.0
+    """Longest file, in seconds, if its header tells its length; 0 for what the server takes."""
     max_files: int = 64
     """Files at once. One more is refused with 503."""
     max_sessions: int = 256

@@ -153,6 +153,8 @@ class KeyRing:
     @property
     def is_needed(self) -> bool:
         """Whether requests need a key: there is a file of keys, or a key."""
+        with suppress(ConfigError):
+            self._refresh()
         return bool(self._others) or self._version is not None
 
     def find(self, secret: str) -> Key | None:
@@ -175,7 +177,7 @@ class KeyRing:
         try:
             status = self._path.stat()
             version = (status.st_mtime_ns, status.st_ino)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             # Once there were keys, a file that is lost must not open the gateway.
             if self._version is not None:
                 self._keys = self._others

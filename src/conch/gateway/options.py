@@ -17,6 +17,11 @@ async def list_options(request: web.Request) -> web.Response:
     return web.json_response({"version": conch.__version__, "options": options})
 
 
+def takes_live(item: "Field[Any]") -> bool:
+    """Return whether live audio takes an option."""
+    return item.name not in _RECORDINGS_ONLY
+
+
 def _described(item: "Field[Any]") -> dict[str, Any]:
     kind, words = kind_of(item), words_of(item)
     meaning: str = item.metadata["help"]
@@ -31,6 +36,6 @@ def _described(item: "Field[Any]") -> dict[str, Any]:
         "choices": list(words) or None,
         "help": meaning,
         "decoders": list(item.metadata["decoders"]),
-        "live": item.name not in _RECORDINGS_ONLY,
+        "live": takes_live(item),
         "recordings": not is_live_only,
     }

@@ -1,13 +1,173 @@
-"""`POST /v1/audio/transcriptions` and `/v1/audio/translations`."""
+"""`POST /v1/audio/transcriptions` and `/v1/audio/translations`: the text of a file."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar
 
 from aiohttp import web
 
+from conch.audio.lengths import length_of
+from conch.client import AsyncClient, joined_parts
+from conch.gateway import file_answer, file_request
+from conch.gateway.access import cors_headers
+from conch.gateway.errors import ApiError, api_error
+from conch.gateway.file_request import FileRequest
+from conch.gateway.form import Form, uploaded
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
+from conch.wire.errors import ConchError
+from conch.wire.result import Transcript, strict_json
+
+ROUTE = "/v1/audio/transcriptions"
+KEEP_ALIVE_S = 15.0
+"""Seconds of silence after which a streamed answer says that it is still there."""
+
+Item = TypeVar("Item")
+
 
 async def transcribe(request: web.Request) -> web.StreamResponse:
-    """Answer with the text of a file."""
-    raise web.HTTPNotImplemented
+    """Answer with the text of a file, whole or as it is recognised.
+
+    A client that goes away cancels this, and with it the work of the server.
+    """
+    gateway, caller = request.app[GATEWAY], request[CALLER]
+    with gateway.file_of(caller):
+        async with uploaded(request, gateway.config.max_body_mb) as form:
+            asked = file_request.parse(form.fields, gateway.config.model_aliases)
+            await _check_length(form, gateway.config.max_audio_s)
+            if asked.is_streamed:
+                return await _stream(request, gateway, form, asked)
+            return await _answer(request, gateway, form, asked)
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
-    """Answer with the English text of a file."""
-    raise web.HTTPNotImplemented
+    """Answer that no model here translates."""
+    gateway = request.app[GATEWAY]
+    with gateway.file_of(request[CALLER]):
+        async with uploaded(request, gateway.config.max_body_mb):
+            raise ApiError(
+                400,
+                "no model of this server translates: /v1/audio/transcriptions writes what was "
+                "said, in the language that was spoken",
+                param="model",
+                code="not_supported",
+            )
+
+
+async def _check_length(form: Form, max_audio_s: float) -> None:
+    """Check what the file tells of its length; the server checks what it decodes."""
+    if not max_audio_s:
+        return
+    seconds = await asyncio.to_thread(length_of, form.file)
+    if seconds is not None and seconds > max_audio_s:
+        raise ApiError(
+            413,
+            f"the file has {seconds:.0f} s of audio; this server takes at most {max_audio_s:g} s",
+            param="file",
+            code="audio_too_long",
+        )
+
+
+async def _answer(
+    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
+) -> web.Response:
+    """Answer with the whole transcript."""
+
+    async def ask(client: AsyncClient) -> Transcript:
+        file = await asyncio.to_thread(form.read)
+        return await client.transcribe(file, request_id=request[REQUEST_ID], **asked.options)
+
+    transcript = await gateway.servers.answer(ask)
+    gateway.heard(request[CALLER], ROUTE, transcript.duration)
+    # In a thread: an hour of words takes a while to write.
+    text = await asyncio.to_thread(file_answer.body, transcript, asked)
+    return web.Response(
+        text=text, content_type=file_answer.CONTENT_TYPES[asked.format], headers=_headers(asked)
+    )
+
+
+def _headers(asked: FileRequest) -> dict[str, str]:
+    """Return headers that tell what was of no use."""
+    names = [name for name in asked.ignored if name.isascii() and name.isprintable()]
+    return {"x-conch-ignored": ", ".join(names)} if names else {}
+
+
+async def _stream(
+    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
+) -> web.StreamResponse:
+    """Answer with server-sent events: the segments as they become final, then the whole."""
+    async with gateway.servers.reserved() as client:
+        file = await asyncio.to_thread(form.read)
+        parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
+        async with aclosing(parts):
+            # Errors of the request come before the first part, and still get their status.
+            first = await anext(parts)
+            answer = web.StreamResponse(
+                headers={
+                    "Content-Type": "text/event-stream",
+                    "Cache-Control": "no-cache",
+                    "X-Accel-Buffering": "no",
+                    "x-request-id": request[REQUEST_ID],
+                    **_headers(asked),
+                    **cors_headers(request),
+                }
+            )
+            await answer.prepare(request)
+            await _send_events(answer, first, parts, asked, gateway, request)
+    await answer.write_eof()
+    return answer
+
+
+async def _send_events(
+    answer: web.StreamResponse,
+    first: Transcript,
+    parts: AsyncGenerator[Transcript, None],
+    asked: FileRequest,
+    gateway: Gateway,
+    request: web.Request,
+) -> None:
+    deltas, heard = file_answer.Deltas(asked), [first]
+    try:
+        for event in deltas.of_part(first):
+            await _send(answer, event)
+        async for part in _with_keep_alive(parts, lambda: answer.write(b": still at work\n\n")):
+            heard.append(part)
+            for event in deltas.of_part(part):
+                await _send(answer, event)
+        whole = joined_parts(heard, asked.nbest)
+        await _send(answer, deltas.of_whole(whole))
+    except ConchError as error:
+        await _send(answer, {"error": api_error(error).as_dict()})
+    finally:
+        gateway.heard(request[CALLER], ROUTE, heard[-1].duration)
+
+
+async def _send(answer: web.StreamResponse, event: dict[str, Any]) -> None:
+    """Send an event; its type is in the data, as OpenAI's clients expect."""
+    transcript = event.get("transcript")
+    if isinstance(transcript, Transcript):
+        text = await asyncio.to_thread(transcript.to_json)
+        data = f'{{"type": "{event["type"]}", "transcript": {text}}}'
+    else:
+        data = strict_json(event)
+    await answer.write(f"data: {data}\n\n".encode())
+
+
+async def _with_keep_alive(
+    items: AsyncGenerator[Item, None], keep_alive: Callable[[], Any]
+) -> AsyncIterator[Item]:
+    """Yield items, and call `keep_alive` whenever none came for KEEP_ALIVE_S seconds."""
+    while True:
+        coming = asyncio.ensure_future(anext(items))
+        try:
+            while not (await asyncio.wait([coming], timeout=KEEP_ALIVE_S))[0]:
+                await keep_alive()
+            item = coming.result()
+        except StopAsyncIteration:
+            return
+        finally:
+            if not coming.done():
+                coming.cancel()
+                with suppress(asyncio.CancelledError, ConchError):
+                    await coming
+        yield item

@@ -1,6 +1,7 @@
 """The settings of a server."""
 
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,10 @@ MODEL_OPTIONS = frozenset({"--load-model", "--model-control-mode"})
 """Options that the launcher sets where `ServerConfig.models` names models."""
 
 
+MODEL_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+"""A name of a model that is a folder, a part of a URL and no hidden or private thing."""
+
+
 @dataclass(frozen=True)
 class ServerConfig:
     """How to run one `tritonserver`."""
@@ -50,6 +55,10 @@ class ServerConfig:
 
     models: Iterable[str] = ()
     """Names of the only models to load; empty for all."""
+
+    also_as: Iterable[str] = ()
+    """Further names under which `speech` is served, each as a model of its own. They are loaded
+    whatever `models` names; a caller who loads models by `extra_args` names them there too."""
 
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
@@ -88,6 +97,7 @@ class ServerConfig:
         object.__setattr__(self, "model_repositories", repositories)
         object.__setattr__(self, "extra_args", tuple(self.extra_args))
         object.__setattr__(self, "models", tuple(dict.fromkeys(self.models)))
+        object.__setattr__(self, "also_as", tuple(dict.fromkeys(self.also_as)))
         if not repositories:
             raise ServerError("at least one model repository is needed")
         if self.log_level not in get_args(LogLevel):
@@ -96,6 +106,12 @@ class ServerConfig:
             if not getattr(self, name) > 0:
                 raise ServerError(f"{name} must be above 0 seconds: {getattr(self, name)!r}")
         self._check_ports()
+        for name in self.also_as:
+            if not MODEL_NAME.fullmatch(name):
+                raise ServerError(
+                    "--also-as takes names of 1 to 128 letters, digits, '_', '.' and '-', which do "
+                    f"not begin with '.', '-' or '__'; sent: {name!r}"
+                )
         for argument in self.extra_args:
             option = argument.partition("=")[0]
             if option in OWN_OPTIONS or (self.models and option in MODEL_OPTIONS):

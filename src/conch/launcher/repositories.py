@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import conch
 from conch.wire.errors import ServerError
@@ -70,6 +71,31 @@ def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
             close = difflib.get_close_matches(name, there, n=1)
             hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(there)}"
             raise ServerError(f"no model {name!r} in the model repositories; {hint}")
+
+
+def served_config(model: Path, model_config: str) -> Path | None:
+    """Return the config that a server takes for a model; None if there is none.
+
+    Args:
+        model: the model's folder.
+        model_config: NAME of the `configs/NAME.pbtxt` that the server takes where there is one.
+    """
+    paths = [model / "config.pbtxt"]
+    if model_config:
+        paths.insert(0, model / "configs" / f"{model_config}.pbtxt")
+    return next((path for path in paths if path.is_file()), None)
+
+
+def parsed_config(path: Path) -> Any | None:
+    """Return a config as Triton's `ModelConfig`; None for a broken one, which Triton reports."""
+    # Where it is needed: it takes a third of a second.
+    from google.protobuf import text_format
+    from tritonclient.grpc import model_config_pb2
+
+    try:
+        return text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
+    except (text_format.ParseError, ValueError):
+        return None
 
 
 def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from conch.launcher import diagnosis, probe, stubs
 from conch.launcher.admin import callers_restrictions, own_restrictions, without_keys
+from conch.launcher.aliases import check_aliases, with_aliases
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import server_environment, shared_memory_shortage
@@ -96,6 +97,7 @@ class TritonServer:
         for repository in repositories:
             check_repository(repository)
         check_models(repositories, config.models)
+        check_aliases(repositories, config.also_as)
         self.config = with_weights(config)
         if name := config.model_config:
             models = ", ".join(models_with_config(repositories, name))
@@ -217,7 +219,7 @@ class TritonServer:
         try:
             self._workspace = Workspace()
             command = server_command(
-                self.config,
+                with_aliases(self.config, self._workspace.directory),
                 installation,
                 endpoints,
                 name=self._workspace.name,

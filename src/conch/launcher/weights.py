@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conch.launcher.config import MODEL_OPTIONS, ServerConfig
 from conch.launcher.logs import LOGGER
-from conch.launcher.repositories import model_names
+from conch.launcher.repositories import model_names, parsed_config, served_config
 from conch.packaged import SMOLLM2, WeightsPackage
 from conch.wire.errors import ServerError
 
@@ -46,10 +46,7 @@ def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str
     found = {}
     for repository in repositories:
         for name, package in missing.items():
-            paths = [repository / name / "config.pbtxt"]
-            if model_config:
-                paths.insert(0, repository / name / "configs" / f"{model_config}.pbtxt")
-            path = next((path for path in paths if path.is_file()), None)
+            path = served_config(repository / name, model_config)
             if path is not None and _takes_the_default(path):
                 found[name] = package.missing
     return found
@@ -58,14 +55,9 @@ def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str
 def _takes_the_default(path: Path) -> bool:
     """Return whether a config.pbtxt leaves its parameter `model` empty.
 
-    One without the parameter is of somebody else's model, and Triton reports a broken one.
+    One without the parameter is of somebody else's model.
     """
-    # Where it is needed: it takes a third of a second.
-    from google.protobuf import text_format
-    from tritonclient.grpc import model_config_pb2
-
-    try:
-        config = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
-    except (text_format.ParseError, ValueError):
+    config = parsed_config(path)
+    if config is None or "model" not in config.parameters:
         return False
-    return "model" in config.parameters and not config.parameters["model"].string_value
+    return not config.parameters["model"].string_value

@@ -180,6 +180,13 @@ class Calls:
         total = Stage(sum(stage.calls for stage in self._stages.values()), self._elapsed_ms())
         return {**self._stages, "total": total}
 
+    def adopt(self, others: "Calls") -> None:
+        """Take the calls that `others` made so far for own ones, for `path` and `stages`."""
+        for model, stage in others._stages.items():
+            own = self._stages.get(model, Stage(0, 0.0))
+            self._stages[model] = Stage(own.calls + stage.calls, round(own.ms + stage.ms, 3))
+        others._stages.clear()
+
     def count(self, family: Family, value: float = 1.0, /, **labels: str) -> None:
         """Add a value to a metric.
 

@@ -161,6 +161,8 @@ class LiveStream:
             self._segments[segment.index] = segment
             self._firm.pop(segment.index, None)
             changed.add(segment.index)
+        # The passes since the last answer, which no chunk's request has called.
+        calls.adopt(self._detached)
         return self._transcript(sorted(changed), calls, ends=ends)
 
     async def close(self) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conch.audio.recording import Recording, file_recording, waveform_recording
-from conch.component import Array
+from conch.audio.samples import as_floats, tensor_of
+from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import (
     AudioError,
@@ -24,6 +25,8 @@ class SpeechRequest:
 
     wav: Array | None = None
     """FP32 [rows, samples]: mono in [-1, 1], rows padded at the end."""
+    pcm16: Array | None = None
+    """INT16 [rows, samples], in place of `wav`: -32768 is -1 there."""
     wav_lens: Array | None = None
     """INT32 [rows, 1]: valid samples of each row; None when all count."""
     sample_rate: Array | None = None
@@ -43,14 +46,17 @@ class SpeechRequest:
         """Check that the tensors go together.
 
         Raises:
-            AudioError: neither or both of WAV and AUDIO are there, or tensors of WAV come with
-                AUDIO.
+            AudioError: not exactly one of WAV, PCM16 and AUDIO is there, or tensors of samples come
+                with AUDIO.
         """
-        if (self.wav is None) == (self.audio is None):
-            sent = "neither" if self.wav is None else "both"
-            raise AudioError(f"send WAV (samples) or AUDIO (an encoded file); sent: {sent}")
-        if self.wav is None and (self.wav_lens is not None or self.sample_rate is not None):
-            raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV; AUDIO carries its own")
+        sent = self._audio_sent()
+        if len(sent) != 1:
+            raise AudioError(
+                "send one of WAV (samples), PCM16 (16-bit samples) and AUDIO (an encoded file); "
+                f"sent: {' and '.join(sent) or 'none'}"
+            )
+        if self.audio is not None and (self.wav_lens is not None or self.sample_rate is not None):
+            raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV and PCM16; AUDIO has its own")
 
     def rows(self, options: RecognitionOptions, max_audio_s: float) -> list[Recording]:
         """Open the audio of each row. Files may take a while; see `file_recording`.
@@ -69,20 +75,24 @@ class SpeechRequest:
                 recordings.append(self._row(row, options, max_audio_s))
         return recordings
 
-    def chunk(self) -> Array:
+    def chunk(self) -> FloatArray:
         """Return the samples of a live chunk, FP32 [samples], possibly empty.
 
         Raises:
-            AudioError: the request has more than one row, or no WAV.
+            AudioError: the request has more than one row, or not exactly one of WAV and PCM16.
         """
-        if self.wav is None or self.audio is not None:
-            raise AudioError("a chunk of a stream is sent as WAV (samples), not as AUDIO")
-        if len(self.wav) != 1:
-            raise AudioError(f"a chunk of a stream has one row; sent: {len(self.wav)}")
-        waveform: Array = self.wav[0]
+        sent = self._audio_sent()
+        samples = self._samples
+        if samples is None or len(sent) != 1:
+            raise AudioError(
+                "a chunk of a stream is sent as WAV (samples) or PCM16 (16-bit samples); "
+                f"sent: {' and '.join(sent) or 'neither'}"
+            )
+        if len(samples) != 1:
+            raise AudioError(f"a chunk of a stream has one row; sent: {len(samples)}")
         if self.wav_lens is not None and int(self.wav_lens[0].item()) == 0:
-            return waveform[:0]
-        return self._valid(waveform, 0)
+            return as_floats(samples[0, :0])
+        return as_floats(self._valid(samples[0], 0))
 
     @property
     def sample_rate_sent(self) -> int | None:
@@ -92,15 +102,25 @@ class SpeechRequest:
     @property
     def num_rows(self) -> int:
         """Number of rows of the batch."""
-        rows = self.audio if self.wav is None else self.wav
+        rows = self.audio if self._samples is None else self._samples
         return 0 if rows is None else len(rows)
 
+    @property
+    def _samples(self) -> Array | None:
+        return self.pcm16 if self.wav is None else self.wav
+
+    def _audio_sent(self) -> list[str]:
+        """Return the names of the tensors with audio that are there."""
+        tensors = {"WAV": self.wav, "PCM16": self.pcm16, "AUDIO": self.audio}
+        return [name for name, tensor in tensors.items() if tensor is not None]
+
     def _row(self, row: int, options: RecognitionOptions, max_audio_s: float) -> Recording:
-        if self.wav is None:
+        samples = self._samples
+        if samples is None:
             assert self.audio is not None
             data = _bytes(self.audio[row].item())
             return file_recording(data, max_audio_s, options.channels)
-        waveform = self._valid(self.wav[row], row)
+        waveform = self._valid(samples[row], row)
         return waveform_recording(waveform, self._rate(row), max_audio_s, options.channels)
 
     def _valid(self, waveform: Array, row: int) -> Array:
@@ -109,7 +129,8 @@ class SpeechRequest:
         length = int(self.wav_lens[row].item())
         if not 1 <= length <= len(waveform):
             raise AudioError(
-                f"WAV_LENS takes 1 to the samples in WAV ({len(waveform)}); sent: {length}"
+                f"WAV_LENS takes 1 to the samples in {tensor_of(waveform)} ({len(waveform)}); "
+                f"sent: {length}"
             )
         return waveform[:length]
 

@@ -18,7 +18,7 @@ from conch.triton.components import TritonComponents
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
 from conch.triton.statuses import triton_error
-from conch.wire.errors import OverloadedError
+from conch.wire.errors import OverloadedError, public_error, to_wire
 from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class EntryPoint:
                 is_chunk=bool(request.correlation_id()),
             )
         except (Exception, asyncio.CancelledError) as error:
-            response = _error_response(error)
+            response = _error_response(error, request.request_id())
         components.close()
         sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
@@ -118,7 +118,7 @@ class EntryPoint:
             async for item in self._recognizer.stream(_speech_request(request), components):
                 sender.send(_speech_response([item], wanted))
         except (Exception, asyncio.CancelledError) as error:
-            sender.send(_error_response(error))
+            sender.send(_error_response(error, request.request_id()))
         finally:
             components.close()
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
@@ -129,9 +129,12 @@ def _log_failure(answer: "Future[None]") -> None:
         logger.error("an answer could not be sent", exc_info=error)
 
 
-def _error_response(error: Exception | asyncio.CancelledError) -> Any:
+def _error_response(error: Exception | asyncio.CancelledError, request_id: str) -> Any:
     if isinstance(error, asyncio.CancelledError):  # only `close` cancels
         error = OverloadedError("the model is being unloaded; try again")
+    error = public_error(error)
+    if request_id:  # the client, or a gateway, can tell which request of its log this is
+        logger.info("request %s: %s", request_id, to_wire(error))
     return pb_utils.InferenceResponse(error=triton_error(error))
 
 
@@ -140,6 +143,7 @@ def _speech_request(request: Any) -> SpeechRequest:
     starts, ends = sequence_flags(request)
     return SpeechRequest(
         wav=inputs.get("WAV"),
+        pcm16=inputs.get("PCM16"),
         wav_lens=inputs.get("WAV_LENS"),
         sample_rate=inputs.get("SAMPLE_RATE"),
         audio=inputs.get("AUDIO"),

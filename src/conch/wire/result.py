@@ -177,7 +177,8 @@ class Transcript:
     duration: float
     """Seconds of audio."""
     path: tuple[str, ...]
-    """Components that were called, in order of first use. Live: for this chunk."""
+    """Components that were called, in order of first use. Live: for this chunk, and for the passes
+    since the last answer."""
     stages: Mapping[str, Stage]
     """Calls by component; `total` has the time from request to answer."""
     is_final: bool = True

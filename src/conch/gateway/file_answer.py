@@ -1,0 +1,159 @@
+"""A transcript as the bodies of OpenAI's transcription answers.
+
+Pure. Formats: openai-python v3.3.1, `types/audio/transcription*.py`.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from conch.gateway.file_request import FileRequest
+from conch.gateway.languages import LANGUAGES
+from conch.wire.formats import to_srt, to_text, to_webvtt
+from conch.wire.result import Segment, Transcript, Word, strict_json, text_of_words
+
+SEEKS_PER_S = 100
+"""Whisper counts positions in frames of 10 ms."""
+CONTENT_TYPES = {
+    "json": "application/json",
+    "verbose_json": "application/json",
+    "conch": "application/json",
+    # OpenAI's JavaScript client parses by the type, and takes all but JSON for text.
+    "text": "text/plain",
+    "srt": "text/plain",
+    "vtt": "text/vtt",
+}
+
+
+def body(transcript: Transcript, asked: FileRequest) -> str:
+    """Return the answer to a request in the format that it asks for."""
+    match asked.format:
+        case "conch":
+            return transcript.to_json()
+        case "text":
+            return to_text(transcript)
+        case "srt":
+            return to_srt(transcript)
+        case "vtt":
+            return to_webvtt(transcript)
+        case "verbose_json":
+            return strict_json(verbose(transcript, asked))
+    return strict_json(plain(transcript, asked))
+
+
+def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
+    """Return the body of format json."""
+    answer: dict[str, Any] = {"text": transcript.text, "usage": usage(transcript.duration)}
+    if asked.has_logprobs:
+        answer["logprobs"] = logprobs(transcript)
+    return answer
+
+
+def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
+    """Return the body of format verbose_json."""
+    language = str(asked.options.get("language", "auto"))
+    answer: dict[str, Any] = {
+        "task": "transcribe",
+        "language": LANGUAGES.get(language, "unknown" if language == "auto" else language),
+        "duration": transcript.duration,
+        "text": transcript.text,
+        "usage": usage(transcript.duration),
+    }
+    if "segment" in asked.granularities:
+        spoken = [segment for segment in transcript.segments if segment.text]
+        answer["segments"] = [_segment(number, item) for number, item in enumerate(spoken)]
+    if "word" in asked.granularities:
+        answer["words"] = [
+            {"word": word.text, "start": word.start, "end": word.end} for word in transcript.words
+        ]
+    return answer
+
+
+def _segment(number: int, segment: Segment) -> dict[str, Any]:
+    text = segment.text
+    return {
+        "id": number,
+        "seek": round(segment.start * SEEKS_PER_S),
+        "start": segment.start,
+        "end": segment.end,
+        # Whisper's segments begin with a space, and clients join them without one.
+        "text": f" {text}",
+        # The decoder does not tell its tokens.
+        "tokens": [],
+        "temperature": 0.0,
+        # For each word: there is no number of tokens. Whisper's own is for each token.
+        "avg_logprob": segment.nbest[0].am_score / max(1, len(text.split())),
+        "compression_ratio": _compression_ratio(text),
+        # A segment is where the VAD has found speech.
+        "no_speech_prob": 0.0,
+    }
+
+
+def _compression_ratio(text: str) -> float:
+    """Return how repetitive a text is, as Whisper measures it: above 2.4 it loops."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data))
+
+
+def logprobs(transcript: Transcript) -> list[dict[str, Any]]:
+    """Return each word with its log probability, as OpenAI's answers tell tokens."""
+    return [_logprob(word, is_first=not index) for index, word in enumerate(transcript.words)]
+
+
+def _logprob(word: Word, *, is_first: bool) -> dict[str, Any]:
+    token = word.text if is_first else f" {word.text}"
+    return {
+        "token": token,
+        "bytes": list(token.encode()),
+        "logprob": math.log(max(word.confidence, 1e-9)),
+    }
+
+
+def usage(seconds: float) -> dict[str, Any]:
+    """Return what an answer cost: whole seconds of audio."""
+    return {"type": "duration", "seconds": math.ceil(seconds)}
+
+
+class Deltas:
+    """The events of a streamed answer; the deltas, joined, are the text of the last one."""
+
+    def __init__(self, asked: FileRequest) -> None:
+        """Begin before the first part."""
+        self._asked = asked
+        self._text = ""
+
+    def of_part(self, part: Transcript) -> Iterator[dict[str, Any]]:
+        """Yield the events of a part of the answer: one for each segment with a text."""
+        if self._asked.format == "conch":
+            if part.segments:
+                yield {"type": "transcript.part", "transcript": part}
+            return
+        for segment in part.segments:
+            if not segment.text:
+                continue
+            before, self._text = self._text, _joined(self._text, segment.text)
+            delta = self._text[len(before) :]
+            event: dict[str, Any] = {"type": "transcript.text.delta", "delta": delta}
+            if self._asked.has_logprobs:
+                event["logprobs"] = [
+                    _logprob(word, is_first=not (before or index))
+                    for index, word in enumerate(segment.words)
+                ]
+            yield event
+
+    def of_whole(self, whole: Transcript) -> dict[str, Any]:
+        """Return the last event."""
+        if self._asked.format == "conch":
+            return {"type": "transcript.done", "transcript": whole}
+        # No usage: that of this event counts tokens, and nothing here is paid by them.
+        event: dict[str, Any] = {"type": "transcript.text.done", "text": self._text}
+        if self._asked.has_logprobs:
+            event["logprobs"] = logprobs(whole)
+        return event
+
+
+def _joined(text: str, more: str) -> str:
+    """Return two texts with a space between them, where the script has spaces."""
+    ends = [Word(item, 0.0, 0.0, 1.0) for item in (text, more) if item]
+    return text_of_words(ends)

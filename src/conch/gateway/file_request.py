@@ -1,0 +1,215 @@
+"""The fields of OpenAI's transcription request, as options of Conch.
+
+Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscriptionRequest`.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from conch.client import OptionValue
+from conch.gateway.errors import ApiError
+from conch.gateway.models import options_of
+from conch.gateway.option_fields import options_of_text
+from conch.wire.options import MAX_PROMPT, RecognitionOptions
+
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "conch")
+GRANULARITIES = ("word", "segment")
+NO_MEANING = ("temperature", "known_speaker_names", "known_speaker_references")
+"""Fields of OpenAI's that change nothing here: the search has no temperature, and speakers are not
+told apart."""
+_VAD_FIELDS = {
+    "threshold": "vad_threshold",
+    "prefix_padding_ms": "vad_pad_ms",
+    "silence_duration_ms": "vad_min_silence_ms",
+}
+"""Options by the fields of `chunking_strategy`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRequest:
+    """What a client asks for a file."""
+
+    options: Mapping[str, Any]
+    """Options of the request to Conch, checked."""
+    format: str
+    granularities: frozenset[str]
+    """Of verbose_json: which of `words` and `segments` to answer with."""
+    has_logprobs: bool
+    """Of json: whether to answer with the log probability of every word."""
+    is_streamed: bool
+    ignored: tuple[str, ...]
+    """Fields that change nothing."""
+
+    @property
+    def nbest(self) -> int:
+        """Return the number of hypotheses that were asked for."""
+        return int(self.options.get("nbest", 1))
+
+
+def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> FileRequest:
+    """Return what a form asks for.
+
+    Args:
+        fields: Values by name; `x[]` and a JSON list in one value are lists too.
+        aliases: Further names of models.
+
+    Raises:
+        ApiError: a field has a value that it does not take.
+        OptionError: an option of Conch has one.
+    """
+    sent = _lists(fields)
+    format = _one_of("response_format", _last(sent, "response_format") or "json", FORMATS)
+    granularities = frozenset(
+        _one_of("timestamp_granularities", item, GRANULARITIES)
+        for item in sent.get("timestamp_granularities", ())
+    )
+    has_logprobs = "logprobs" in [
+        _one_of("include", item, ("logprobs",)) for item in sent.get("include", ())
+    ]
+    is_streamed = _truth("stream", _last(sent, "stream"))
+    _check_temperature(_last(sent, "temperature"))
+    options = dict(options_of(_last(sent, "model"), aliases))
+    options |= _chunking(sent)
+    own = {name: values[-1] for name, values in sent.items() if name in _OPTIONS and values}
+    languages = sent.get("languages", ())
+    if languages and "language" not in own:
+        own["language"] = languages[0] if len(languages) == 1 else "auto"
+    ignored = [name for name in sent if name in NO_MEANING]
+    if not own.get("language", "auto"):
+        del own["language"]
+    prompt = own.pop("prompt", "")
+    options |= options_of_text(own)
+    if _needs_words(format, granularities, has_logprobs=has_logprobs):
+        options.setdefault("word_timestamps", True)
+    if keywords := sent.get("keywords", ()):
+        if options.get("decoder") == "ctc":
+            options.setdefault("hotwords", ",".join(keywords))
+        else:
+            ignored.append("keywords")
+    if prompt:
+        # The end is nearest to the audio: OpenAI's API too reads only so much of it.
+        with_prompt = options | {"prompt": prompt[-MAX_PROMPT:]}
+        if _reads_prompt(options):
+            options = with_prompt
+        else:
+            ignored.append("prompt")
+    RecognitionOptions.parse(options)
+    ignored += [name for name in sent if name not in _KNOWN | _OPTIONS]
+    return FileRequest(
+        options=options,
+        format=format,
+        granularities=granularities or frozenset({"segment"}),
+        has_logprobs=has_logprobs,
+        is_streamed=is_streamed,
+        ignored=tuple(dict.fromkeys(ignored)),
+    )
+
+
+_KNOWN = frozenset(
+    (
+        *("model", "language", "languages", "prompt", "keywords", "response_format", "stream"),
+        *("timestamp_granularities", "include", "chunking_strategy", *NO_MEANING),
+    )
+)
+"""Fields of OpenAI's that mean something here, or are known to mean nothing."""
+_OPTIONS = frozenset(item.name for item in dataclasses.fields(RecognitionOptions))
+
+
+def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the values by the bare name: `x[]`, repeated `x` and a JSON list are the same.
+
+    The parts of an object keep their names, as in `chunking_strategy[type]`.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name, values in fields.items():
+        bare = name.removesuffix("[]")
+        items = [item for value in values for item in _json_list(value)]
+        found[bare] = (*found.get(bare, ()), *items)
+    objects = [name for name in found if name.startswith("chunking_strategy[")]
+    if objects:
+        parts = {name[len("chunking_strategy[") : -1]: found.pop(name)[-1] for name in objects}
+        found["chunking_strategy"] = (json.dumps(parts),)
+    return found
+
+
+def _json_list(value: str) -> Iterable[str]:
+    if value.startswith("[") and value.endswith("]"):
+        try:
+            return [str(item) for item in json.loads(value)]
+        except ValueError:
+            pass
+    return [value]
+
+
+def _last(sent: Mapping[str, tuple[str, ...]], name: str) -> str:
+    return sent[name][-1].strip() if sent.get(name) else ""
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        hint = "; speakers are not told apart here" if value == "diarized_json" else ""
+        raise ApiError(
+            400,
+            f"{name} takes {', '.join(known)}; sent: {value!r:.80}{hint}",
+            param=name,
+            code="invalid_value",
+        )
+    return value
+
+
+def _truth(name: str, value: str) -> bool:
+    return _one_of(name, value.lower() or "false", ("true", "false", "1", "0")) in ("true", "1")
+
+
+def _check_temperature(value: str) -> None:
+    try:
+        is_taken = 0 <= float(value or 0) <= 1
+    except ValueError:
+        is_taken = False
+    if not is_taken:
+        raise ApiError(
+            400,
+            f"temperature takes a number from 0 to 1; sent: {value!r:.80}",
+            param="temperature",
+            code="invalid_value",
+        )
+
+
+def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
+    """Return the options of `chunking_strategy`: "auto", or an object of type server_vad."""
+    text = _last(sent, "chunking_strategy")
+    if text in ("", "auto", "null", "none"):
+        return {}
+    try:
+        asked = json.loads(text)
+        is_object = isinstance(asked, dict) and asked.get("type") == "server_vad"
+    except ValueError:
+        is_object = False
+    if not is_object:
+        raise ApiError(
+            400,
+            f"chunking_strategy takes auto or an object of type server_vad; sent: {text!r:.80}",
+            param="chunking_strategy",
+            code="invalid_value",
+        )
+    chosen = {
+        option: str(asked[name])
+        for name, option in _VAD_FIELDS.items()
+        if asked.get(name) is not None
+    }
+    return options_of_text(chosen)
+
+
+def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:
+    """Return whether an answer needs the times of words; subtitles are cut at them."""
+    has_words = format == "verbose_json" and "word" in granularities
+    return has_words or has_logprobs or format in ("srt", "vtt")
+
+
+def _reads_prompt(options: Mapping[str, OptionValue]) -> bool:
+    """Return whether a path has a model that reads a prompt."""
+    parsed = RecognitionOptions.parse(options)
+    return parsed.rescore and parsed.rescorer != "ngram"

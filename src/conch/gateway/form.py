@@ -1,0 +1,149 @@
+"""Read a form with a file, within limits, as it comes; a large file goes to the disk."""
+
+import asyncio
+import io
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import IO, TypeVar
+
+from aiohttp import BodyPartReader, web
+from aiohttp.http import HttpProcessingError
+
+from conch.client.timeouts import timeout
+from conch.gateway.errors import ApiError
+
+MAX_FIELD_BYTES = 64 * 1024
+"""Largest field that is not a file."""
+MAX_FIELDS = 256
+MEMORY_BYTES = 1 << 20
+PIECE_BYTES = 256 * 1024
+"""Bytes of a file to read at a time."""
+IDLE_S = 60.0
+"""Seconds without a byte after which an upload is given up."""
+MB = 1_000_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a request."""
+
+    fields: Mapping[str, tuple[str, ...]]
+    """Values by name, in the order in which they came."""
+    file: IO[bytes]
+    """The file; it is gone after the `with` block."""
+
+    def read(self) -> bytes:
+        """Return the file's bytes."""
+        self.file.seek(0)
+        return self.file.read()
+
+
+@asynccontextmanager
+async def uploaded(request: web.Request, max_mb: float) -> AsyncIterator[Form]:
+    """Yield the form that a request sends as multipart/form-data (RFC 7578).
+
+    Uploads take as long as their clients like, and many come at once: so what is larger than
+    MEMORY_BYTES waits on the disk.
+
+    Args:
+        request: The request; its body is read.
+        max_mb: Largest file, in megabytes.
+
+    Raises:
+        ApiError: the body is not a form, has no file, is too large, or does not come.
+    """
+    if request.content_type != "multipart/form-data":
+        raise ApiError(
+            415,
+            "send the file as multipart/form-data (curl -F file=@talk.mp3), not "
+            f"{request.content_type}",
+            param="file",
+            code="unsupported_media_type",
+        )
+    if (request.content_length or 0) > max_mb * MB + MAX_FIELD_BYTES * MAX_FIELDS:
+        raise _too_large(max_mb)
+    with tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file:
+        fields = await _read(request, file, int(max_mb * MB), _too_large(max_mb))
+        if not file.tell():
+            raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
+        yield Form(fields, file)
+
+
+async def _read(
+    request: web.Request, file: IO[bytes], max_bytes: int, too_large: ApiError
+) -> dict[str, tuple[str, ...]]:
+    """Write the file of a form into `file` and return the other fields."""
+    fields: dict[str, tuple[str, ...]] = {}
+    has_file = False
+    try:
+        reader = await request.multipart()
+        for _ in range(MAX_FIELDS):
+            part = await _soon(reader.next())
+            if part is None:
+                break
+            if not isinstance(part, BodyPartReader):
+                raise ApiError(400, "a form inside a form is not taken", code="invalid_form")
+            if part.name == "file":
+                if has_file:
+                    raise ApiError(
+                        400, "send one file in each request", param="file", code="invalid_form"
+                    )
+                has_file = True
+                await _copy(part, file, max_bytes, too_large)
+                continue
+            text = io.BytesIO()
+            await _copy(part, text, MAX_FIELD_BYTES, _long_field(part.name))
+            name = part.name or ""
+            fields[name] = (*fields.get(name, ()), text.getvalue().decode())
+        else:
+            raise ApiError(400, f"more than {MAX_FIELDS} fields", code="invalid_form")
+    except UnicodeDecodeError:
+        raise ApiError(400, "a field is not UTF-8", code="invalid_form") from None
+    except (ValueError, HttpProcessingError, web.HTTPException) as error:
+        said = getattr(error, "message", None) or error
+        raise ApiError(400, f"the form is damaged: {said}", code="invalid_form") from None
+    if not has_file:
+        raise ApiError(400, "the form has no field 'file'", param="file", code="missing_file")
+    return fields
+
+
+async def _copy(part: BodyPartReader, target: IO[bytes], max_bytes: int, error: ApiError) -> None:
+    """Copy a part as it comes; raise `error` if it is larger than `max_bytes`."""
+    size = 0
+    while piece := await _soon(part.read_chunk(PIECE_BYTES)):
+        size += len(piece)
+        if size > max_bytes:
+            raise error
+        target.write(piece)
+
+
+async def _soon(coming: Awaitable[T]) -> T:
+    try:
+        async with timeout(IDLE_S):
+            return await coming
+    except asyncio.TimeoutError:
+        raise ApiError(
+            408, f"nothing came for {IDLE_S:g} s in the middle of the upload", code="upload_stalled"
+        ) from None
+
+
+def _too_large(max_mb: float) -> ApiError:
+    return ApiError(
+        413,
+        f"the file has more than {max_mb:g} MB; send it compressed (mp3, Opus), or in parts",
+        param="file",
+        code="file_too_large",
+    )
+
+
+def _long_field(name: str | None) -> ApiError:
+    return ApiError(
+        400,
+        f"field {name!r} has more than {MAX_FIELD_BYTES} bytes",
+        param=name,
+        code="invalid_form",
+    )

@@ -1,0 +1,133 @@
+/** Ask the gateway over HTTP, with the key of this tab. */
+
+import { SseReader } from "./sse.js";
+
+const KEY = "conch-key";
+
+/** An answer that is an error, as the gateway tells it. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status HTTP status; 0 without an answer.
+   * @param {{message?: string, param?: string | null, code?: string | null}} error
+   * @param {string | null} [retryAfter] Seconds.
+   */
+  constructor(status, error, retryAfter = null) {
+    const said = error.message || `the server answered with status ${status}`;
+    super(retryAfter ? `${said.replace(/\.$/, "")}. Try again in ${retryAfter} s.` : said);
+    this.status = status;
+    this.param = error.param ?? null;
+    this.code = error.code ?? null;
+  }
+}
+
+/** @returns {string} The key of this tab, or nothing. */
+export function key() {
+  return sessionStorage.getItem(KEY) ?? "";
+}
+
+/** @param {string} value */
+export function keepKey(value) {
+  if (value) sessionStorage.setItem(KEY, value);
+  else sessionStorage.removeItem(KEY);
+}
+
+/**
+ * Return the JSON at a path.
+ * @param {string} path
+ * @returns {Promise<any>}
+ * @throws {ApiError} No answer, or an error.
+ */
+export async function getJson(path) {
+  const headers = key() ? { Authorization: `Bearer ${key()}` } : {};
+  const answer = await fetch(path, { headers }).catch(() => {
+    throw new ApiError(0, { message: "The server does not answer." });
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw errorOf(answer.status, text, answer.headers.get("Retry-After"));
+  return JSON.parse(text);
+}
+
+/**
+ * Transcribe a file.
+ *
+ * By XMLHttpRequest, as fetch does not tell how much has been uploaded.
+ * @param {File} file
+ * @param {Record<string, any>} fields Form fields beside the file.
+ * @param {object} [hooks]
+ * @param {(share: number) => void} [hooks.onUpload] Share of the file that was sent, in [0, 1].
+ * @param {(event: any) => void} [hooks.onEvent] An event of a streamed answer.
+ * @param {AbortSignal} [hooks.signal]
+ * @returns {Promise<any>} The answer, or the last transcript of a streamed one.
+ * @throws {ApiError} An error, in mid-stream too.
+ * @throws {DOMException} AbortError: cancelled.
+ */
+export function transcribe(file, fields, { onUpload, onEvent, signal } = {}) {
+  const form = new FormData();
+  // Fields before the file: the server may check them before it has all of the audio.
+  for (const [name, value] of Object.entries(fields)) form.append(name, String(value));
+  form.append("file", file, file.name || "audio");
+  const request = new XMLHttpRequest();
+  const reader = new SseReader();
+  let read = 0;
+  let last = null;
+  return new Promise((resolve, reject) => {
+    const isStream = () =>
+      request.getResponseHeader("Content-Type")?.startsWith("text/event-stream");
+    const fail = (error) => {
+      reject(error);
+      request.abort();
+    };
+    const readOn = () => {
+      if (request.status !== 200 || !isStream()) return;
+      const piece = request.responseText.slice(read);
+      read += piece.length;
+      for (const event of reader.push(piece)) {
+        if (event.error) return fail(new ApiError(request.status, event.error));
+        last = event.transcript ?? last;
+        onEvent?.(event);
+        if (event.type === "transcript.done") resolve(event.transcript);
+      }
+    };
+    request.open("POST", "/v1/audio/transcriptions");
+    if (key()) request.setRequestHeader("Authorization", `Bearer ${key()}`);
+    request.upload.onprogress = (event) => {
+      if (event.lengthComputable) onUpload?.(event.loaded / event.total);
+    };
+    request.upload.onload = () => onUpload?.(1);
+    request.onprogress = readOn;
+    request.onload = () => {
+      const { status, responseText } = request;
+      if (status !== 200) {
+        reject(errorOf(status, responseText, request.getResponseHeader("Retry-After")));
+      } else if (isStream()) {
+        readOn();
+        // Has no effect if the last event came.
+        reject(new ApiError(0, { message: "The answer ended before its last part." }));
+      } else {
+        resolve(JSON.parse(responseText));
+      }
+    };
+    request.onerror = () => {
+      const message = last ? "The connection broke in mid-answer." : "The server does not answer.";
+      reject(new ApiError(0, { message }));
+    };
+    request.onabort = () => reject(new DOMException("cancelled", "AbortError"));
+    signal?.addEventListener("abort", () => request.abort());
+    request.send(form);
+  });
+}
+
+/**
+ * @param {number} status
+ * @param {string} text
+ * @param {string | null} retryAfter
+ * @returns {ApiError}
+ */
+function errorOf(status, text, retryAfter) {
+  try {
+    return new ApiError(status, JSON.parse(text).error ?? {}, retryAfter);
+  } catch {
+    // A proxy in between answers in its own way.
+    return new ApiError(status, {}, retryAfter);
+  }
+}

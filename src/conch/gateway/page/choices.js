@@ -1,0 +1,275 @@
+/** Forms in which somebody chooses how a request is recognised. */
+
+import { el, freshId } from "./dom.js";
+import { fieldsOf, isFor, isFollowed } from "./choice_model.js";
+
+/**
+ * @typedef {import("./choice_model.js").Option} Option
+ */
+
+/** What the models of the gateway are, in words; one with another name is told by its name. */
+const MODELS = {
+  conch: ["Conch's choice", "Whisper for recordings; live text by CTC, then Whisper"],
+  "conch-attention": ["Whisper", "attention decoder, with case and punctuation"],
+  "conch-ctc": ["CTC", "beam search; takes hotwords and a language model"],
+  "conch-wfst": ["CTC in a graph", "known words only; the fastest"],
+};
+/** The same as another one, for clients that insist on its name. */
+const ALIASES = new Set(["whisper-1"]);
+
+const ACCURACIES = {
+  fast: "no rescoring",
+  balanced: "rescores where it is close",
+  best: "rescores more candidates",
+};
+const RESCORING = ["rescore", "ctc_rescore", "attention_rescore"];
+/** Options that have a place of their own above the list, or that the page sets itself. */
+const PLACED = new Set(["accuracy", "language", "decoder", "word_timestamps", ...RESCORING]);
+
+export class Choices {
+  /**
+   * @param {HTMLElement} host
+   * @param {object} settings
+   * @param {Option[]} settings.options
+   * @param {string[]} settings.models
+   * @param {() => void} settings.onChange
+   */
+  constructor(host, { options, models, onChange }) {
+    this.options = options;
+    /** @type {Map<string, any>} Inputs by option. */
+    this.inputs = new Map();
+    this.model = models[0] ?? "conch";
+    this.onChange = onChange;
+    const byName = new Map(options.map((option) => [option.name, option]));
+    /** @type {[string, (option: Option) => boolean][]} */
+    const groups = [
+      ["For all audio", (option) => option.live && option.recordings],
+      ["Recordings only", (option) => !option.live],
+      ["Live only", (option) => !option.recordings],
+    ];
+    const lists = groups.map(([heading, belongs]) => {
+      const own = options.filter((option) => !PLACED.has(option.name) && belongs(option));
+      return (
+        own.length > 0 &&
+        el(
+          "fieldset",
+          { class: "option-group" },
+          el("legend", {}, heading),
+          ...own.map((one) => this.row(one)),
+        )
+      );
+    });
+    this.form = el(
+      "form",
+      {
+        class: "choices",
+        on: { submit: (event) => event.preventDefault(), input: () => this.changed() },
+      },
+      this.modelPicker(models.filter((name) => !ALIASES.has(name))),
+      byName.has("accuracy") && this.accuracyPicker(byName.get("accuracy")),
+      this.rescoringPicker(
+        RESCORING.filter((name) => byName.has(name)).map((name) => byName.get(name)),
+      ),
+      byName.has("language") && this.language(byName.get("language")),
+      lists.some(Boolean) &&
+        el("details", { class: "all-options" }, el("summary", {}, "All other options"), ...lists),
+    );
+    host.replaceChildren(this.form);
+    this.mark();
+  }
+
+  /**
+   * Return the fields to send: the model, and the options that are not at their default.
+   * @param {boolean} isLive
+   * @returns {Record<string, any>}
+   */
+  fields(isLive) {
+    return { model: this.model, ...fieldsOf(this.options, this.values(), this.decoder, isLive) };
+  }
+
+  /** The decoder that the model stands for; undefined where the options decide. */
+  get decoder() {
+    return this.model.startsWith("conch-") ? this.model.slice("conch-".length) : undefined;
+  }
+
+  /** @returns {Record<string, any>} What a path is planned by. */
+  planFields(isLive) {
+    const { model, ...options } = this.fields(isLive);
+    return this.decoder ? { ...options, decoder: this.decoder } : options;
+  }
+
+  /** @returns {string} In a few words. */
+  get summary() {
+    const { model, accuracy = "fast", ...rest } = { ...this.fields(false), ...this.fields(true) };
+    const name = MODELS[model]?.[0] ?? model;
+    const others = Object.entries(rest).map(([key, value]) => `${key}=${value}`);
+    return [name, accuracy, ...others].join(" · ");
+  }
+
+  /** @returns {Record<string, any>} Inputs by option, as they stand. */
+  values() {
+    const entries = [...this.inputs].map(([name, input]) => {
+      if (input instanceof HTMLInputElement && input.type === "checkbox")
+        return [name, input.checked];
+      return [name, input.value];
+    });
+    const accuracy = this.form.elements.namedItem("accuracy")?.value;
+    return { ...Object.fromEntries(entries), ...(accuracy && { accuracy }) };
+  }
+
+  changed() {
+    this.model = this.form.elements.namedItem("model")?.value || this.model;
+    this.mark();
+    this.onChange();
+  }
+
+  /** Switch off what the chosen decoder does not take, as the server would refuse it. */
+  mark() {
+    for (const option of this.options) {
+      const input = this.inputs.get(option.name);
+      if (!input) continue;
+      const takers = [isFor(option, false), isFor(option, true)];
+      const isTaken = takers.some(
+        (fits, live) => fits && isFollowed(option, this.decoder, live === 1),
+      );
+      input.disabled = !isTaken;
+      input.closest(".option, .check")?.classList.toggle("is-off", !isTaken);
+    }
+  }
+
+  /**
+   * @param {string[]} models
+   * @returns {HTMLElement}
+   */
+  modelPicker(models) {
+    const cards = models.map((name, at) => {
+      const [title, help] = MODELS[name] ?? [name, ""];
+      return card("model", name, title, help, at === 0);
+    });
+    return el("fieldset", { class: "picker" }, el("legend", {}, "Decoder"), ...cards);
+  }
+
+  /**
+   * @param {Option} option
+   * @returns {HTMLElement}
+   */
+  accuracyPicker(option) {
+    const cards = (option.choices ?? []).map((name) =>
+      card("accuracy", name, name, ACCURACIES[name] ?? "", name === option.default),
+    );
+    return el("fieldset", { class: "picker" }, el("legend", {}, "Accuracy"), ...cards);
+  }
+
+  /**
+   * @param {Option[]} options
+   * @returns {HTMLElement | false}
+   */
+  rescoringPicker(options) {
+    const rows = options.map((option) => {
+      const help = freshId("help");
+      const input = el("input", { type: "checkbox", "aria-describedby": help });
+      this.inputs.set(option.name, input);
+      const name = el(
+        "span",
+        {},
+        el("code", {}, option.name),
+        el("small", { id: help }, option.help),
+      );
+      return el("label", { class: "check" }, input, name);
+    });
+    return (
+      rows.length > 0 && el("fieldset", { class: "checks" }, el("legend", {}, "Rescoring"), ...rows)
+    );
+  }
+
+  /**
+   * @param {Option} option
+   * @returns {HTMLElement}
+   */
+  language(option) {
+    const help = freshId("help");
+    const input = el("input", {
+      ...{ type: "text", value: option.default, size: 8, autocomplete: "off", spellcheck: "false" },
+      "aria-describedby": help,
+    });
+    this.inputs.set(option.name, input);
+    const name = el("span", { class: "option-name" }, "Language");
+    return el(
+      "div",
+      { class: "option language" },
+      el("label", {}, name, input),
+      el("small", { id: help }, option.help),
+    );
+  }
+
+  /**
+   * @param {Option} option
+   * @returns {HTMLElement}
+   */
+  row(option) {
+    const help = freshId("help");
+    const input = inputOf(option, help);
+    this.inputs.set(option.name, input);
+    const name = el("code", { class: "option-name" }, option.name);
+    const only = option.decoders?.length ? ` Decoder ${option.decoders.join(" or ")}.` : "";
+    return el(
+      "div",
+      { class: "option" },
+      el("label", {}, name, input),
+      el("small", { id: help }, `${option.help}.${only}`),
+    );
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} value
+ * @param {string} title
+ * @param {string} help
+ * @param {boolean} isChosen
+ * @returns {HTMLElement}
+ */
+function card(name, value, title, help, isChosen) {
+  const id = freshId("help");
+  return el(
+    "label",
+    { class: "card" },
+    el("input", { type: "radio", name, value, checked: isChosen, "aria-describedby": id }),
+    el("span", { class: "card-title" }, title),
+    el("small", { id }, help),
+  );
+}
+
+/**
+ * @param {Option} option
+ * @param {string} help Id of its description.
+ * @returns {any}
+ */
+function inputOf(option, help) {
+  const shared = { "aria-describedby": help };
+  const { kind, low, high } = option;
+  if (kind === "bool")
+    return el("input", { type: "checkbox", checked: option.default === true, ...shared });
+  // Words or a number: a list would hide the numbers.
+  if (option.choices?.length && low === null) {
+    const items = option.choices.map((word) =>
+      el("option", { selected: word === option.default }, word),
+    );
+    return el("select", shared, ...items);
+  }
+  if ((kind === "int" || kind === "float") && !option.choices?.length) {
+    const step = kind === "int" ? 1 : "any";
+    const value = option.default ?? "";
+    return el("input", {
+      type: "number",
+      min: low,
+      max: high,
+      step,
+      value,
+      placeholder: "auto",
+      ...shared,
+    });
+  }
+  const value = option.default ?? "";
+  return el("input", { type: "text", value, autocomplete: "off", spellcheck: "false", ...shared });
+}

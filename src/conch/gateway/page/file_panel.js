@@ -1,0 +1,231 @@
+/** Transcribe a file: once, or by two choices whose answers stand side by side. */
+
+import { AnswerView } from "./answer_view.js";
+import { transcribe } from "./api.js";
+import { el } from "./dom.js";
+import { onOneScale, planned, taken } from "./path_model.js";
+import { Player } from "./player.js";
+import { diffWords } from "./word_diff.js";
+
+/** Candidates to ask for. */
+const NBEST = 5;
+
+/**
+ * @typedef {{title: string, fields: Record<string, any>, plan: Record<string, any>}} Way
+ */
+
+export class FilePanel {
+  /**
+   * @param {HTMLElement} host
+   * @param {object} settings
+   * @param {() => Way[]} settings.ways The choices as they stand: one, or two to compare.
+   * @param {() => void} settings.onCompare Asked to compare with another choice.
+   * @param {(error: Error) => string} settings.explain
+   */
+  constructor(host, { ways, onCompare, explain }) {
+    this.host = host;
+    this.ways = ways;
+    this.explain = explain;
+    /** @type {File | null} */
+    this.file = null;
+    /** @type {AbortController | null} */
+    this.running = null;
+    this.name = el("h2", { tabindex: -1 });
+    this.status = el("p", { class: "status", role: "status" });
+    this.upload = progressBar("Upload");
+    this.recognition = progressBar("Recognition");
+    this.bars = el("div", { class: "bars" }, this.upload.element, this.recognition.element);
+    this.cancelButton = el(
+      "button",
+      { type: "button", on: { click: () => this.cancel() } },
+      "Cancel",
+    );
+    this.againButton = el(
+      "button",
+      { type: "button", on: { click: () => this.run() } },
+      "Transcribe again",
+    );
+    this.compareButton = el(
+      "button",
+      { type: "button", on: { click: onCompare } },
+      "Compare with another choice",
+    );
+    this.audio = el("audio", { controls: true, preload: "metadata", "aria-label": "The file" });
+    this.player = new Player(this.audio, () => this.unplayable());
+    const silence = "The browser cannot play this file, so its words stay silent.";
+    this.silent = el("p", { class: "hint", hidden: true }, silence);
+    this.legend = el("p", { class: "hint legend" });
+    this.answers = el("div", { class: "answers" });
+    const buttons = el(
+      "div",
+      { class: "buttons" },
+      this.cancelButton,
+      this.againButton,
+      this.compareButton,
+    );
+    const parts = [this.name, this.status, this.bars, this.audio, this.silent];
+    host.append(...parts, buttons, this.legend, this.answers);
+  }
+
+  /** @param {File} file */
+  open(file) {
+    this.file = file;
+    this.host.hidden = false;
+    this.audio.hidden = false;
+    this.silent.hidden = true;
+    this.player.load(file);
+    this.name.textContent = file.name;
+    this.run();
+    this.name.focus({ preventScroll: true });
+    this.host.scrollIntoView({ block: "start" });
+  }
+
+  /** Transcribe the file by the choices as they stand. */
+  async run() {
+    if (!this.file) return;
+    this.cancel();
+    const running = (this.running = new AbortController());
+    const ways = this.ways();
+    const views = ways.map((way) => this.viewOf(way, this.file));
+    this.player.listeners.forEach(
+      (_, owner) => views.includes(owner) || this.player.listeners.delete(owner),
+    );
+    this.answers.replaceChildren(...views.map((view) => view.element));
+    this.answers.classList.toggle("is-comparison", ways.length > 1);
+    this.compareButton.textContent =
+      ways.length > 1 ? "Change the choices" : "Compare with another choice";
+    this.legend.textContent = "";
+    this.busy(true);
+    try {
+      // One after the other, so that neither slows the other's times.
+      for (const [at, way] of ways.entries())
+        await this.ask(way, views[at], running.signal, ways.length > 1);
+      this.say(
+        ways.length > 1 ? this.compare(views) : `Done: ${count(views[0].words.length, "word")}.`,
+      );
+      this.legend.textContent =
+        "Press a word to hear it; the arrow keys go from word to word. The dimmer a word, the less sure it is." +
+        (ways.length > 1
+          ? " Words that the other answer lacks are marked; case and punctuation do not count."
+          : "");
+    } catch (error) {
+      if (this.running !== running) return;
+      views.forEach((view) => view.transcript || view.fail());
+      if (error.name === "AbortError") this.say("Cancelled.");
+      else this.say(this.explain(error), true);
+    }
+    if (this.running === running) this.busy(false);
+  }
+
+  /** Stop what runs; the server stops too. */
+  cancel() {
+    this.running?.abort();
+  }
+
+  /**
+   * @param {Way} way
+   * @param {AnswerView} view
+   * @param {AbortSignal} signal
+   * @param {boolean} isOneOfTwo
+   */
+  async ask(way, view, signal, isOneOfTwo) {
+    signal.throwIfAborted();
+    const of = isOneOfTwo ? `${way.title}: ` : "";
+    this.upload.set(0);
+    this.recognition.set(null);
+    this.say(`${of}Uploading…`);
+    const fields = { ...way.fields, response_format: "conch", word_timestamps: true, stream: true };
+    const transcript = await transcribe(this.file, fields, {
+      signal,
+      onUpload: (share) => {
+        this.upload.set(share);
+        if (share === 1) this.say(`${of}Recognising…`);
+      },
+      onEvent: (event) => {
+        if (event.type !== "transcript.part") return;
+        view.add(event.transcript);
+        const end = event.transcript.segments?.at(-1)?.end ?? 0;
+        this.recognition.set(this.player.duration ? Math.min(1, end / this.player.duration) : null);
+      },
+    });
+    this.recognition.set(1);
+    view.finish(transcript);
+  }
+
+  /**
+   * Mark what differs, and return it in words.
+   * @param {AnswerView[]} views
+   * @returns {string}
+   */
+  compare([one, other]) {
+    const texts = [one, other].map((view) => view.words.map((word) => word.text));
+    const { a, b, edits } = diffWords(texts[0], texts[1]);
+    one.mark(a);
+    other.mark(b);
+    const paths = onOneScale([one, other].map((view) => taken(view.transcript.stages)));
+    [one, other].forEach((view, at) => view.path.show(paths[at]));
+    return edits
+      ? `Done: ${count(edits, "word")} marked.`
+      : "Done: both answers have the same words.";
+  }
+
+  /**
+   * @param {Way} way
+   * @param {File} file
+   * @returns {AnswerView}
+   */
+  viewOf(way, file) {
+    const beam = Number(way.fields.beam_size ?? NBEST);
+    const fields = { ...way.fields, response_format: "conch", nbest: Math.min(NBEST, beam) };
+    return new AnswerView({
+      title: way.title,
+      fileName: file.name.replace(/\.[^.]*$/, "") || "transcript",
+      planned: planned(way.plan),
+      player: this.player,
+      askCandidates: () => transcribe(file, fields),
+    });
+  }
+
+  unplayable() {
+    this.audio.hidden = true;
+    this.silent.hidden = false;
+  }
+
+  /** @param {boolean} isBusy */
+  busy(isBusy) {
+    const hasFocus = this.cancelButton === document.activeElement;
+    this.bars.hidden = this.cancelButton.hidden = !isBusy;
+    this.againButton.hidden = this.compareButton.hidden = isBusy;
+    // A button that goes away must not take the keyboard's place with it.
+    if (hasFocus && !isBusy) this.againButton.focus();
+  }
+
+  /**
+   * @param {string} text
+   * @param {boolean} [isProblem]
+   */
+  say(text, isProblem = false) {
+    // A screen reader says what changes, so the same text is not written again.
+    if (this.status.textContent !== text) this.status.textContent = text;
+    this.status.classList.toggle("is-problem", isProblem);
+  }
+}
+
+/**
+ * @param {string} name
+ * @returns {{element: HTMLElement, set: (share: number | null) => void}} Null: nobody knows.
+ */
+function progressBar(name) {
+  const bar = el("progress", { max: 1, value: 0 });
+  const set = (share) => (share === null ? bar.removeAttribute("value") : (bar.value = share));
+  return { element: el("label", {}, el("span", {}, name), bar), set };
+}
+
+/**
+ * @param {number} number
+ * @param {string} thing
+ * @returns {string}
+ */
+function count(number, thing) {
+  return `${number} ${thing}${number === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,119 @@
+/** A live session: audio goes to `/v1/listen`, and its messages come back. */
+
+import { key } from "./api.js";
+import { pressureOf } from "./live_model.js";
+import { BYTES_PER_SECOND, SAMPLE_RATE } from "./pcm.js";
+
+/** Seconds to wait for the last text after `close`; then something is wrong. */
+const END_WAIT_S = 60;
+
+/**
+ * @typedef {{reason: "end" | "error" | "refused" | "lost", message: string, code: number}} Ending
+ */
+
+export class ListenSocket {
+  /**
+   * @param {Record<string, any>} options Sent in the query.
+   * @param {object} hooks
+   * @param {(message: Record<string, any>) => void} hooks.onMessage
+   * @param {(ending: Ending) => void} hooks.onEnding Called once.
+   */
+  constructor(options, { onMessage, onEnding }) {
+    const query = new URLSearchParams({
+      ...{ encoding: "pcm16", sample_rate: String(SAMPLE_RATE), include: "stats" },
+      ...{ word_timestamps: "true" },
+      ...Object.fromEntries(Object.entries(options).map(([name, value]) => [name, String(value)])),
+    });
+    const address = new URL(`/v1/listen?${query}`, location.href);
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    // A browser cannot send headers with a WebSocket.
+    const protocols = key() ? ["conch", `openai-insecure-api-key.${key()}`] : ["conch"];
+    this.sentBytes = 0;
+    this.droppedBytes = 0;
+    this.isReady = false;
+    this.isClosing = false;
+    /** @type {ArrayBuffer[]} Frames from before the connection was there. */
+    this.early = [];
+    /** @type {Ending | null} */
+    this.ending = null;
+    this.onEnding = onEnding;
+    this.socket = new WebSocket(address, protocols);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onopen = () => {
+      this.early.splice(0).forEach((frame) => this.socket.send(frame));
+      if (this.isClosing) this.sendClose();
+    };
+    this.socket.onmessage = ({ data }) => this.take(JSON.parse(data), onMessage);
+    this.socket.onclose = (event) => this.closed(event);
+  }
+
+  /** Seconds of audio that were handed to the connection. */
+  get sentS() {
+    return this.sentBytes / BYTES_PER_SECOND;
+  }
+
+  /** Seconds of audio that were lost because the network was too slow. */
+  get droppedS() {
+    return this.droppedBytes / BYTES_PER_SECOND;
+  }
+
+  /**
+   * Send a frame, or drop it if too many wait.
+   * @param {ArrayBuffer} frame
+   * @returns {"fine" | "late" | "drop"}
+   */
+  send(frame) {
+    if (this.isClosing || this.socket.readyState > WebSocket.OPEN) return "fine";
+    const isEarly = this.socket.readyState === WebSocket.CONNECTING;
+    const early = this.early.reduce((sum, one) => sum + one.byteLength, 0);
+    const waiting = isEarly ? early : this.socket.bufferedAmount;
+    const pressure = pressureOf(waiting / BYTES_PER_SECOND);
+    if (pressure === "drop") {
+      this.droppedBytes += frame.byteLength;
+      return pressure;
+    }
+    if (isEarly) this.early.push(frame);
+    else this.socket.send(frame);
+    this.sentBytes += frame.byteLength;
+    return pressure;
+  }
+
+  /** End the utterance now. */
+  finalize() {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send('{"type":"finalize"}');
+  }
+
+  /** Ask for the last text; `onEnding` follows. */
+  close() {
+    if (this.isClosing) return;
+    this.isClosing = true;
+    if (this.socket.readyState === WebSocket.OPEN) this.sendClose();
+  }
+
+  sendClose() {
+    this.socket.send('{"type":"close"}');
+    this.timer = setTimeout(() => this.socket.close(), END_WAIT_S * 1000);
+  }
+
+  /**
+   * @param {Record<string, any>} message
+   * @param {(message: Record<string, any>) => void} onMessage
+   */
+  take(message, onMessage) {
+    if (message.type === "ready") this.isReady = true;
+    if (message.type === "end") this.ending = { reason: "end", message: "", code: 1000 };
+    if (message.type === "error") {
+      const said = message.error?.message ?? "The server failed.";
+      this.ending = { reason: "error", message: said, code: 0 };
+    }
+    onMessage(message);
+  }
+
+  /** @param {CloseEvent} event */
+  closed(event) {
+    clearTimeout(this.timer);
+    const lost = event.reason || "The connection ended before the last text came.";
+    const reason = this.isReady ? "lost" : "refused";
+    this.onEnding(this.ending ?? { reason, message: lost, code: event.code });
+  }
+}

@@ -1,0 +1,153 @@
+/** What the messages of a live session say so far: its utterances, and how late the text is. */
+
+/**
+ * @typedef {{text: string, start: number, end: number, confidence: number}} Word
+ * @typedef {{index: number, start: number, end: number, firm: string, tentative: string,
+ *   newest: string, isOpen: boolean, isFinal: boolean, endpoint: string, words: Word[]}} Utterance
+ */
+
+export class LiveModel {
+  constructor() {
+    /** @type {Map<number, Utterance>} By their number. */
+    this.utterances = new Map();
+    this.audioS = 0;
+    /** @type {number | null} Seconds of audio that were sent and not recognised. */
+    this.lag = null;
+    /** @type {number | null} Seconds of audio from the first sight of a word until it is firm. */
+    this.firmLag = null;
+    /** @type {Map<number, {shownAt: number[], firm: number}>} */
+    this.seen = new Map();
+  }
+
+  /**
+   * Take a message of the server.
+   * @param {Record<string, any>} message
+   * @param {number} sentS Seconds of audio that were sent before it came.
+   * @returns {Utterance | null} The utterance that it changed.
+   */
+  take(message, sentS) {
+    if (typeof message.audio_s === "number") {
+      this.audioS = message.audio_s;
+      this.lag = Math.max(0, sentS - this.audioS);
+    }
+    if (message.type === "text") return this.spoken(message, sentS);
+    return message.type === "segment" ? this.ended(message, sentS) : null;
+  }
+
+  /**
+   * @param {Record<string, any>} message
+   * @param {number} sentS
+   * @returns {Utterance | null}
+   */
+  spoken(message, sentS) {
+    // What was ended is not opened again by a message that was under way.
+    if (this.utterances.get(message.index)?.isOpen === false) return null;
+    const { index, start, firm = "", tentative = "", newest = "" } = message;
+    const text = message.text ?? [firm, tentative, newest].filter(Boolean).join(" ");
+    const texts = partsOf(text, firm, newest);
+    const states = { isOpen: true, isFinal: false, endpoint: "", words: [] };
+    this.note(index, count(`${firm} ${tentative} ${newest}`), count(firm), sentS);
+    return this.put({ index, start, end: start, ...texts, ...states });
+  }
+
+  /**
+   * @param {Record<string, any>} message
+   * @param {number} sentS
+   * @returns {Utterance}
+   */
+  ended(message, sentS) {
+    const { index, start, end, text, final, endpoint = "", words = [] } = message;
+    if (final) {
+      this.note(index, count(text), count(text), sentS);
+      this.seen.delete(index);
+    }
+    // Until the second pass has heard all of it, only what was firm stays so.
+    const texts = partsOf(text, final ? text : (this.utterances.get(index)?.firm ?? ""), "");
+    return this.put({
+      index,
+      start,
+      end,
+      ...texts,
+      isOpen: false,
+      isFinal: final,
+      endpoint,
+      words,
+    });
+  }
+
+  /**
+   * @param {Utterance} utterance
+   * @returns {Utterance}
+   */
+  put(utterance) {
+    this.utterances.set(utterance.index, utterance);
+    return utterance;
+  }
+
+  /**
+   * Keep when each word was first shown, by its place, and how long the latest firm one took.
+   * @param {number} index
+   * @param {number} shown Words of the utterance.
+   * @param {number} firm Words of it that are firm.
+   * @param {number} sentS
+   */
+  note(index, shown, firm, sentS) {
+    const seen = this.seen.get(index) ?? { shownAt: [], firm: 0 };
+    seen.shownAt.length = Math.min(seen.shownAt.length, shown);
+    while (seen.shownAt.length < shown) seen.shownAt.push(this.audioS);
+    if (firm > seen.firm) this.firmLag = Math.max(0, sentS - seen.shownAt[firm - 1]);
+    seen.firm = Math.max(seen.firm, firm);
+    this.seen.set(index, seen);
+  }
+
+  /**
+   * Return all that was said as a transcript, to download.
+   * @returns {{text: string, duration: number, segments: object[]}}
+   */
+  transcript() {
+    const ordered = [...this.utterances.values()].sort((one, other) => one.index - other.index);
+    const segments = ordered
+      .map(({ index, start, end, endpoint, words, firm, tentative, newest }) => {
+        const text = `${firm}${tentative}${newest}`.trim();
+        return { index, start, end: Math.max(start, end), text, endpoint, words };
+      })
+      .filter((segment) => segment.text);
+    const text = segments.map((segment) => segment.text).join(" ");
+    return { text, duration: this.audioS, segments };
+  }
+}
+
+/**
+ * Cut the text into its parts, with the spaces between them: not every script has some.
+ * @param {string} text
+ * @param {string} firm How it begins.
+ * @param {string} newest How it ends.
+ * @returns {{firm: string, tentative: string, newest: string}}
+ */
+function partsOf(text, firm, newest) {
+  const begins = text.startsWith(firm) ? firm.length : 0;
+  const ends = text.endsWith(newest) ? Math.max(begins, text.length - newest.length) : text.length;
+  return {
+    firm: text.slice(0, begins),
+    tentative: text.slice(begins, ends),
+    newest: text.slice(ends),
+  };
+}
+
+/**
+ * @param {string} text
+ * @returns {number}
+ */
+function count(text) {
+  return text.split(/\s+/u).filter(Boolean).length;
+}
+
+/**
+ * What to do with audio that the network has not taken yet: send it, send it and tell, or drop it.
+ * @param {number} waitingS Seconds of audio in the socket's buffer.
+ * @returns {"fine" | "late" | "drop"}
+ */
+export function pressureOf(waitingS) {
+  if (waitingS > 8) return "drop";
+  return waitingS > 1 ? "late" : "fine";
+}

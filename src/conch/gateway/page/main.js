@@ -1,0 +1,199 @@
+/** Puts the page together: two ways in, the choices, and what comes back. */
+
+import { ApiError, getJson, keepKey, key } from "./api.js";
+import { Choices } from "./choices.js";
+import { byId, el } from "./dom.js";
+import { FilePanel } from "./file_panel.js";
+import { LivePanel } from "./live_panel.js";
+import { microphones } from "./microphone.js";
+import { plan, planned } from "./path_model.js";
+import { PathView } from "./path_view.js";
+
+const SWITCHES = ["echoCancellation", "noiseSuppression", "autoGainControl"];
+
+/** @type {Record<"a" | "b", Choices | null>} */
+const forms = { a: null, b: null };
+/** @type {Record<"a" | "b", PathView>} */
+const plans = {
+  a: new PathView(byId("plan-a"), { withTable: false }),
+  b: new PathView(byId("plan-b"), { withTable: false }),
+};
+
+/**
+ * @param {Error} error
+ * @returns {string} What to tell; a missing key is asked for.
+ */
+function explain(error) {
+  if (error instanceof ApiError && error.status === 401) {
+    askKey();
+    return "This server wants a key.";
+  }
+  if (error instanceof ApiError) return error.message;
+  throw error;
+}
+
+function askKey() {
+  byId("key-form").hidden = false;
+  byId("key-note").textContent = key() ? "The server does not take this key." : "";
+  byId("key").focus();
+}
+
+/** Load what the server offers. Without it the page still works, with the server's defaults. */
+async function load() {
+  const notice = byId("notice");
+  try {
+    const [{ options, version }, models] = await Promise.all([
+      getJson("/v1/options"),
+      getJson("/v1/models"),
+    ]);
+    const names = models.data.map((model) => model.id);
+    const settings = { options, models: names, onChange: chosen };
+    forms.a = new Choices(byId("form-a"), settings);
+    forms.b = new Choices(byId("form-b"), settings);
+    byId("version").textContent = `Conch ${version}`;
+    byId("key-form").hidden = true;
+    notice.textContent = "";
+    chosen();
+  } catch (error) {
+    notice.textContent = explain(error);
+  }
+}
+
+/** A choice has changed: plan its path. */
+function chosen() {
+  const isLive = byId("plan-live").checked;
+  byId("choices-now").textContent = isComparing()
+    ? `${forms.a?.summary}  |  ${forms.b?.summary}`
+    : (forms.a?.summary ?? "");
+  for (const name of /** @type {("a" | "b")[]} */ (["a", "b"])) {
+    plans[name].show(plan(planned(forms[name]?.planFields(isLive) ?? {}, isLive)));
+  }
+}
+
+/** @returns {boolean} */
+function isComparing() {
+  return byId("compare").checked;
+}
+
+function compareChanged() {
+  const on = isComparing();
+  byId("slot-b").hidden = !on;
+  byId("slot-a-title").hidden = !on;
+  byId("slots").classList.toggle("is-comparison", on);
+  chosen();
+}
+
+/**
+ * @param {"a" | "b"} name
+ * @param {boolean} isLive
+ */
+function wayOf(name, isLive) {
+  const form = forms[name];
+  const prefix = isComparing() ? `${name.toUpperCase()} · ` : "";
+  return {
+    title: `${prefix}${form?.summary ?? "Conch's choice"}`,
+    fields: form?.fields(isLive) ?? {},
+    plan: form?.planFields(isLive) ?? {},
+  };
+}
+
+const file = new FilePanel(byId("file-panel"), {
+  ways: () => (isComparing() ? [wayOf("a", false), wayOf("b", false)] : [wayOf("a", false)]),
+  onCompare: () => {
+    byId("compare").checked = true;
+    byId("choices").open = true;
+    compareChanged();
+    byId("choices").scrollIntoView({ block: "start" });
+    byId("form-b").querySelector("input")?.focus();
+  },
+  explain,
+});
+
+const live = new LivePanel(byId("live-panel"), {
+  way: () => wayOf("a", true),
+  microphone: () => ({
+    deviceId: byId("device").value,
+    ...Object.fromEntries(SWITCHES.map((name) => [name, byId(name).checked])),
+  }),
+  onState: (state) => {
+    byId("speak").setAttribute("data-state", state);
+    // A disabled button would lose the keyboard's place.
+    byId("speak").setAttribute("aria-disabled", String(state === "ending"));
+    byId("speak-title").textContent = { off: "Speak", on: "Stop", ending: "Ending…" }[state];
+    byId("speak-note").textContent =
+      state === "off" ? "Text while you talk" : "Then the last words come";
+    // Names of devices are told once the microphone was allowed.
+    if (state === "on") setTimeout(listDevices, 1000);
+  },
+  explainRefusal: async (message) => {
+    // A browser does not tell the status of a refused WebSocket; plain HTTP does.
+    try {
+      await getJson("/v1/models");
+      return message;
+    } catch (error) {
+      return explain(error);
+    }
+  },
+});
+
+async function listDevices() {
+  const select = byId("device");
+  const was = select.value;
+  const found = (await microphones()).map((device, at) =>
+    el(
+      "option",
+      { value: device.deviceId, selected: device.deviceId === was },
+      device.label || `Microphone ${at + 1}`,
+    ),
+  );
+  select.replaceChildren(el("option", { value: "" }, "The browser's choice"), ...found);
+}
+
+/** @param {File | undefined} chosenFile */
+function take(chosenFile) {
+  if (!chosenFile) return;
+  byId("example").hidden = true;
+  file.open(chosenFile);
+}
+
+byId("speak").addEventListener("click", () => live.toggle());
+byId("file").addEventListener("change", (event) => {
+  take(event.target.files[0]);
+  // The same file can be chosen again.
+  event.target.value = "";
+});
+
+// A file may be dropped anywhere: one that misses would replace the page.
+let inside = 0;
+const isFile = (event) => event.dataTransfer?.types.includes("Files");
+document.addEventListener("dragenter", (event) => {
+  if (isFile(event)) document.body.classList.toggle("is-dragging", ++inside > 0);
+});
+document.addEventListener("dragleave", (event) => {
+  if (isFile(event)) document.body.classList.toggle("is-dragging", --inside > 0);
+});
+document.addEventListener("dragover", (event) => isFile(event) && event.preventDefault());
+document.addEventListener("drop", (event) => {
+  inside = 0;
+  document.body.classList.remove("is-dragging");
+  if (!isFile(event)) return;
+  event.preventDefault();
+  take(event.dataTransfer.files[0]);
+});
+
+byId("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepKey(byId("key").value.trim());
+  load();
+});
+byId("compare").addEventListener("change", compareChanged);
+byId("plan-kind").addEventListener("change", chosen);
+byId("run-choices").addEventListener("click", () => {
+  if (file.file) {
+    file.run();
+    byId("file-panel").scrollIntoView({ block: "start" });
+  } else byId("file").click();
+});
+navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
+listDevices();
+load();

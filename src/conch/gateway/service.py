@@ -1,0 +1,149 @@
+"""Run a gateway: listen, serve until it is asked to stop, and drain."""
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+
+from aiohttp import web
+
+from conch.client.address import is_loopback
+from conch.gateway.app import make_app
+from conch.gateway.config import GatewayConfig
+from conch.gateway.state import Gateway
+from conch.wire.errors import ConfigError, ServerError
+
+logger = logging.getLogger(__name__)
+
+KEEP_ALIVE_S = 75.0
+"""Seconds that an idle connection is kept."""
+END_S = 2.0
+"""Seconds for connections to close after the drain."""
+MAX_HEADER_BYTES = 16 * 1024
+
+
+class GatewayService:
+    """A gateway that serves inside a `with` block, on an event loop in a thread of its own.
+
+    Its end is that of the block: what is running gets `drain_s` seconds.
+    """
+
+    def __init__(self, config: GatewayConfig) -> None:
+        """Check the configuration and read keys and certificate.
+
+        Raises:
+            ConfigError: it would be open to everybody, or keys or certificate cannot be read.
+            ServerError: the URL of a server is not one of gRPC.
+        """
+        self._config = config
+        self._gateway = Gateway(config)
+        if not (is_loopback(config.host) or self._gateway.keys.is_needed or config.is_open):
+            raise ConfigError(
+                f"listening on {config.host} without keys would serve everybody who reaches it: "
+                "add a key (conch gateway keys add NAME), or say --open"
+            )
+        self._tls = _tls(config)
+        self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
+        self._port: Future[int] = Future()
+        """Done once the gateway listens."""
+        self._ask_to_stop: Callable[[], object] = lambda: None
+
+    @property
+    def url(self) -> str:
+        """The address of a running gateway, as this machine reaches it."""
+        host = self._config.host
+        if host in ("0.0.0.0", "::", ""):
+            host = "127.0.0.1"
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._port.result()}"
+
+    def __enter__(self) -> "GatewayService":
+        """Begin to serve.
+
+        Raises:
+            ServerError: the port is taken, or the address is not one of this machine.
+        """
+        self._thread.start()
+        try:
+            self._port.result()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take no new work, wait for what is running, and stop. Repeating it does nothing."""
+        if self._thread.is_alive():
+            self._ask_to_stop()
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._port.done():
+                logger.exception("the gateway has failed")
+            else:
+                self._port.set_exception(error)
+
+    async def _serve(self) -> None:
+        gateway, config = self._gateway, self._config
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        runner = web.AppRunner(
+            make_app(gateway),
+            # A client that goes away cancels the work for it.
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=KEEP_ALIVE_S,
+            max_field_size=MAX_HEADER_BYTES,
+            shutdown_timeout=END_S,
+        )
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, config.host, config.port, ssl_context=self._tls)
+            try:
+                await site.start()
+            except OSError as error:
+                raise ServerError(
+                    f"the gateway cannot listen on {config.host}:{config.port}: {error.strerror}; "
+                    "--gateway HOST:PORT takes another address, port 0 any free port"
+                ) from None
+            await gateway.servers.start()
+            self._ask_to_stop = partial(loop.call_soon_threadsafe, stop.set)
+            self._port.set_result(runner.addresses[0][1])
+            await stop.wait()
+            if not await gateway.drain(config.drain_s):
+                logger.warning("what was running after %g s is broken off", config.drain_s)
+        finally:
+            await runner.cleanup()
+            await gateway.servers.close()
+
+
+def _tls(config: GatewayConfig) -> ssl.SSLContext | None:
+    """Return the context of the certificate, None without one.
+
+    Raises:
+        ConfigError: the certificate or its key cannot be read.
+    """
+    if config.tls_cert is None:
+        if config.tls_key is not None:
+            raise ConfigError("a key for TLS goes with a certificate: --tls-cert FILE")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"the certificate {config.tls_cert} cannot be used: {error}") from None
+    return context

@@ -1,0 +1,63 @@
+// Which options the page sends.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { fieldsOf } from "../../../src/conch/gateway/page/choice_model.js";
+
+const option = (name, kind, value, more = {}) => ({
+  ...{ name, kind, default: value, low: null, high: null, choices: null, help: "", decoders: [] },
+  ...{ live: true, recordings: true },
+  ...more,
+});
+const OPTIONS = [
+  option("nbest", "int", 1),
+  option("lm_weight", "float", null),
+  option("vad", "bool", true),
+  option("language", "str", "auto"),
+  option("hotwords", "str", "", { decoders: ["ctc"] }),
+  option("attention_rescore", "bool", false, { decoders: ["ctc", "wfst"] }),
+  option("partials", "bool", true, { recordings: false }),
+  option("channels", "int", "mix", { choices: ["mix", "split"], low: 1, high: 64, live: false }),
+];
+const AS_SHOWN = {
+  ...{ nbest: "1", lm_weight: "", vad: true, language: "auto", hotwords: "" },
+  ...{ attention_rescore: false, partials: true, channels: "mix" },
+};
+const sent = (values, decoder, isLive = false) =>
+  fieldsOf(OPTIONS, { ...AS_SHOWN, ...values }, decoder, isLive);
+
+test("a form that nobody touched sends nothing", () => {
+  assert.deepEqual(sent({}), {});
+  assert.deepEqual(sent({}, "ctc", true), {});
+});
+
+test("what was changed is sent, numbers as numbers", () => {
+  const changed = { nbest: "3", lm_weight: "0.5", vad: false, language: "de" };
+  assert.deepEqual(sent(changed), { nbest: 3, lm_weight: 0.5, vad: false, language: "de" });
+  assert.deepEqual(sent({ lm_weight: "0" }), { lm_weight: 0 });
+});
+
+test("an emptied field is left to the server", () => {
+  assert.deepEqual(sent({ language: " ", nbest: "" }), {});
+});
+
+test("an option of other decoders is not sent, except to the first pass of live audio", () => {
+  assert.deepEqual(sent({ hotwords: "Conch" }, "attention"), {});
+  assert.deepEqual(sent({ hotwords: "Conch" }, undefined), {});
+  assert.deepEqual(sent({ hotwords: "Conch" }, "ctc"), { hotwords: "Conch" });
+  assert.deepEqual(sent({ hotwords: "Conch" }, "attention", true), { hotwords: "Conch" });
+  assert.deepEqual(sent({ attention_rescore: true }, "attention", true), {});
+  assert.deepEqual(sent({ attention_rescore: true }, "wfst", true), { attention_rescore: true });
+});
+
+test("recordings and live audio have options of their own", () => {
+  const changed = { partials: false, channels: "split" };
+  assert.deepEqual(sent(changed), { channels: "split" });
+  assert.deepEqual(sent(changed, undefined, true), { partials: false });
+});
+
+test("words or a number: both are sent as they are meant", () => {
+  assert.deepEqual(sent({ channels: "2" }), { channels: 2 });
+  assert.deepEqual(sent({ channels: "split" }), { channels: "split" });
+});

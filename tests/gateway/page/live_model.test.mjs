@@ -1,0 +1,92 @@
+// What the page makes of a live session's messages.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { LiveModel, pressureOf } from "../../../src/conch/gateway/page/live_model.js";
+
+const spoken = (index, firm, tentative, newest, audio_s) => ({
+  ...{ type: "text", index, start: 1, firm, tentative, newest, audio_s },
+  text: [firm, tentative, newest].filter(Boolean).join(" "),
+});
+const segment = (index, text, final) => ({
+  ...{ type: "segment", index, start: 1, end: 3, text, final, endpoint: "silence", words: [] },
+});
+
+test("the three parts keep the spaces between them", () => {
+  const made = new LiveModel().take(spoken(0, "He even", "thought of", "him now", 2), 2.5);
+  assert.deepEqual(
+    [made.firm, made.tentative, made.newest],
+    ["He even", " thought of ", "him now"],
+  );
+  const unspaced = { ...spoken(0, "今日", "は", "晴", 2), text: "今日は晴" };
+  const parts = new LiveModel().take(unspaced, 2.5);
+  assert.deepEqual([parts.firm, parts.tentative, parts.newest], ["今日", "は", "晴"]);
+});
+
+test("an utterance that ended waits for its second pass, which replaces its text", () => {
+  const live = new LiveModel();
+  live.take(spoken(0, "He even", "thought", "", 2), 2.5);
+  const first = live.take(segment(0, "He even thought so", false), 4);
+  assert.deepEqual([first.firm, first.tentative, first.isFinal], ["He even", " thought so", false]);
+  const second = live.take(segment(0, "He ever thought so.", true), 5);
+  assert.deepEqual([second.firm, second.tentative], ["He ever thought so.", ""]);
+  assert.deepEqual([second.isFinal, second.isOpen], [true, false]);
+  assert.equal(live.utterances.size, 1);
+});
+
+test("a late text message does not open an utterance again", () => {
+  const live = new LiveModel();
+  live.take(segment(0, "Done.", true), 4);
+  assert.equal(live.take(spoken(0, "", "", "done", 4), 4), null);
+  assert.equal(live.utterances.get(0).firm, "Done.");
+});
+
+test("the lag is audio sent minus audio recognised", () => {
+  const live = new LiveModel();
+  assert.equal(live.lag, null);
+  live.take({ type: "stats", audio_s: 4 }, 5.5);
+  assert.equal(live.lag, 1.5);
+  // A finalize may recognise what had not been counted as sent.
+  live.take({ type: "stats", audio_s: 6 }, 5.9);
+  assert.equal(live.lag, 0);
+});
+
+test("the firm lag counts from when a word was first shown", () => {
+  const live = new LiveModel();
+  live.take(spoken(0, "", "", "one two", 2), 2.5);
+  live.take(spoken(0, "", "one two", "three", 3), 3.5);
+  assert.equal(live.firmLag, null);
+  live.take(spoken(0, "one two", "three", "", 4), 4.5);
+  assert.equal(live.firmLag, 2.5);
+  live.take(segment(0, "one two three", true), 6);
+  assert.equal(live.firmLag, 3);
+});
+
+test("words that were taken back are counted anew", () => {
+  const live = new LiveModel();
+  live.take(spoken(0, "", "", "one two", 1), 1);
+  live.take(spoken(0, "", "", "one", 2), 2);
+  live.take(spoken(0, "", "", "one too", 3), 3);
+  live.take(spoken(0, "one too", "", "", 4), 4);
+  assert.equal(live.firmLag, 1);
+});
+
+test("all that was said makes a transcript, in order", () => {
+  const live = new LiveModel();
+  live.take(segment(1, "Second.", true), 4);
+  live.take(segment(0, "First.", true), 4);
+  live.take(segment(2, "", true), 4);
+  live.take({ ...spoken(3, "And", "so", "on", 9), start: 8 }, 9);
+  const made = live.transcript();
+  assert.equal(made.text, "First. Second. And so on");
+  assert.deepEqual(
+    made.segments.map((one) => one.index),
+    [0, 1, 3],
+  );
+  assert.deepEqual([made.duration, made.segments[2].end], [9, 8]);
+});
+
+test("audio that the network does not take is told of, then dropped", () => {
+  assert.deepEqual([0, 1, 1.5, 8, 9].map(pressureOf), ["fine", "fine", "late", "late", "drop"]);
+});

@@ -1,0 +1,277 @@
+"""Keys, origins and errors of the application, over real sockets and without a speech server."""
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+import soundfile
+
+from conch.gateway import GatewayConfig, GatewayService, keys
+from conch.gateway.limits import Limits
+from conch.wire.errors import ConfigError
+
+NOWHERE = ("grpc://127.0.0.1:1",)
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(keys.KEYS_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def plain() -> Iterator[str]:
+    """Yield the URL of a gateway without keys."""
+    with GatewayService(GatewayConfig(servers=NOWHERE, port=0)) as service:
+        yield service.url
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the URL of a gateway with a key, and the key."""
+    file = tmp_path / "keys.json"
+    key = keys.add_key(file, "anna", Limits(requests_per_minute=3))
+    with GatewayService(GatewayConfig(servers=NOWHERE, port=0, keys_file=file)) as service:
+        yield service.url, key
+
+
+def run(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        async with aiohttp.ClientSession() as session:
+            return await ask(session)
+
+    return asyncio.run(main())
+
+
+def get(url: str, **settings: Any) -> tuple[int, Any, Any]:
+    """Return status, headers and body of a request; of JSON the parsed body."""
+    method = settings.pop("method", "GET")
+
+    async def ask(session: aiohttp.ClientSession) -> tuple[int, Any, Any]:
+        async with session.request(method, url, **settings) as answer:
+            text = await answer.text()
+            is_json = answer.content_type == "application/json"
+            return answer.status, answer.headers, json.loads(text) if is_json else text
+
+    return run(ask)
+
+
+def form(file: bytes = b"x", **fields: str | bytes) -> aiohttp.FormData:
+    data = aiohttp.FormData(default_to_multipart=True)
+    data.add_field("file", io.BytesIO(file), filename="a.wav")
+    for name, value in fields.items():
+        data.add_field(name, value if isinstance(value, str) else io.BytesIO(value))
+    return data
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/v1/options", "/metrics", "/v1/listen", "/v1/realtime", "/v1/nothing"]
+)
+def test_without_the_key_there_is_no_answer(locked: tuple[str, str], path: str) -> None:
+    url, key = locked
+    for headers in ({}, bearer("wrong"), {"X-API-Key": key[:-1]}):
+        status, answer, body = get(url + path, headers=headers)
+        assert status == 401
+        assert set(body["error"]) == {"message", "type", "param", "code"}
+        assert answer["x-request-id"].startswith("req_")
+        assert answer["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_wrong_key_is_refused_before_a_websocket_opens(locked: tuple[str, str]) -> None:
+    url, _ = locked
+
+    async def ask(session: aiohttp.ClientSession) -> int:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await session.ws_connect(
+                f"{url}/v1/realtime", protocols=("realtime", "openai-insecure-api-key.wrong")
+            )
+        return caught.value.status
+
+    assert run(ask) == 401
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/openapi.json"])
+def test_what_tells_nothing_needs_no_key(locked: tuple[str, str], path: str) -> None:
+    assert get(locked[0] + path)[0] != 401
+
+
+@pytest.mark.parametrize("header", ["Authorization", "X-API-Key", "api-key"])
+def test_the_key_is_taken_from_every_header_that_clients_send(
+    locked: tuple[str, str], header: str
+) -> None:
+    url, key = locked
+    value = f"Bearer {key}" if header == "Authorization" else key
+    assert get(f"{url}/v1/options", headers={header: value})[0] == 200
+
+
+def test_a_used_up_limit_says_when_to_come_back(locked: tuple[str, str]) -> None:
+    url, key = locked
+    settings: Any = {"method": "POST", "headers": bearer(key)}
+    path = f"{url}/v1/audio/transcriptions"
+    found = [get(path, data=form(), **settings) for _ in range(4)]
+    assert [status for status, _, _ in found] == [503, 503, 503, 429]
+    _, headers, body = found[-1]
+    assert 1 <= int(headers["Retry-After"]) <= 60
+    assert body["error"]["type"] == "rate_limit_error"
+    assert "3 requests a minute" in body["error"]["message"]
+
+
+def test_no_key_reaches_a_log_or_a_metric(
+    locked: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url, key = locked
+    with caplog.at_level(logging.DEBUG):
+        get(f"{url}/v1/options", headers=bearer(key))
+        get(f"{url}/v1/options?key={key}", headers=bearer("conch_wrong"))
+        _, _, metrics = get(f"{url}/metrics", headers=bearer(key))
+    assert "key anna" in caplog.text
+    for secret in (key, "conch_wrong"):
+        assert secret not in caplog.text
+        assert secret not in metrics
+    assert 'key="anna"' in metrics
+
+
+def test_a_request_id_comes_back_unless_it_could_harm_a_log(plain: str) -> None:
+    for sent, is_kept in (("abc-1", True), ("a" * 200, False), ("a b", False)):
+        _, headers, _ = get(f"{plain}/v1/options", headers={"x-request-id": sent})
+        assert (headers["x-request-id"] == sent) is is_kept
+
+
+def test_readiness_is_that_of_the_servers(plain: str) -> None:
+    assert get(f"{plain}/health/live")[0] == 200
+    assert get(f"{plain}/health/ready")[0] == 503
+
+
+def test_without_a_server_a_file_may_be_sent_again_later(plain: str) -> None:
+    url = f"{plain}/v1/audio/transcriptions"
+    status, headers, body = get(url, method="POST", data=form())
+    assert (status, body["error"]["code"]) == (503, "no_server")
+    assert int(headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "code"),
+    [
+        ({"json": {"file": "x"}}, 415, "unsupported_media_type"),
+        (
+            {"data": aiohttp.FormData({"model": "conch"}, default_to_multipart=True)},
+            400,
+            "missing_file",
+        ),
+        ({"data": form(b"")}, 400, "invalid_audio"),
+        ({"data": form(language=b"\xff")}, 400, "invalid_form"),
+        ({"data": form(prompt="x" * 70_000)}, 400, "invalid_form"),
+        (
+            {
+                "data": b"--x\r\nnonsense",
+                "headers": {"Content-Type": "multipart/form-data; boundary=x"},
+            },
+            400,
+            "invalid_form",
+        ),
+        ({"data": b"", "headers": {"Content-Type": "multipart/form-data"}}, 400, "invalid_form"),
+    ],
+)
+def test_a_bad_form_is_told_apart(
+    plain: str, settings: dict[str, Any], status: int, code: str
+) -> None:
+    found, _, body = get(f"{plain}/v1/audio/transcriptions", method="POST", **settings)
+    assert (found, body["error"]["code"]) == (status, code), body
+
+
+def test_a_file_beyond_the_limit_is_refused_while_it_comes() -> None:
+    config = GatewayConfig(servers=NOWHERE, port=0, max_body_mb=1)
+
+    async def endless(session: aiohttp.ClientSession) -> tuple[int, Any]:
+        async def pieces() -> Any:
+            yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+            for _ in range(64):
+                yield b"\0" * 65_536
+
+        async with session.post(
+            f"{service.url}/v1/audio/transcriptions",
+            data=pieces(),
+            headers={"Content-Type": "multipart/form-data; boundary=x"},
+        ) as answer:
+            return answer.status, await answer.json()
+
+    with GatewayService(config) as service:
+        status, body = run(endless)
+        assert (status, body["error"]["code"]) == (413, "file_too_large")
+        url = f"{service.url}/v1/audio/transcriptions"
+        assert get(url, method="POST", data=form(b"x" * 20_000_000))[0] == 413
+
+
+def test_a_file_that_says_that_it_is_too_long_is_refused() -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(16_000 * 3, np.int16), 16_000, format="FLAC")
+    config = GatewayConfig(servers=NOWHERE, port=0, max_audio_s=2.5)
+    with GatewayService(config) as service:
+        url = f"{service.url}/v1/audio/transcriptions"
+        status, _, body = get(url, method="POST", data=form(file.getvalue()))
+        assert (status, body["error"]["code"]) == (413, "audio_too_long")
+        assert "3 s of audio" in body["error"]["message"]
+        # What tells no length is left to the server.
+        assert get(url, method="POST", data=form(b"x"))[0] == 503
+
+
+def test_an_unknown_address_and_method_are_errors_in_the_same_shape(plain: str) -> None:
+    status, _, body = get(f"{plain}/v1/audio/speech", method="POST")
+    assert (status, body["error"]["code"]) == (404, "unknown_url")
+    status, headers, body = get(f"{plain}/v1/audio/transcriptions")
+    assert (status, headers["Allow"]) == (405, "POST")
+
+
+def test_only_pages_that_are_allowed_read_answers() -> None:
+    allowed = "https://app.example.com"
+    config = GatewayConfig(servers=NOWHERE, port=0, allowed_origins=(allowed,))
+    with GatewayService(config) as service:
+        url = f"{service.url}/v1/options"
+        assert get(url, headers={"Origin": "https://evil.example.com"})[0] == 403
+        status, headers, _ = get(url, headers={"Origin": allowed})
+        assert (status, headers["Access-Control-Allow-Origin"]) == (200, allowed)
+        assert "x-request-id" in headers["Access-Control-Expose-Headers"]
+        status, headers, _ = get(url, headers={"Origin": service.url})
+        assert status == 200
+        status, headers, _ = get(
+            url,
+            method="OPTIONS",
+            headers={
+                "Origin": allowed,
+                "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "authorization,x-stainless-lang",
+            },
+        )
+        assert status == 204
+        assert headers["Access-Control-Allow-Headers"] == "authorization,x-stainless-lang"
+
+
+def test_a_name_that_was_made_to_point_here_is_refused(plain: str) -> None:
+    status, _, body = get(f"{plain}/v1/options", headers={"Host": "evil.example.com"})
+    assert (status, body["error"]["code"]) == (403, "host_not_allowed")
+    port = plain.rpartition(":")[2]
+    assert get(f"{plain}/v1/options", headers={"Host": f"localhost:{port}"})[0] == 200
+
+
+def test_everybody_is_served_only_if_somebody_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--open"):
+        GatewayService(GatewayConfig(host="0.0.0.0", port=0, servers=NOWHERE))
+    GatewayService(GatewayConfig(host="0.0.0.0", port=0, servers=NOWHERE, is_open=True))
+    file = tmp_path / "keys.json"
+    keys.add_key(file, "anna", Limits())
+    GatewayService(GatewayConfig(host="0.0.0.0", port=0, servers=NOWHERE, keys_file=file))
+
+
+def test_the_files_of_the_page_are_not_a_way_to_others(plain: str) -> None:
+    for path in ("/page/../state.py", "/page/%2e%2e/state.py", "/page/..%2fstate.py", "/page/x.py"):
+        assert get(plain + path)[0] == 404

@@ -1,0 +1,263 @@
+"""A real browser: the page, with a recording in place of the microphone, and OpenAI's package."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from gateways import Gateway
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from programs import NODE_TESTS, required
+from recordings import Recording, wer
+
+HERE = Path(__file__).parent
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
+RATE = 48_000
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def spoken(recordings: list[Recording], tmp_path_factory) -> Recording:
+    """Return what the microphone hears: two utterances, with silence around them."""
+    first, second = recordings[1], recordings[4]
+    silence = np.zeros(16_000, np.float32)
+    parts = [silence, first.waveform(), silence, silence, second.waveform(), silence]
+    path = tmp_path_factory.mktemp("microphone") / "spoken.wav"
+    soundfile.write(path, soxr.resample(np.concatenate(parts), 16_000, RATE), RATE)
+    return Recording(path, f"{first.text} {second.text}")
+
+
+@pytest.fixture(scope="module")
+def browser(spoken: Recording) -> Iterator[Browser]:
+    arguments = [
+        *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+        *("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"),
+        f"--use-file-for-fake-audio-capture={spoken.path}%noloop",
+        "--autoplay-policy=no-user-gesture-required",
+    ]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: Browser, gateway: Gateway, **settings: Any) -> Iterator[Page]:
+    """Yield the page of a gateway; in the end, fail if anything went wrong in it."""
+    # The browser knows nothing of the test's authority.
+    settings = {"viewport": DESKTOP, "ignore_https_errors": True, **settings}
+    with browser.new_context(**settings) as context:
+        context.grant_permissions(["microphone"], origin=gateway.url)
+        page, faults = context.new_page(), faults_of(context)
+        page.goto(gateway.url)
+        yield page
+        assert faults == []
+
+
+def faults_of(context: BrowserContext) -> list[str]:
+    """Return a list that gets what a context's pages log as errors, or fail to handle or load."""
+    faults: list[str] = []
+    context.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    context.on("weberror", lambda error: faults.append(str(error.error)))
+    return faults
+
+
+def serious_problems(page: Page) -> list[str]:
+    """Return what axe-core finds on a page: what keeps somebody from using it."""
+    required("npm")
+    # Not a script of the page, whose content security policy would forbid it.
+    page.evaluate((NODE_TESTS / "node_modules" / "axe-core" / "axe.min.js").read_text())
+    found = page.evaluate("axe.run()")
+    assert len(found["passes"]) > 10
+    return [
+        f"{problem['id']}: {node['html']} {node['failureSummary']}"
+        for problem in found["violations"]
+        if problem["impact"] in ("serious", "critical")
+        for node in problem["nodes"]
+    ]
+
+
+def drop(page: Page, path: Path) -> None:
+    """Drop a file onto a page."""
+    given = [path.name, base64.b64encode(path.read_bytes()).decode()]
+    transfer = page.evaluate_handle(
+        """([name, base64]) => {
+            const transfer = new DataTransfer();
+            const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+            transfer.items.add(new File([bytes], name));
+            return transfer;
+        }""",
+        given,
+    )
+    for kind in ("dragenter", "dragover", "drop"):
+        page.dispatch_event("main", kind, {"dataTransfer": transfer})
+
+
+def text_of(page: Page, selector: str) -> str:
+    """Return the text of all elements that are shown, with a space between them."""
+    shown = [item for item in page.locator(selector).all() if item.is_visible()]
+    return " ".join(" ".join(item.inner_text() for item in shown).split())
+
+
+def wait_for_status(page: Page, *beginnings: str) -> None:
+    """Wait until a status line of the page begins with one of some words."""
+    page.wait_for_function(
+        """(beginnings) => [...document.querySelectorAll("[role=status]")].some((status) =>
+            beginnings.some((beginning) => status.textContent.startsWith(beginning)))""",
+        arg=list(beginnings),
+    )
+
+
+def test_a_file_is_dropped(browser, gateway, talk, tmp_path):
+    with opened(browser, gateway) as page:
+        drop(page, talk.path)
+        wait_for_status(page, "Done")
+        words = page.locator(".transcript .word")
+        text = " ".join(words.all_inner_texts())
+        assert wer(talk.text, text) < 0.2
+        # A word plays the file from where it was spoken.
+        last = words.last
+        start = float(last.get_attribute("data-start"))
+        assert start > 5
+        last.click()
+        page.wait_for_function(
+            "(start) => document.querySelector('audio').currentTime >= start - 0.1", arg=start
+        )
+        last.press("Home")
+        assert words.first.evaluate("(word) => word === document.activeElement")
+        for form in ("txt", "srt", "vtt", "json"):
+            with page.expect_download() as downloading:
+                page.get_by_role("button", name=form).click()
+            content = downloading.value.path().read_text()
+            said = json.loads(content)["text"] if form == "json" else content
+            assert text in " ".join(said.split()) or form in ("srt", "vtt")
+            assert text.split()[-1] in said
+        assert "attention_decoder" in page.locator(".answer table").first.inner_text()
+        page.get_by_role("button", name="Other candidates").click()
+        page.locator(".candidates td.candidate").nth(1).wait_for()
+        assert serious_problems(page) == []
+        page.screenshot(path=tmp_path / "file-1280.png", full_page=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_telephone_in_any_light(browser, gateway, speech, tmp_path, scheme):
+    with opened(browser, gateway, viewport=PHONE, color_scheme=scheme) as page:
+        page.locator("#choices > summary").click()
+        page.get_by_text("All other options").first.click()
+        page.locator("#file").set_input_files(speech.path)
+        wait_for_status(page, "Done")
+        assert wer(speech.text, text_of(page, ".transcript .word")) < 0.2
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        assert serious_problems(page) == []
+        page.screenshot(path=tmp_path / f"{scheme}-360.png", full_page=True)
+
+
+def test_two_choices_side_by_side(browser, gateway, speech):
+    with opened(browser, gateway) as page:
+        page.locator("#choices > summary").click()
+        page.get_by_label("Compare two choices").check()
+        page.locator("#form-b .card-title", has_text="CTC").first.click()
+        page.locator("#file").set_input_files(speech.path)
+        wait_for_status(page, "Done")
+        answers = page.locator(".answer")
+        assert answers.count() == 2
+        # What was called, and how often, is told of each.
+        tables = [answer.locator("table").first.inner_text() for answer in answers.all()]
+        assert ["attention_encoder" in table for table in tables] == [True, False]
+        assert ["ctc_encoder" in table for table in tables] == [False, True]
+        assert serious_problems(page) == []
+
+
+WATCH = """() => {
+    const parts = ["firm", "tentative", "newest"];
+    window.seen = [];
+    new MutationObserver(() => {
+        const items = [...document.querySelectorAll(".utterances li")];
+        window.seen.push(items.map((item) => [
+            item.classList.contains("is-open"),
+            ...parts.map((part) => item.querySelector(`.${part}`).textContent),
+        ]));
+    }).observe(document.querySelector(".utterances"), {
+        subtree: true, childList: true, characterData: true, attributes: true,
+    });
+}"""
+
+
+def test_words_appear_while_somebody_speaks(browser, gateway, spoken, tmp_path):
+    with opened(browser, gateway) as page:
+        page.evaluate(WATCH)
+        page.get_by_role("button", name="Speak").click()
+        ended = page.locator(".utterances li:not(.is-open):not([hidden])")
+        ended.nth(1).wait_for(timeout=60_000)
+        assert serious_problems(page) == []
+        page.screenshot(path=tmp_path / "live-1280.png", full_page=True)
+        page.get_by_role("button", name="Stop").click()
+        wait_for_status(page, "Ended")
+        assert wer(spoken.text, text_of(page, ".utterances .firm")) < 0.3
+        seen = page.evaluate("window.seen")
+    while_open = [items[0][1:] for items in seen if items and items[0][0]]
+    firm = [parts[0] for parts in while_open]
+    assert len(set(firm)) > 2
+    assert all(later.startswith(earlier) for earlier, later in pairwise(firm)), "firm text stays"
+    assert any(tentative for _, tentative, _ in while_open)
+    assert any(newest for _, _, newest in while_open)
+
+
+def test_a_locked_page_asks_for_the_key(browser, locked, speech):
+    with browser.new_context(ignore_https_errors=True) as context:
+        context.grant_permissions(["microphone"], origin=locked.url)
+        page = context.new_page()
+        page.goto(locked.url)
+        page.get_by_label("Key of this server").fill(locked.key)
+        page.get_by_role("button", name="Use it").click()
+        page.get_by_label("Key of this server").wait_for(state="hidden")
+        # From here on nothing may be refused.
+        faults = faults_of(context)
+        page.locator("#file").set_input_files(speech.path)
+        wait_for_status(page, "Done")
+        assert wer(speech.text, text_of(page, ".transcript .word")) < 0.2
+        page.get_by_role("button", name="Speak").click()
+        wait_for_status(page, "Listening")
+        page.get_by_role("button", name="Stop").click()
+        wait_for_status(page, "Ended")
+        assert faults == []
+
+
+def test_the_document_of_the_api_is_readable(browser, gateway):
+    with opened(browser, gateway) as page:
+        page.goto(f"{gateway.url}/docs")
+        page.get_by_text("/v1/audio/transcriptions").first.wait_for()
+        assert page.get_by_text("/v1/listen").count()
+        assert serious_problems(page) == []
+
+
+def test_openai_in_a_page_of_another_origin(browser, elsewhere, locked, speech):
+    required("npm")
+    resampled = soxr.resample(speech.waveform(), 16_000, 24_000)
+    pcm = (np.clip(resampled, -1, 1) * 32767).astype("<i2").tobytes()
+    given = {
+        "url": locked.url,
+        "key": locked.key,
+        "audio": base64.b64encode(speech.path.read_bytes()).decode(),
+        "pcm": base64.b64encode(pcm).decode(),
+    }
+    with browser.new_context(ignore_https_errors=True) as context:
+        page = context.new_page()
+        page.goto(f"{elsewhere}/openai/package.json")
+        found = page.evaluate((HERE / "browser_sdk.js").read_text(), given)
+    assert wer(speech.text, found["text"]) < 0.2
+    assert found["id"], "a header that the page may read"
+    *deltas, done = found["events"]
+    assert "".join(event["delta"] for event in deltas) == done["text"] == found["text"]
+    assert found["refused"] == [400, "nbest"]
+    assert found["locked"] == 401
+    assert wer(speech.text, found["spoken"]["text"]) < 0.2
+    assert found["spoken"]["protocol"] == "realtime"

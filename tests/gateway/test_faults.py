@@ -1,0 +1,266 @@
+"""What strangers do to a gateway: leave, come all at once, send long files; and how it stops."""
+
+import asyncio
+import io
+import json
+import re
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import psutil
+import pytest
+import soundfile
+from gateways import Gateway, gateway_alone, new_key
+from servers import ANY_TRITON_PORTS, SERVE
+from waiting import wait_until
+
+pytestmark = pytest.mark.server
+
+RATE = 16_000
+PART_HEADER = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+
+
+@pytest.fixture(scope="module")
+def long_talk(talk, tmp_path_factory) -> Path:
+    """Return a recording of five minutes."""
+    samples, rate = soundfile.read(talk.path, dtype="int16")
+    path = tmp_path_factory.mktemp("long") / "talk.wav"
+    soundfile.write(path, np.tile(samples, 1 + 300 * rate // len(samples)), rate)
+    return path
+
+
+def form(path: Path, **fields: str) -> aiohttp.FormData:
+    data = aiohttp.FormData(default_to_multipart=True)
+    data.add_field("file", io.BytesIO(path.read_bytes()), filename=path.name)
+    for name, value in fields.items():
+        data.add_field(name, value)
+    return data
+
+
+def files_url(gateway: Gateway) -> str:
+    return f"{gateway.openai_url}/audio/transcriptions"
+
+
+def metric(gateway: Gateway, pattern: str) -> float:
+    """Return the sum of the gateway's metrics whose name and labels match a pattern."""
+    with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return sum(float(value) for value in re.findall(rf"^{pattern} (\S+)$", text, re.MULTILINE))
+
+
+@contextmanager
+def watched_gateway(gateway: Gateway) -> Iterator[tuple[Gateway, psutil.Process]]:
+    """Yield another gateway in front of the same server, and its process."""
+    me = psutil.Process()
+    known = {child.pid for child in me.children()}
+    with gateway_alone("--url", gateway.grpc_url) as alone:
+        (process,) = [child for child in me.children() if child.pid not in known]
+        yield alone, process
+
+
+@pytest.mark.parametrize("stream", ["false", "true"])
+def test_a_client_that_goes_away_ends_the_work_for_it(gateway, long_talk, stream):
+    cancelled = r"conch_gateway_cancelled_total\{.*\}"
+    before = metric(gateway, cancelled)
+
+    async def leave() -> None:
+        async with aiohttp.ClientSession() as session:
+            sending = asyncio.ensure_future(
+                session.post(files_url(gateway), data=form(long_talk, stream=stream))
+            )
+            await asyncio.to_thread(wait_until, lambda: metric(gateway, "conch_gateway_files") > 0)
+            if stream == "true":
+                answer = await sending
+                assert await answer.content.readline()
+                answer.close()
+            else:
+                sending.cancel()
+
+    asyncio.run(leave())
+    wait_until(lambda: metric(gateway, "conch_gateway_files") == 0, timeout_s=10)
+    assert metric(gateway, cancelled) == before + 1
+
+
+def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, long_talk):
+    async def events() -> list[tuple[float, dict[str, Any]]]:
+        found = []
+        async with aiohttp.ClientSession() as session:
+            data = form(long_talk, stream="true", response_format="conch")
+            async with session.post(files_url(gateway), data=data) as answer:
+                assert answer.content_type == "text/event-stream"
+                async for line in answer.content:
+                    if line.startswith(b"data: "):
+                        found.append((time.monotonic(), json.loads(line[6:])))
+        return found
+
+    found = asyncio.run(events())
+    (began, _), *_, (ended, last) = found
+    assert ended - began > 1, "all came at once"
+    assert last["type"] == "transcript.done"
+    parts = [segment for _, event in found[:-1] for segment in event["transcript"]["segments"]]
+    assert parts == last["transcript"]["segments"]
+    # The last segment is final too.
+    assert last["transcript"]["duration"] - parts[-1]["end"] < 3
+
+
+def test_many_at_once_and_one_that_is_bad(gateway, speech):
+    async def all_at_once() -> list[tuple[int, dict[str, Any]]]:
+        async with aiohttp.ClientSession() as session:
+
+            async def ask(number: int) -> tuple[int, dict[str, Any]]:
+                data = form(Path(__file__)) if number == 7 else form(speech.path)
+                async with session.post(files_url(gateway), data=data) as answer:
+                    return answer.status, await answer.json()
+
+            return await asyncio.gather(*map(ask, range(16)))
+
+    found = asyncio.run(all_at_once())
+    status, body = found.pop(7)
+    assert (status, body["error"]["param"]) == (400, "file")
+    assert [status for status, _ in found] == [200] * 15
+    assert len({body["text"] for _, body in found}) == 1
+
+
+def test_what_is_not_audio_is_not_tried_again(gateway):
+    for content in (b"%PDF-1.7 nothing", b"\0" * 10_000, b"OggS" + bytes(100)):
+
+        async def ask(content: bytes = content) -> tuple[int, Any]:
+            data = aiohttp.FormData()
+            data.add_field("file", io.BytesIO(content), filename="a.mp3")
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(files_url(gateway), data=data) as answer,
+            ):
+                return answer.status, await answer.json()
+
+        status, body = asyncio.run(ask())
+        # OpenAI's clients try again what has a status of 408, 409, 429 or from 500.
+        assert status == 400, body
+        assert body["error"]["code"] == "invalid_audio"
+
+
+def test_a_key_has_its_share_of_audio_and_sees_when_it_comes_back(gateway, speech, tmp_path):
+    keys_file = str(tmp_path / "keys.json")
+    key = new_key("short", keys_file, "--audio-s-per-minute", "2")
+    headers = {"Authorization": f"Bearer {key}"}
+
+    async def ask(url: str) -> tuple[int, str]:
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.post(url, data=form(speech.path)) as answer,
+        ):
+            return answer.status, answer.headers.get("Retry-After", "")
+
+    with gateway_alone("--url", gateway.grpc_url, "--keys", keys_file) as locked:
+        assert asyncio.run(ask(files_url(locked)))[0] == 200
+        status, again = asyncio.run(ask(files_url(locked)))
+    assert status == 429
+    assert 1 < int(again) < 180
+
+
+def test_an_upload_is_held_on_the_disk_and_then_once(gateway, tmp_path):
+    """A file of 64 MB of silence that is uploaded slowly, then recognised."""
+    path = tmp_path / "silence.wav"
+    soundfile.write(path, np.zeros(32_000_000, np.int16), RATE)
+    size = path.stat().st_size
+
+    with watched_gateway(gateway) as (alone, process):
+        before = process.memory_info().rss
+
+        async def ask() -> int:
+            async def slowly() -> Any:
+                with path.open("rb") as file:
+                    yield PART_HEADER
+                    while piece := file.read(1 << 20):
+                        yield piece
+                    held.append(process.memory_info().rss - before)
+                    yield b"\r\n--x--\r\n"
+
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(
+                    files_url(alone),
+                    data=slowly(),
+                    headers={"Content-Type": "multipart/form-data; boundary=x"},
+                ) as answer,
+            ):
+                return answer.status
+
+        held: list[int] = []
+        assert asyncio.run(ask()) == 200
+    assert held[0] < size / 4
+
+
+def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, long_talk, speech):
+    """SIGTERM to `conch serve`: readiness fails at once, the file is finished, then Triton ends."""
+    command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "0", "--models", "attention"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            url = _address_of(process)
+            serving = Gateway(url)
+
+            async def stop_in_the_middle() -> tuple[int, int, int]:
+                async with aiohttp.ClientSession() as session:
+                    sending = asyncio.ensure_future(
+                        session.post(files_url(serving), data=form(long_talk))
+                    )
+                    await asyncio.to_thread(
+                        wait_until, lambda: metric(serving, "conch_gateway_files") > 0
+                    )
+                    process.send_signal(signal.SIGTERM)
+                    await asyncio.to_thread(
+                        wait_until, lambda: _status_of(f"{url}/health/ready") == 503
+                    )
+                    async with session.post(files_url(serving), data=form(speech.path)) as late:
+                        refused = late.status
+                    answer = await sending
+                    body = await answer.json()
+                    return answer.status, refused, len(body["text"])
+
+            status, refused, length = asyncio.run(stop_in_the_middle())
+            assert (status, refused) == (200, 503)
+            assert length > 1000
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_idle_connections_do_not_hold_up_a_stop(gateway):
+    async def stop_beside_an_idle_connection() -> None:
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{alone.url}/v1/models") as answer:
+                assert answer.status == 200
+            assert session.connector is not None
+            process.terminate()
+            # Well below the minute that the gateway keeps idle connections.
+            await asyncio.to_thread(process.wait, 20)
+
+    with watched_gateway(gateway) as (alone, process):
+        asyncio.run(stop_beside_an_idle_connection())
+
+
+def _address_of(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.search(r"gateway +(http://\S+)", line):
+            return found[1]
+    raise AssertionError("conch serve ended")
+
+
+def _status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code

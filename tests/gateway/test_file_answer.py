@@ -1,0 +1,114 @@
+"""Transcripts as OpenAI's bodies, checked by the fields that its clients' types demand."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from conch.gateway import file_answer
+from conch.gateway.file_request import parse
+from conch.gateway.languages import LANGUAGES
+from conch.wire.result import Hypothesis, Segment, Transcript, Word
+
+WORDS = (Word("Hello,", 0.5, 0.9, 0.9), Word("world.", 1.0, 1.4, 0.5))
+SEGMENTS = (
+    Segment(0.4, 1.5, (Hypothesis("Hello, world.", -1.0, -1.0),), words=WORDS),
+    Segment(2.0, 2.5, (Hypothesis("", 0.0, 0.0),)),
+    Segment(3.0, 4.0, (Hypothesis("Again.", -0.5, -0.5),), words=(Word("Again.", 3.1, 3.9, 1.0),)),
+)
+TRANSCRIPT = Transcript(
+    nbest=(Hypothesis("Hello, world. Again.", -1.5, -1.5),),
+    segments=SEGMENTS,
+    duration=4.2,
+    path=("vad",),
+    stages={},
+)
+SEGMENT_KEYS = {
+    *("id", "seek", "start", "end", "text", "tokens", "temperature", "avg_logprob"),
+    *("compression_ratio", "no_speech_prob"),
+}
+
+
+def asked(**fields: Any) -> Any:
+    values = {name: tuple(v) if isinstance(v, list) else (v,) for name, v in fields.items()}
+    return parse(values, {})
+
+
+def answered(**fields: Any) -> Any:
+    return json.loads(file_answer.body(TRANSCRIPT, asked(**fields)))
+
+
+def test_json_has_the_text_and_what_it_cost() -> None:
+    assert answered() == {
+        "text": "Hello, world. Again.",
+        "usage": {"type": "duration", "seconds": 5},
+    }
+
+
+def test_logprobs_spell_the_text() -> None:
+    found = answered(include=["logprobs"])["logprobs"]
+    assert "".join(item["token"] for item in found) == "Hello, world. Again."
+    assert b"".join(bytes(item["bytes"]) for item in found).decode() == "Hello, world. Again."
+    assert found[1]["logprob"] == pytest.approx(math.log(0.5))
+
+
+def test_verbose_json_has_every_key_of_a_segment_and_numbers_for_times() -> None:
+    found = answered(response_format="verbose_json", language="de")
+    assert found["task"] == "transcribe"
+    assert found["language"] == "german"
+    assert found["duration"] == 4.2
+    assert "words" not in found
+    assert [set(item) for item in found["segments"]] == [SEGMENT_KEYS, SEGMENT_KEYS]
+    first, second = found["segments"]
+    assert (first["id"], first["seek"], first["start"], first["end"]) == (0, 40, 0.4, 1.5)
+    assert (second["id"], second["start"]) == (1, 3.0)
+    assert first["avg_logprob"] == -0.5
+    assert "".join(item["text"] for item in found["segments"]) == " Hello, world. Again."
+
+
+def test_verbose_json_has_what_the_granularities_ask_for() -> None:
+    found = answered(response_format="verbose_json", timestamp_granularities=["word"])
+    assert "segments" not in found
+    assert found["words"][0] == {"word": "Hello,", "start": 0.5, "end": 0.9}
+    assert len(found["words"]) == 3
+
+
+def test_the_own_format_is_the_whole_transcript() -> None:
+    text = file_answer.body(TRANSCRIPT, asked(response_format="conch"))
+    assert Transcript.from_json(text) == TRANSCRIPT
+
+
+@pytest.mark.parametrize("format", ["text", "srt", "vtt"])
+def test_text_formats_are_text_for_clients_that_parse_by_type(format: str) -> None:
+    body = file_answer.body(TRANSCRIPT, asked(response_format=format))
+    assert "Hello, world." in body
+    assert file_answer.CONTENT_TYPES[format].startswith("text/")
+
+
+def test_deltas_spell_the_last_event() -> None:
+    deltas = file_answer.Deltas(asked(include=["logprobs"]))
+    events = [event for item in SEGMENTS for event in deltas.of_part(part_of(item))]
+    last = deltas.of_whole(TRANSCRIPT)
+    assert [event["type"] for event in events] == ["transcript.text.delta"] * 2
+    assert "".join(event["delta"] for event in events) == last["text"] == TRANSCRIPT.text
+    assert last["type"] == "transcript.text.done"
+    tokens = [item["token"] for event in events for item in event["logprobs"]]
+    assert "".join(tokens) == TRANSCRIPT.text
+
+
+def test_deltas_of_a_script_without_spaces_have_none() -> None:
+    deltas = file_answer.Deltas(asked())
+    parts = [Segment(0, 1, (Hypothesis(text, 0, 0),)) for text in ("你好", "世界")]
+    events = [event for item in parts for event in deltas.of_part(part_of(item))]
+    assert [event["delta"] for event in events] == ["你好", "世界"]
+
+
+def part_of(segment: Segment) -> Transcript:
+    return Transcript(segment.nbest, (segment,), segment.end, (), {})
+
+
+def test_every_language_has_one_name() -> None:
+    assert len(LANGUAGES) == len(set(LANGUAGES.values())) == 100
+    assert LANGUAGES["ht"] == "haitian creole"
+    assert LANGUAGES["yue"] == "cantonese"

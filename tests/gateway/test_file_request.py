@@ -1,0 +1,165 @@
+"""OpenAI's form fields as options of Conch, in every spelling that clients send."""
+
+from typing import Any
+
+import pytest
+
+from conch.gateway.errors import ApiError
+from conch.gateway.file_request import FileRequest, parse
+from conch.wire.errors import OptionError
+
+
+def parsed(**fields: Any) -> FileRequest:
+    values = {
+        name: tuple(value) if isinstance(value, list) else (value,)
+        for name, value in fields.items()
+    }
+    return parse(values, {"mine": "conch-ctc"})
+
+
+def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
+    asked = parsed()
+    assert (asked.format, asked.options, asked.is_streamed) == ("json", {}, False)
+    assert asked.ignored == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("", {}),
+        ("whisper-1", {}),
+        ("conch-ctc", {"decoder": "ctc"}),
+        ("conch-wfst", {"decoder": "wfst"}),
+        ("mine", {"decoder": "ctc"}),
+    ],
+)
+def test_a_model_is_a_path(model: str, options: dict[str, str]) -> None:
+    assert parsed(model=model).options == options
+
+
+def test_an_unknown_model_is_refused_with_the_list() -> None:
+    with pytest.raises(
+        ApiError, match=r"no model 'gpt'; this server has conch, .*, mine"
+    ) as caught:
+        parsed(model="gpt")
+    error = caught.value
+    assert (error.status, error.param, error.code) == (404, "model", "model_not_found")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"timestamp_granularities[]": ["word", "segment"]},
+        {"timestamp_granularities": ["word", "segment"]},
+        {"timestamp_granularities": '["word", "segment"]'},
+        {"timestamp_granularities[]": ["word"], "timestamp_granularities": "segment"},
+    ],
+)
+def test_lists_in_every_spelling(fields: dict[str, Any]) -> None:
+    asked = parsed(**fields, response_format="verbose_json")
+    assert asked.granularities == {"word", "segment"}
+    assert asked.options == {"word_timestamps": True}
+
+
+@pytest.mark.parametrize("format", ["srt", "vtt"])
+def test_subtitles_are_cut_at_words_unless_the_client_does_without(format: str) -> None:
+    assert parsed(response_format=format).options == {"word_timestamps": True}
+    assert parsed(response_format=format, word_timestamps="false").options == {
+        "word_timestamps": False
+    }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "chunking_strategy[type]": "server_vad",
+            "chunking_strategy[threshold]": "0.7",
+            "chunking_strategy[prefix_padding_ms]": "200",
+            "chunking_strategy[silence_duration_ms]": "400",
+        },
+        {
+            "chunking_strategy": '{"type": "server_vad", "threshold": 0.7, '
+            '"prefix_padding_ms": 200, "silence_duration_ms": 400}'
+        },
+    ],
+)
+def test_a_chunking_strategy_is_that_of_the_vad(fields: dict[str, str]) -> None:
+    assert parsed(**fields).options == {
+        "vad_threshold": 0.7,
+        "vad_pad_ms": 200,
+        "vad_min_silence_ms": 400,
+    }
+
+
+@pytest.mark.parametrize("value", ["auto", "null", ""])
+def test_an_automatic_chunking_strategy_is_that_of_conch(value: str) -> None:
+    assert parsed(chunking_strategy=value).options == {}
+
+
+def test_options_of_conch_have_their_types_and_are_checked() -> None:
+    asked = parsed(nbest="3", rescore="true", lm_weight="0.5", rescorer="ngram", language="en")
+    assert asked.options == {
+        "nbest": 3,
+        "rescore": True,
+        "lm_weight": 0.5,
+        "rescorer": "ngram",
+        "language": "en",
+    }
+    assert asked.nbest == 3
+    for field in ({"nbest": "three"}, {"rescore": "maybe"}, {"nbest": "0"}):
+        (name,) = field
+        with pytest.raises(OptionError, match=f"option '{name}' takes"):
+            parsed(**field)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"response_format": "xml"}, "response_format"),
+        ({"response_format": "diarized_json"}, "response_format"),
+        ({"timestamp_granularities[]": "sentence"}, "timestamp_granularities"),
+        ({"include[]": "tokens"}, "include"),
+        ({"temperature": "1.5"}, "temperature"),
+        ({"temperature": "nan"}, "temperature"),
+        ({"temperature": "warm"}, "temperature"),
+        ({"stream": "perhaps"}, "stream"),
+        ({"chunking_strategy": "manual"}, "chunking_strategy"),
+        ({"chunking_strategy": "{"}, "chunking_strategy"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_field(
+    fields: dict[str, str], param: str
+) -> None:
+    with pytest.raises(ApiError, match=param) as caught:
+        parsed(**fields)
+    assert (caught.value.status, caught.value.param) == (400, param)
+
+
+def test_what_means_nothing_is_told() -> None:
+    asked = parsed(
+        temperature="0.2", prompt="Conch", future_field="1", **{"known_speaker_names[]": ["A", "B"]}
+    )
+    assert asked.options == {}
+    assert set(asked.ignored) == {"temperature", "prompt", "future_field", "known_speaker_names"}
+
+
+def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -> None:
+    asked = parsed(prompt="x" * 500 + "Conch", rescore="true")
+    assert asked.options["prompt"] == "x" * 395 + "Conch"
+    assert asked.ignored == ()
+    assert "prompt" in parsed(prompt="Conch", rescore="true", rescorer="ngram").ignored
+
+
+def test_keywords_are_hotwords_of_the_decoder_that_has_them() -> None:
+    fields: Any = {"keywords[]": ["Conch", "Triton"]}
+    assert parsed(model="conch-ctc", **fields).options["hotwords"] == "Conch,Triton"
+    assert parsed(**fields).ignored == ("keywords",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "language"),
+    [({"languages[]": ["de"]}, "de"), ({"languages[]": ["de", "en"]}, "auto"), ({}, None)],
+)
+def test_languages(fields: dict[str, Any], language: str | None) -> None:
+    assert parsed(**fields).options.get("language") == language

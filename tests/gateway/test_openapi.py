@@ -1,0 +1,203 @@
+"""The OpenAPI document: valid, and complete by the code that it describes."""
+
+import ast
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import hdrs
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from conch.gateway import GatewayConfig, openapi
+from conch.gateway.app import make_app
+from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
+from conch.gateway.file_request import _KNOWN, FORMATS, parse
+from conch.gateway.models import _described
+from conch.gateway.options import _described as described_option
+from conch.gateway.state import Gateway
+from conch.wire.options import RecognitionOptions, default_of
+from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Word
+
+OPTIONS = {item.name: item for item in fields(RecognitionOptions)}
+SOURCES = Path(openapi.__file__).parent
+DOCUMENT = openapi.make_document()
+TRANSCRIPTIONS = DOCUMENT["paths"]["/v1/audio/transcriptions"]["post"]
+FORM = TRANSCRIPTIONS["requestBody"]["content"]["multipart/form-data"]["schema"]
+
+
+def checker(schema: dict[str, Any]) -> Draft202012Validator:
+    """Return what checks JSON by a schema of the document, and allows no other keys."""
+    strict = json.loads(json.dumps(DOCUMENT["components"]["schemas"]))
+    for item in strict.values():
+        item["additionalProperties"] = False
+    return Draft202012Validator({**schema, "components": {"schemas": strict}})
+
+
+def named(name: str) -> Draft202012Validator:
+    return checker({"$ref": f"#/components/schemas/{name}"})
+
+
+def transcript() -> Transcript:
+    words = (Word("Tiger,", 0.1, 0.5, 0.9), Word("tiger.", 0.6, 1.0, 0.8))
+    best = Hypothesis("Tiger, tiger.", -1.5, -1.5)
+    segment = Segment(0.1, 1.0, (best,), words)
+    stages = {"attention_decoder": Stage(1, 20.5), "total": Stage(1, 25.0)}
+    return Transcript((best,), (segment,), 1.2, ("vad", "attention_decoder"), stages)
+
+
+def test_it_is_a_valid_document() -> None:
+    validate(DOCUMENT)
+    assert DOCUMENT["openapi"].startswith("3.1.")
+
+
+async def routes() -> set[tuple[str, str]]:
+    """Return method and address of every route of the application."""
+    app = make_app(Gateway(GatewayConfig(servers=("grpc://127.0.0.1:1",))))
+    return {
+        (route.method.lower(), route.resource.canonical)
+        for route in app.router.routes()
+        if route.resource is not None and route.method != hdrs.METH_HEAD
+    }
+
+
+def test_it_has_every_route_and_no_other() -> None:
+    there = asyncio.run(routes())
+    documented = {
+        (method, path) for path, methods in DOCUMENT["paths"].items() for method in methods
+    }
+    assert documented == there
+    assert len(there) > 15
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_is_a_field_of_the_form_with_its_default_and_range(name: str) -> None:
+    item, schema = OPTIONS[name], FORM["properties"][name]
+    if item.default is None:
+        assert "default" not in schema
+        assert default_of(item) in schema["description"]
+    else:
+        assert schema["default"] == item.default
+        Draft202012Validator(schema).validate(item.default)
+    assert item.metadata["help"][1:] in schema["description"]
+    for end, beyond in ((item.metadata["low"], -1), (item.metadata["high"], 1)):
+        if end is not None:
+            Draft202012Validator(schema).validate(end)
+            assert not Draft202012Validator(schema).is_valid(end + beyond)
+
+
+def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
+    listen = {item["name"] for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]}
+    assert set(OPTIONS) - listen == {"channels", "coverage"}
+
+
+def test_the_form_has_openais_fields() -> None:
+    fields = {name.removesuffix("[]") for name in FORM["properties"]}
+    # Speakers are not told apart: their fields are among those that change nothing.
+    assert _KNOWN - fields == {"known_speaker_names", "known_speaker_references"}
+
+
+def test_every_format_has_its_content_type() -> None:
+    answers = TRANSCRIPTIONS["responses"]["200"]["content"]
+    assert set(CONTENT_TYPES.values()) | {"text/event-stream"} == set(answers)
+    assert FORM["properties"]["response_format"]["enum"] == list(FORMATS)
+
+
+def test_the_bodies_are_those_of_their_schemas() -> None:
+    both = ("word", "segment")
+    verbose = parse({"response_format": ("verbose_json",), "timestamp_granularities[]": both}, {})
+    named("VerboseTranscription").validate(json.loads(body(transcript(), verbose)))
+    plain = parse({"include[]": ("logprobs",)}, {})
+    named("Transcription").validate(json.loads(body(transcript(), plain)))
+    whole = parse({"response_format": ("conch",)}, {})
+    named("Transcript").validate(json.loads(body(transcript(), whole)))
+
+
+def test_the_events_are_those_of_their_schemas() -> None:
+    deltas = Deltas(parse({"include[]": ("logprobs",), "stream": ("true",)}, {}))
+    (delta,) = deltas.of_part(transcript())
+    named("TextDelta").validate(delta)
+    named("TextDone").validate(deltas.of_whole(transcript()))
+    deltas = Deltas(parse({"response_format": ("conch",), "stream": ("true",)}, {}))
+    (part,) = deltas.of_part(transcript())
+    whole = deltas.of_whole(transcript())
+    for event, name in ((part, "TranscriptPart"), (whole, "TranscriptDone")):
+        plain = {**event, "transcript": json.loads(event["transcript"].to_json())}
+        named(name).validate(plain)
+
+
+def test_a_wrong_body_is_found() -> None:
+    assert not named("Transcription").is_valid({"text": "a"})
+    assert not named("Error").is_valid({"error": {"message": "no type"}})
+
+
+def test_models_and_options_are_those_of_their_schemas() -> None:
+    named("Model").validate(_described("conch"))
+    for item in OPTIONS.values():
+        named("Option").validate(described_option(item))
+
+
+def errors_of_the_code() -> Iterator[tuple[int, str]]:
+    """Yield status and code of every error that the gateway answers with.
+
+    Those of an open WebSocket are events, which the document leaves to the guide.
+    """
+    for path in SOURCES.glob("*.py"):
+        if path.stem.startswith(("listen", "live")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            if node.func.id == "ApiError" and isinstance(node.args[0], ast.Constant):
+                codes = [item.value for item in node.keywords if item.arg == "code"]
+                yield ast.literal_eval(node.args[0]), ast.literal_eval(codes[0])
+
+
+def test_every_error_of_the_code_is_there() -> None:
+    found = set(errors_of_the_code())
+    assert len(found) > 15
+    for status, code in found:
+        assert code in openapi.ERRORS[status].codes, (status, code)
+    for statuses in (openapi.FOR_FILES, openapi.FOR_SESSIONS, openapi.FOR_SECRETS):
+        assert set(statuses) <= set(openapi.ERRORS)
+
+
+def test_an_error_tells_its_headers() -> None:
+    errors = DOCUMENT["components"]["responses"]
+    assert set(errors["503"]["headers"]) == {"x-request-id", "Retry-After"}
+    assert "authentication_error" in errors["401"]["description"]
+    for answer in errors.values():
+        assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/Error")
+
+
+def test_only_what_is_open_needs_no_key() -> None:
+    free = {
+        path
+        for path, methods in DOCUMENT["paths"].items()
+        for operation in methods.values()
+        if operation.get("security") == []
+    }
+    assert free == {
+        *("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/favicon.ico"),
+        "/page/{name}",
+    }
+
+
+def test_every_curl_line_asks_the_address_that_it_stands_beside() -> None:
+    for path, methods in DOCUMENT["paths"].items():
+        for operation in methods.values():
+            pattern = re.sub(r"\{\w+\}", r"[\\w.]+", path)
+            for sample in operation.get("x-codeSamples", []):
+                url = sample["source"].split()[-1]
+                assert re.fullmatch(re.escape(openapi.EXAMPLE_URL) + pattern, url), url
+
+
+def test_no_key_of_a_reference_dangles() -> None:
+    text = json.dumps(DOCUMENT)
+    for kind, name in re.findall(r'"#/components/(\w+)/([^"]+)"', text):
+        assert name in DOCUMENT["components"][kind]
