@@ -3,6 +3,9 @@
 import asyncio
 import io
 import itertools
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -22,6 +25,7 @@ from conch.gateway.keys import Key, digest, write_keys
 
 pytestmark = pytest.mark.server
 
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "realtime.md"
 RATE = 24_000
 PIECE_S = 0.1
 VAD = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300}
@@ -334,3 +338,21 @@ def test_a_gateway_that_stops_completes_the_last_text(
             assert wer(reference, " ".join(client.texts)) < 0.2
 
         run(scenario())
+
+
+def test_the_program_of_the_guide(
+    gateway_url: str, talk: np.ndarray, reference: str, tmp_path: Path
+) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)
+    soundfile.write(tmp_path / "talk.wav", talk, RATE)
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("http://127.0.0.1:9000", gateway_url)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    deltas, _, final = done.stdout.partition("final:")
+    assert wer(reference, final) < 0.2
+    assert wer(final, deltas) < 0.2

@@ -118,7 +118,7 @@ async def last_moment(draining: asyncio.Event, longest_s: float) -> int:
 def expired(longest_s: float) -> ApiError:
     """Return the error of a session that has lasted too long."""
     message = f"the session has lasted {longest_s:g} s, as long as one may: open another"
-    return ApiError(408, message, code="session_expired")
+    return api_error(SessionError(message))
 
 
 def told_error(error: Exception) -> ApiError:

@@ -32,7 +32,7 @@ def options(*sessions: object) -> dict:
 def problem(*sessions: object) -> ApiError:
     with pytest.raises(ApiError) as info:
         updated(*sessions)
-    assert info.value.status == 400
+    assert info.value.status == (404 if info.value.code == "model_not_found" else 400)
     return info.value
 
 

@@ -557,15 +557,21 @@ def test_a_session_of_the_beta_has_its_secret() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "param"),
     [
-        ("client_secrets", "{", 400, None),
-        ("client_secrets", "[]", 400, None),
-        ("client_secrets", b"\xff", 400, None),
-        ("client_secrets", json.dumps("x" * 70_000), 413, None),
+        ("client_secrets", "{", 400, "body"),
+        ("client_secrets", "[]", 400, "body"),
+        ("client_secrets", b"\xff", 400, "body"),
+        ("client_secrets", json.dumps("x" * 70_000), 400, "body"),
         ("client_secrets", {"expires_after": 60}, 400, "expires_after"),
         ("client_secrets", {"expires_after": {"anchor": "now"}}, 400, "expires_after"),
         ("client_secrets", {"expires_after": {"seconds": 5}}, 400, "expires_after.seconds"),
         ("client_secrets", {"session": {"type": "realtime"}}, 400, "session.type"),
         ("client_secrets", {"session": [1]}, 400, "session"),
+        (
+            "client_secrets",
+            {"session": {"audio": {"input": {"transcription": {"model": "gpt-9"}}}}},
+            404,
+            "session.audio.input.transcription.model",
+        ),
         (
             "transcription_sessions",
             {"client_secret": {"expires_at": {"seconds": 9}}},

@@ -159,7 +159,7 @@ class SessionConfig:
             chosen = dict(options_of(said.get("model") or "", aliases))
         except ApiError as error:
             param = "session.audio.input.transcription.model"
-            raise ApiError(400, str(error), param=param, code="model_not_found") from None
+            raise ApiError(error.status, str(error), param=param, code=error.code) from None
         if language := self._language:
             chosen["language"] = language
         if "delay" in said:

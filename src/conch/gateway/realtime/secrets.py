@@ -64,15 +64,18 @@ async def _body_of(request: web.Request) -> Mapping[str, Any]:
     while len(data) <= MAX_BODY_BYTES and (more := await request.content.read(MAX_BODY_BYTES)):
         data += more
     if len(data) > MAX_BODY_BYTES:
-        message = f"the body takes at most {MAX_BODY_BYTES} bytes"
-        raise ApiError(413, message, code="request_too_large")
+        raise _wrong_body(f"takes at most {MAX_BODY_BYTES} bytes")
     try:
         body = json.loads(data or b"{}")
     except (ValueError, RecursionError) as error:
-        raise ApiError(400, f"the body is no JSON: {error}", code="invalid_json") from None
+        raise _wrong_body(f"takes JSON: {error}") from None
     if not isinstance(body, dict):
-        raise ApiError(400, "the body is no JSON object", code="invalid_json")
+        raise _wrong_body("takes a JSON object")
     return body
+
+
+def _wrong_body(problem: str) -> ApiError:
+    return ApiError(400, f"the body {problem}", param="body", code="invalid_value")
 
 
 def _lifetime_s(sent: Any, path: str) -> int:
