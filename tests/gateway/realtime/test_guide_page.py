@@ -36,8 +36,8 @@ def test_every_event_has_its_row() -> None:
         events.error_event(error),
         events.partial("", "", "", ""),
     ]
-    rows = dict(cells(r"^\| (`[a-z_.]+`(?:, `[a-z_.]+`)?) \| [^|]+ \| ?([^|]*)\|$"))
-    documented = {name: fields for key, fields in rows.items() for name in names_in(key)}
+    rows = cells(r"^\| (`[a-z_.]+`(?:, `[a-z_.]+`)?) \| [^|]+ \| ?([^|]*)\|$")
+    documented = {name: fields for key, fields in rows for name in names_in(key)}
     for event in told:
         fields = documented[event["type"]]
         if fields.strip() == "the same":
