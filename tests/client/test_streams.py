@@ -19,14 +19,6 @@ async def first_of(url: str, audio: bytes | str = b"RIFF", **options: Any) -> ob
         return await anext(client.stream(audio, **options))
 
 
-def test_a_stream_is_not_for_http() -> None:
-    for url in ("127.0.0.1:8000", "https://host"):
-        with Client(url) as client, pytest.raises(ServerError, match="give the client a grpc://"):
-            next(client.stream(b"RIFF"))
-        with pytest.raises(ServerError, match="give the client a grpc://"):
-            asyncio.run(first_of(url))
-
-
 def test_nobody_listens() -> None:
     threads = set(threading.enumerate())
     with Client(NOBODY) as client, pytest.raises(ServerError, match=f"{NOBODY}: .*`conch serve`"):

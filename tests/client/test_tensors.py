@@ -8,8 +8,8 @@ import tritonclient.grpc._utils as grpc_utils
 import tritonclient.http as tritonhttp
 import tritonclient.http._utils as http_utils
 
-from conch.client import tensors, transports
-from conch.client.address import Address
+from conch.client import tensors, triton_messages
+from conch.client.endpoint import Endpoint
 from conch.client.tensors import Audio, OptionValue
 from conch.wire.errors import (
     AudioError,
@@ -206,8 +206,8 @@ def test_what_triton_says_inside_a_stream_has_no_status(message: str) -> None:
     ],
 )
 def test_what_grpc_itself_says(code: str, message: str, expected: type[ConchError]) -> None:
-    address = Address.parse("grpc://host:8001")
-    error = transports.grpc_error(f"StatusCode.{code}", message, build(b"x"), address)
+    endpoint = Endpoint.parse("grpc://host:8001")
+    error = triton_messages.grpc_error(f"StatusCode.{code}", message, build(b"x"), endpoint)
     assert type(error) is expected
 
 
@@ -244,7 +244,7 @@ def test_every_type_of_option_survives_both_protocols() -> None:
         "timeout": None,
     }
 
-    arguments = transports._arguments(tritonhttp, request)
+    arguments = triton_messages.arguments_of(tritonhttp, request)
     parameters = arguments.pop("parameters")
     del arguments["model_name"]
     body, size = http_utils._get_inference_request(
@@ -254,7 +254,7 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     assert header["parameters"] == options
     assert body[size:] == b"\x01\x00\x00\x00x"
 
-    arguments = transports._arguments(tritongrpc, request)
+    arguments = triton_messages.arguments_of(tritongrpc, request)
     message = grpc_utils._get_inference_request(**arguments, **nothing, model_version="")
     sent = {
         name: getattr(value, value.WhichOneof("parameter_choice"))
@@ -269,7 +269,7 @@ def test_the_message_of_a_stream_is_that_of_tritonclient() -> None:
     for audio in (b"RIFF\0", *samples):
         request = build(audio, **options)
         expected = grpc_utils._get_inference_request(
-            **transports._arguments(tritongrpc, request),
+            **triton_messages.arguments_of(tritongrpc, request),
             model_version="",
             sequence_id=0,
             sequence_start=False,
@@ -277,12 +277,12 @@ def test_the_message_of_a_stream_is_that_of_tritonclient() -> None:
             priority=0,
             timeout=None,
         )
-        assert transports.grpc_message(request) == expected
+        assert triton_messages.grpc_message(request) == expected
 
 
 def test_more_than_a_grpc_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transports, "GRPC_LIMIT", 10)
+    monkeypatch.setattr(triton_messages, "GRPC_LIMIT", 10)
     with pytest.raises(AudioError, match="do not fit into one gRPC message"):
-        transports.grpc_arguments(tritongrpc, build(b"12345678901"))
+        triton_messages.grpc_arguments(tritongrpc, build(b"12345678901"))
     with pytest.raises(AudioError, match="do not fit into one gRPC message"):
-        transports.grpc_message(build(b"12345678901"))
+        triton_messages.grpc_message(build(b"12345678901"))

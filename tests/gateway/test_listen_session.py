@@ -9,7 +9,7 @@ from typing import Any, cast
 import aiohttp
 import numpy as np
 import pytest
-from plain_gateway import PlainGateway, run_gateway, until
+from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import PlainLiveClient, spoken
 
 from conch.gateway import sockets
@@ -24,7 +24,7 @@ from conch.wire.errors import (
 )
 
 
-class Running(PlainGateway):
+class Running(LoopGateway):
     """A gateway in the loop of the test."""
 
     @asynccontextmanager
@@ -77,7 +77,7 @@ def run(
 ) -> None:
     """Run a scenario against a gateway with its own settings."""
 
-    async def main(running: PlainGateway) -> None:
+    async def main(running: LoopGateway) -> None:
         await scenario(Running(running.gateway, running.client, running.url))
 
     run_gateway(main, client, limits, **settings)
@@ -395,7 +395,7 @@ def test_the_longest_session_ends_with_its_last_text() -> None:
 @pytest.mark.parametrize(
     ("failure", "code", "name"),
     [
-        (ComponentError("broken"), 1011, "server_error"),
+        (ComponentError("broken"), 1011, "component_failed"),
         (SessionError("expired"), 1012, "session_expired"),
         (OverloadedError("full"), 1013, "overloaded"),
         (ServerError("gone"), 1013, "no_server"),

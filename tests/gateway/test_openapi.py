@@ -16,11 +16,25 @@ from openapi_spec_validator import validate
 
 from conch.gateway import GatewayConfig, openapi
 from conch.gateway.app import make_app
+from conch.gateway.errors import api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
 from conch.gateway.file_request import _KNOWN, FORMATS, parse
 from conch.gateway.models import _described
 from conch.gateway.options import _described as described_option
 from conch.gateway.state import Gateway
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    DeadlineError,
+    InternalError,
+    InvalidRequestError,
+    MissingModelError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+    ServerError,
+    SessionError,
+)
 from conch.wire.options import RecognitionOptions, default_of
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Word
 
@@ -142,6 +156,13 @@ def test_models_and_options_are_those_of_their_schemas() -> None:
         named("Option").validate(described_option(item))
 
 
+KINDS = (
+    *(OptionError, AudioError, SessionError, InvalidRequestError, DeadlineError),
+    *(RequestCancelledError, OverloadedError, MissingModelError, ComponentError, InternalError),
+    ServerError,
+)
+
+
 def errors_of_the_code() -> Iterator[tuple[int, str]]:
     """Yield status and code of every error that the gateway answers with.
 
@@ -154,13 +175,18 @@ def errors_of_the_code() -> Iterator[tuple[int, str]]:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             if node.func.id == "ApiError" and isinstance(node.args[0], ast.Constant):
-                codes = [item.value for item in node.keywords if item.arg == "code"]
-                yield ast.literal_eval(node.args[0]), ast.literal_eval(codes[0])
+                (code,) = [item.value for item in node.keywords if item.arg == "code"]
+                if isinstance(code, ast.Constant):
+                    yield ast.literal_eval(node.args[0]), ast.literal_eval(code)
+    for kind in KINDS:
+        error = api_error(kind("message"))
+        assert error.code is not None
+        yield error.status, error.code
 
 
 def test_every_error_of_the_code_is_there() -> None:
     found = set(errors_of_the_code())
-    assert len(found) > 15
+    assert len(found) > 20
     for status, code in found:
         assert code in openapi.ERRORS[status].codes, (status, code)
     for statuses in (openapi.FOR_FILES, openapi.FOR_SESSIONS, openapi.FOR_SECRETS):

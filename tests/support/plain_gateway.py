@@ -1,75 +1,103 @@
-"""A gateway in the loop of a test, in front of a client that never reaches a server."""
+"""A web server that answers a client as a gateway would, without recognising anything."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import replace
+import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
-from plain_live import PlainLiveClient
 
-from conch.gateway.app import make_app
-from conch.gateway.config import GatewayConfig
-from conch.gateway.keys import Key
-from conch.gateway.limits import Limits
-from conch.gateway.state import Gateway
+from conch.wire.result import Hypothesis, Stage, Transcript
+
+SAID = Transcript((Hypothesis("hello", -1.0, -1.0),), (), 1.0, ("vad",), {"vad": Stage(1, 2.0)})
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class PlainServers:
-    """Stands for the servers behind a gateway."""
-
-    def __init__(self, client: PlainLiveClient) -> None:
-        self._client = client
-
-    @asynccontextmanager
-    async def reserved(self) -> AsyncIterator[PlainLiveClient]:
-        yield self._client
+def error_body(code: str | None, message: str = "because", param: str | None = None) -> Any:
+    return {"error": {"message": message, "type": "x", "param": param, "code": code}}
 
 
 class PlainGateway:
-    """A gateway that is running."""
+    """Serves inside a `with` block, in a thread of its own, and keeps what it was asked."""
 
-    def __init__(self, gateway: Gateway, client: PlainLiveClient, url: str) -> None:
-        self.gateway, self.client, self.url = gateway, client, url
+    def __init__(self, *, has_name: bool = True) -> None:
+        self.has_name = has_name
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        """Path and headers of every request, names in lower case."""
+        self.fields: dict[str, Any] = {}
+        """Fields of the latest form."""
+        self.frames: list[bytes] = []
+        """Binary frames of all WebSockets."""
+        self.query: dict[str, str] = {}
+        """Query of the latest WebSocket."""
+        self.answers: dict[str, Answer] = {}
+        """What answers a path in place of the usual."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self.url = ""
 
-    def metric(self, name: str, **labels: str) -> float:
-        """Return a sample of its metrics, 0 if there is none."""
-        return self.gateway.metrics._registry.get_sample_value(name, labels) or 0.0
+    def __enter__(self) -> "PlainGateway":
+        self._thread.start()
+        self.url = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        return self
 
+    def __exit__(self, *exc_info: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
-def run_gateway(
-    scenario: Callable[[PlainGateway], Coroutine[Any, Any, None]],
-    client: PlainLiveClient | None = None,
-    limits: Limits | None = None,
-    **settings: Any,
-) -> None:
-    """Run a scenario against a gateway with its own settings, and limits of everybody."""
+    async def _start(self) -> str:
+        app = web.Application(client_max_size=2**30)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
 
-    async def main() -> None:
-        gateway = Gateway(GatewayConfig(port=0, **settings))
-        used = client or PlainLiveClient()
-        gateway.servers = PlainServers(used)  # type: ignore[assignment]
-        if limits is not None:
-            everybody = gateway.caller(replace(Key("me", ""), limits=limits))
-            gateway.caller = lambda key: everybody  # type: ignore[method-assign]
-        runner = web.AppRunner(make_app(gateway), shutdown_timeout=2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            await asyncio.wait_for(scenario(PlainGateway(gateway, used, url)), 60)
-        finally:
-            await runner.cleanup()
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.asked.append((request.path, headers))
+        if answer := self.answers.get(request.path):
+            return await answer(request)
+        if not self.has_name:
+            return web.Response(status=404)
+        match request.path:
+            case "/health/live":
+                return web.json_response({"status": "live", "service": "conch-gateway"})
+            case "/v1/audio/transcriptions":
+                return await self._file(request)
+            case "/v1/listen":
+                return await self._listen(request)
+        return web.json_response({})
 
-    asyncio.run(main())
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        form = await request.post()
+        self.fields = {
+            name: value.file.read() if isinstance(value, web.FileField) else value
+            for name, value in form.items()
+        }
+        text = SAID.to_json()
+        if "stream" in form:
+            text = f': hello\n\ndata: {{"type":"transcript.done","transcript":{text}}}\n\n'
+            return web.Response(text=text, content_type="text/event-stream")
+        return web.Response(text=text, content_type="application/json")
 
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-
-    async def wait() -> None:
-        while not condition():
-            await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(wait(), 20)
+    async def _listen(self, request: web.Request) -> web.StreamResponse:
+        self.query = dict(request.query)
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.send_json({"type": "ready"})
+        answer = '{{"type":"transcript","transcript":{}}}'
+        async for message in socket:
+            if message.type == web.WSMsgType.BINARY:
+                self.frames.append(message.data)
+                text = SAID.to_json().replace('"is_final": true', '"is_final": false')
+                await socket.send_str(answer.format(text))
+            else:
+                await socket.send_str(answer.format(SAID.to_json()))
+                await socket.send_json({"type": "end"})
+                await socket.close()
+        return socket

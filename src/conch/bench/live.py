@@ -64,6 +64,8 @@ class LiveBenchmark:
     telephone: bool = False
     """Whether the streams are noisy telephone calls at 8 kHz; see `conch.bench.telephone`."""
     url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers of every request; no report may tell them."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -97,8 +99,8 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
     samples = load_samples(utterances, "waveform")
     begun = header("live", benchmark, program)
     with server_of(benchmark.url) as (url, memory):
-        version = triton_version(url)
-        times = WordTimes(samples, benchmark.options)
+        version = triton_version(url, benchmark.headers)
+        times = WordTimes(samples, benchmark.options, benchmark.headers)
 
         def measured(streams: int) -> LiveRun:
             said = scripts(samples, streams, benchmark)
@@ -259,7 +261,7 @@ async def all_streams(
                 bar.update()
 
         ticking = asyncio.create_task(tick())
-        async with AsyncClient(url, connections=2 * len(said)) as client:
+        async with AsyncClient(url, connections=2 * len(said), headers=benchmark.headers) as client:
             rng = random.Random(1)
             starts = [rng.uniform(0, max(benchmark.chunk_ms, STEP_MS) / 1000) for _ in said]
             try:
@@ -286,7 +288,7 @@ async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark
         of_streams |= {"hotwords", "hotword_weight", "lm_fusion"}  # of the first pass
     options = {key: value for key, value in benchmark.options.items() if key not in of_streams}
 
-    async with AsyncClient(url) as client:
+    async with AsyncClient(url, headers=benchmark.headers) as client:
 
         async def transcribe(index: int) -> str:
             script = said[index]

@@ -22,6 +22,9 @@ PACKAGES = (
     "whisper-normalizer",
 )
 
+SECRET_FLAGS = ("--api-key", "--header")
+"""Flags of the commands whose values no report may repeat."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -66,7 +69,25 @@ def versions() -> dict[str, str]:
 
 def command(program: Sequence[str]) -> str:
     """Return the command line that was typed, quoted for a shell; it begins with `program`."""
-    return shlex.join([*program, *sys.argv[1:]])
+    return shlex.join([*program, *without_secrets(sys.argv[1:])])
+
+
+def without_secrets(arguments: Sequence[str]) -> list[str]:
+    """Return a command line in which the values of secret flags are replaced by `***`."""
+    shown: list[str] = []
+    for argument in arguments:
+        flag, equals, _ = argument.partition("=")
+        if equals and _is_secret(flag):
+            argument = f"{flag}=***"
+        elif shown and _is_secret(shown[-1]):
+            argument = "***"
+        shown.append(argument)
+    return shown
+
+
+def _is_secret(flag: str) -> bool:
+    # argparse takes the beginning of a flag for the flag.
+    return len(flag) > 2 and any(name.startswith(flag) for name in SECRET_FLAGS)
 
 
 def _proc_field(file: str, key: str) -> str:

@@ -22,7 +22,7 @@ from conch.bench.manifest import Utterance, chosen, comparable
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import Sample, Send, load_samples
-from conch.bench.served import triton_version
+from conch.bench.served import NO_HEADERS, triton_version
 from conch.bench.target import server_of
 from conch.client import AsyncClient
 from conch.wire.options import RecognitionOptions
@@ -50,6 +50,8 @@ class OfflineBenchmark:
     """Rates of paced loads, requests per second; one more run for each."""
     url: str | None = None
     """Address of a running server; None starts one for the benchmark."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers of every request; no report may tell them."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Request options that differ from the server's defaults."""
     accuracy: Sequence[str] = ()
@@ -152,10 +154,17 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
     samples = load_samples(utterances, benchmark.send)
     warmup = list(islice(cycle(samples), benchmark.warmup))
     with server_of(benchmark.url) as (url, memory):
-        version = triton_version(url)
+        version = triton_version(url, benchmark.headers)
         runs = [
             measure(
-                url, samples, warmup, offered, benchmark.options, memory, accuracy=accuracy
+                url,
+                samples,
+                warmup,
+                offered,
+                benchmark.options,
+                memory,
+                accuracy=accuracy,
+                headers=benchmark.headers,
             ).run()
             for accuracy in benchmark.accuracy or ("",)
             for offered in benchmark.offers
@@ -189,6 +198,7 @@ def measure(
     memory: "MemorySampler | None",
     *,
     accuracy: str = "",
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Measured:
     """Send every sample under a load and return the outcomes.
 
@@ -200,10 +210,13 @@ def measure(
         options: Request options.
         memory: Measures the server's memory.
         accuracy: A preset that is compared with others; empty for that of `options`.
+        headers: Headers of every request.
     """
     sent = {**options, "accuracy": accuracy} if accuracy else options
     title = ", ".join(filter(None, (accuracy, offered.title)))
-    job = send_all(url, samples, offered=offered, options=sent, warmup=warmup, title=title)
+    job = send_all(
+        url, samples, offered=offered, options=sent, warmup=warmup, title=title, headers=headers
+    )
     load = asyncio.run(job)
     return Measured(offered, samples, load, memory.peak() if memory else None, accuracy)
 
@@ -216,9 +229,10 @@ async def send_all(
     options: Mapping[str, Any],
     warmup: Sequence[Sample] = (),
     title: str = "",
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Load[Transcript]:
     """Send the uncounted samples of `warmup`, then every sample once under a load."""
-    async with AsyncClient(url, connections=offered.connections) as client:
+    async with AsyncClient(url, connections=offered.connections, headers=headers) as client:
 
         async def transcribe(sample: Sample) -> Transcript:
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)

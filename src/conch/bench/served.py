@@ -1,24 +1,37 @@
 """Ask a running Triton about itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 from tritonclient.utils import InferenceServerException
 
 from conch.client.address import Address
+from conch.client.endpoint import Endpoint
+from conch.client.gateway import is_gateway
 from conch.wire.errors import ServerError
 
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
-def triton_version(url: str) -> str:
-    """Return the server's version.
+
+def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
+    """Return the server's version, in words where a gateway hides it.
+
+    Args:
+        url: Address of the server.
+        headers: Headers of the request.
 
     Raises:
         ServerError: no server answers there.
     """
+    endpoint = Endpoint.parse(url, headers=headers)
+    if not endpoint.address.is_grpc and is_gateway(endpoint):
+        return "behind a gateway"
     with inference_client(url) as (client, as_json):
-        return str(client.get_server_metadata(**as_json)["version"])
+        asked = client.get_server_metadata(headers=dict(endpoint.headers), **as_json)
+        return str(asked["version"])
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from conch.bench.load import closed_loop
 from conch.bench.measures import normalized
 from conch.bench.progress import progress
 from conch.bench.samples import Sample
+from conch.bench.served import NO_HEADERS
 from conch.client import AsyncClient
 from conch.wire.result import Word
 
@@ -36,14 +37,20 @@ class TimedWord:
 class WordTimes:
     """The timed reference words of utterances; the server is asked once for each."""
 
-    def __init__(self, samples: Sequence[Sample], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        options: Mapping[str, Any],
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> None:
         """Start without any times.
 
         Args:
             samples: the utterances, with samples.
             options: options of the streams; the offline path gets their language.
+            headers: headers of every request.
         """
-        self._samples = samples
+        self._samples, self._headers = samples, headers
         self._options = {key: value for key, value in options.items() if key == "language"}
         self._known: dict[int, tuple[TimedWord, ...]] = {}
 
@@ -67,7 +74,7 @@ class WordTimes:
         return self._known
 
     async def _ask(self, url: str, asked: Sequence[int]) -> dict[int, tuple[TimedWord, ...]]:
-        async with AsyncClient(url) as client:
+        async with AsyncClient(url, headers=self._headers) as client:
 
             async def transcribe(place: int) -> tuple[Word, ...]:
                 sample = self._samples[asked[place]]

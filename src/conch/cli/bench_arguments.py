@@ -50,8 +50,8 @@ def add_url(how: "argparse._ArgumentGroup") -> None:
     """Add the server's address."""
     how.add_argument(
         "--url",
-        help="host:port, http:// or grpc:// of a running server; without it, the benchmark starts "
-        "one and measures its memory",
+        help="host:port, http:// or grpc:// of a running server, or of a gateway; without it, the "
+        "benchmark starts one and measures its memory",
     )
 
 

@@ -15,6 +15,7 @@ from conch.cli.bench_arguments import (
     in_order,
     write_report,
 )
+from conch.cli.server_flags import add_header_flags, given_headers
 from conch.wire.errors import OptionError
 
 EPILOG = """
@@ -53,6 +54,7 @@ def run_live(args: argparse.Namespace) -> int:
         find_largest=args.find_largest,
         telephone=args.telephone,
         url=args.url,
+        headers=given_headers(args),
         options=options,
     )
     if args.plot:
@@ -122,10 +124,11 @@ def add_live(benchmarks: Subparsers) -> None:
     )
     add_find_largest(how)
     add_url(how)
+    add_header_flags(how)
     add_output(parser).add_argument(
         "--plot",
         type=output,
         metavar="FILE.png",
         help="word error rates against the number of streams; needs matplotlib",
     )
-    parser.set_defaults(run=run_live)
+    parser.set_defaults(run=run_live, usage_error=parser.error)

@@ -15,6 +15,7 @@ from conch.cli.bench_arguments import (
     in_order,
     write_report,
 )
+from conch.cli.server_flags import add_header_flags, given_headers
 from conch.wire.errors import OptionError
 
 EPILOG = """
@@ -57,8 +58,9 @@ def add_offline(benchmarks: Subparsers) -> None:
     how = parser.add_argument_group("how")
     add_offered(how)
     add_url(how)
+    add_header_flags(how)
     add_output(parser)
-    parser.set_defaults(run=run_offline)
+    parser.set_defaults(run=run_offline, usage_error=parser.error)
 
 
 def presets(text: str) -> list[str]:
@@ -99,6 +101,7 @@ def run_offline(args: argparse.Namespace) -> int:
             concurrency=closed_loops(args),
             rates=in_order(args.rate or []),
             url=args.url,
+            headers=given_headers(args),
             options=options,
             accuracy=args.accuracy,
             send=args.send,

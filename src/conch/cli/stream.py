@@ -16,6 +16,7 @@ from conch.cli.captions import Captions
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
+from conch.cli.server_flags import add_server_flags, given_headers
 from conch.cli.terminal import OpenLines
 from conch.client.address import Address
 from conch.wire.errors import OptionError, ServerError
@@ -32,6 +33,7 @@ examples:
   conch stream --mic                                 a microphone, until Ctrl-C
   ffmpeg -i URL -f ogg - | conch stream -            anything that FFmpeg reads
   arecord -q -f S16_LE -r 16000 -c 1 | conch stream - --url grpc://gpu-box:8001
+  conch stream --mic --url https://gateway.example.org --header 'X-Team: newsroom'
 
 The command recognises a container (wav, mp3, flac, ogg, m4a, webm, ...) by its first bytes and
 takes its sample rate. PyAV decodes containers from a pipe (pip install av).
@@ -62,10 +64,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="an audio file; - reads stdin: raw 16-bit samples, or a container (wav, mp3, …)",
     )
     parser.add_argument("--mic", action="store_true", help="listen to the default microphone")
-    parser.add_argument(
-        "--url",
-        help="host:port, http:// or grpc:// of a running server; without it, one is started",
-    )
+    add_server_flags(parser, without="without it, one is started")
     parser.add_argument(
         "--chunk-ms",
         type=positive,
@@ -112,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         AudioError: the file or microphone cannot be read.
         ServerError: no server can be started.
     """
-    options = _options(args)
+    options, headers = _options(args), given_headers(args)
     from conch.cli import live_audio
     from conch.client import Client
 
@@ -127,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     with (
         _interruptible() as is_interrupted,
         server_url(args.url, models) as url,
-        Client(url) as client,
+        Client(url, headers=headers) as client,
         _writer(sys.stdout, parsed, is_json=args.json) as show,
         client.live(sample_rate=audio.sample_rate, **options) as stream,
     ):

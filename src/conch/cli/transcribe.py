@@ -13,8 +13,11 @@ from conch.cli.arguments import Subparsers, positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
+from conch.cli.server_flags import add_server_flags, given_headers
 from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
+from conch.client.connections import has_streams
+from conch.client.endpoint import Endpoint
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
 from conch.wire.needs import components_of
@@ -33,6 +36,7 @@ examples:
   conch transcribe talk.mp3 -o talk.srt --format srt
   conch transcribe *.flac --output-dir out --format vtt --jobs 8
   conch transcribe --url grpc://gpu-box:8001 --rescore --nbest 5 --format json talk.wav
+  CONCH_API_KEY=… conch transcribe --url https://gateway.example.org talk.wav
   conch transcribe film.mkv --format srt -o film.srt
   conch transcribe call.wav --channels split        a line for each turn, with its channel
   curl -s https://example.org/talk.m4a | conch transcribe -
@@ -42,8 +46,8 @@ wma, the sound of a video, ... Warnings about a file (cut off, clipped, without 
 stderr. An existing output file is overwritten once its transcript is there.
 
 On a terminal a line shows how much of the audio is done. Text that goes there too is written
-segment by segment, for files longer than 30 s and not over http://. JSON is indented there;
-elsewhere it is one object per line. Without --url the command starts a server with only the
+segment by segment, for files longer than 30 s and not over http:// to a Triton. JSON is indented
+there; elsewhere it is one object per line. Without --url the command starts a server with only the
 models that the options need.
 
 exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usage, 130 Ctrl-C
@@ -104,9 +108,7 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="audio files; - reads stdin")
-    parser.add_argument(
-        "--url", help="host:port, http://, https://, grpc:// or grpcs:// of a running server"
-    )
+    add_server_flags(parser, without="without it, one is started")
     parser.add_argument(
         "--format",
         choices=tuple(FORMATS),
@@ -134,11 +136,11 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ServerError: no server can be started.
     """
-    job = _job(args)
+    job, headers = _job(args), given_headers(args)
     names = [name for name in args.files if not _is_refused(job, name)]
     if names:
         stdin = sys.stdin.buffer.read() if STDIN in names else b""
-        can_stream = args.url is None or Address.parse(args.url).is_grpc
+        can_stream = args.url is None or has_streams(Endpoint.parse(args.url, headers=headers))
         progress = Progress(names, stdin, can_stream=can_stream, is_text_shown=job.is_text_shown)
         entry_points = {
             "speech_stream" if progress.file(name).is_streamed else "speech" for name in names
@@ -150,7 +152,8 @@ def run(args: argparse.Namespace) -> int:
             server_url(args.url, [*entry_points, *components]) as url,
             progress,
         ):
-            loop.run(_transcribe_all(job, names, stdin, url, progress))
+            client = AsyncClient(url, timeout_s=PATIENCE_S, headers=headers)
+            loop.run(_transcribe_all(job, names, stdin, client, progress))
     return 1 if job.failed else 0
 
 
@@ -235,11 +238,11 @@ class _Input:
 
 
 async def _transcribe_all(
-    job: Job, names: Sequence[str], stdin: bytes, url: str, progress: Progress
+    job: Job, names: Sequence[str], stdin: bytes, client: AsyncClient, progress: Progress
 ) -> None:
     inputs = [_Input(name, stdin if name == STDIN else name, progress.file(name)) for name in names]
     slots = asyncio.Semaphore(job.jobs)
-    async with AsyncClient(url, timeout_s=PATIENCE_S) as client:
+    async with client:
         ticking = asyncio.create_task(progress.tick())
         tasks = [
             asyncio.create_task(_transcribe(job, item, client, slots, progress)) for item in inputs

@@ -1,32 +1,39 @@
 """The client for asyncio."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.client import streams, tensors, transports
-from conch.client.address import DEFAULT_URL, Address
+from conch.client import tensors
+from conch.client.address import DEFAULT_URL
+from conch.client.connections import connect_async
+from conch.client.endpoint import Endpoint
 from conch.client.live import AsyncLiveStream
+from conch.client.transports import AsyncTransport
+from conch.client.triton_messages import Result
 from conch.wire.result import Transcript
 
 
 class AsyncClient:
-    """Send audio to a Conch server and await the transcript.
+    """Send audio to a Conch server, or to a gateway in front of some, and await the transcript.
 
     The arguments and errors are those of `Client`. Any number of requests may be in flight.
-    Cancelling the task that awaits a request cancels the request, over gRPC on the server too.
+    Cancelling the task that awaits a request cancels the request, over gRPC and by a gateway on the
+    server too.
     A client belongs to the event loop of its first request.
 
     Args:
         url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
         timeout_s: seconds until a call without a `timeout_s` of its own gives up.
-        connections: HTTP connections at once; gRPC has one.
+        connections: HTTP connections at once, without those of live streams; gRPC has one.
+        api_key: key of the gateway or of a proxy, as of `Client`.
+        headers: headers of every request, as of `Client`.
 
     Raises:
-        ServerError: `url` is not the URL of a server.
+        ServerError: `url` is not the URL of a server, or a header cannot be sent.
     """
 
     def __init__(
@@ -35,11 +42,13 @@ class AsyncClient:
         *,
         timeout_s: float = tensors.DEFAULT_TIMEOUT_S,
         connections: int = 100,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._address = Address.parse(url)
+        self._endpoint = Endpoint.parse(url, api_key, headers)
         self._connections = connections
         self._timeout_s = timeout_s
-        self._transport: transports.AsyncTransport | None = None
+        self._transport: AsyncTransport | None = None
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -98,7 +107,7 @@ class AsyncClient:
         Without it, the event loop cancels the request later.
         """
         request = await self._request([audio], sample_rate, timeout_s, model, request_id, options)
-        async with aclosing(streams.stream_async(self._address, request)) as results:
+        async with aclosing(self._connected().stream(request)) as results:
             async for result in results:
                 yield tensors.transcripts(result, 1)[0]
 
@@ -137,13 +146,13 @@ class AsyncClient:
         """Return whether the server takes requests for a model; see `Client.is_ready`."""
         return await self._connected().is_ready(model, timeout_s)
 
-    async def _send(self, request: tensors.Request) -> transports.Result:
+    async def _send(self, request: tensors.Request) -> Result:
         return await self._connected().infer(request)
 
-    def _connected(self) -> transports.AsyncTransport:
+    def _connected(self) -> AsyncTransport:
         if self._transport is None:
             # Not in __init__: connections belong to the running event loop.
-            self._transport = transports.connect_async(self._address, self._connections)
+            self._transport = connect_async(self._endpoint, self._connections)
         return self._transport
 
     async def _request(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.transports import Result
+from conch.client.triton_messages import Result
 from conch.wire.errors import ConchError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript

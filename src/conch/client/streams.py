@@ -1,7 +1,7 @@
 """Requests whose answer comes in parts, over gRPC: blocking and asyncio.
 
 Each such request has a connection of its own. Leaving the iterator early cancels the request. An
-answer that has ended, or is about to end, is not cancelled: see `transports.DEADLINE_MARGIN_S`.
+answer that has ended, or is about to end, is not cancelled: see DEADLINE_MARGIN_S.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from typing import Any
 
 from conch.client import tensors
-from conch.client.address import Address
+from conch.client.endpoint import Endpoint
 from conch.client.timeouts import timeout
-from conch.client.transports import (
+from conch.client.triton_messages import (
     DEADLINE_MARGIN_S,
     Result,
     grpc_arguments,
@@ -22,20 +22,19 @@ from conch.client.transports import (
     grpc_message,
     result_of,
 )
-from conch.wire.errors import ConchError, ServerError
+from conch.wire.errors import ConchError
 
 GRACE_S = 0.1
 """Seconds that an answer may take to end by itself before it is cancelled."""
 
 
-def stream(address: Address, request: tensors.Request) -> Generator[Result, None, None]:
+def stream(endpoint: Endpoint, request: tensors.Request) -> Generator[Result, None, None]:
     """Send a request; yield RESULT of every part of the answer as it arrives.
 
     Raises:
-        ServerError: the address is not gRPC, or the server cannot be reached.
+        ServerError: the server cannot be reached.
         ConchError: the server answered with an error.
     """
-    _check_protocol(address)
     import grpc  # type: ignore[import-untyped]
     import tritonclient.grpc as tritongrpc
     from tritonclient.grpc import service_pb2_grpc
@@ -44,20 +43,22 @@ def stream(address: Address, request: tensors.Request) -> Generator[Result, None
     # Without that, a gRPC thread waits for one for ever.
     message = grpc_message(request)
     timeout_s = request.timeout_s + DEADLINE_MARGIN_S
-    with _channel(address) as channel:
+    with _channel(endpoint) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         give_up_at = time.monotonic() + timeout_s
-        answers = stub.ModelStreamInfer(iter([message]), timeout=timeout_s)
+        answers = stub.ModelStreamInfer(
+            iter([message]), timeout=timeout_s, metadata=tuple(endpoint.headers.items())
+        )
         error: ConchError | None = None
         try:
             for answer in answers:
                 if answer.error_message:
                     # Raise it after the end of the answer, so that nothing is cancelled.
-                    error = tensors.error(None, answer.error_message, str(address))
+                    error = tensors.error(None, answer.error_message, str(endpoint))
                 else:
                     yield result_of(tritongrpc.InferResult(answer.infer_response))
         except grpc.RpcError as failure:
-            raise _failure(failure, give_up_at, request, address) from None
+            raise _failure(failure, give_up_at, request, endpoint) from None
         except GeneratorExit:
             # After the last segment the answer is about to end: wait before cancelling.
             cancelling = threading.Timer(GRACE_S, answers.cancel)
@@ -74,14 +75,15 @@ def stream(address: Address, request: tensors.Request) -> Generator[Result, None
             raise error
 
 
-async def stream_async(address: Address, request: tensors.Request) -> AsyncGenerator[Result, None]:
+async def stream_async(
+    endpoint: Endpoint, request: tensors.Request
+) -> AsyncGenerator[Result, None]:
     """Send a request; yield RESULT of every part of the answer as it arrives.
 
     Raises:
-        ServerError: the address is not gRPC, or the server cannot be reached.
+        ServerError: the server cannot be reached.
         ConchError: the server answered with an error.
     """
-    _check_protocol(address)
     import grpc
     import tritonclient.grpc.aio as tritongrpc
 
@@ -92,8 +94,11 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
     async def only_request() -> AsyncIterator[dict[str, Any]]:
         yield arguments
 
+    address = endpoint.address
     async with tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure) as client:
-        answers = client.stream_infer(only_request(), stream_timeout=timeout_s)
+        answers = client.stream_infer(
+            only_request(), stream_timeout=timeout_s, headers=dict(endpoint.headers)
+        )
         error: ConchError | None = None
         try:
             async for result, failure in answers:
@@ -101,9 +106,9 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
                     yield result_of(result)
                 else:
                     # Raise it after the end of the answer, so that nothing is cancelled.
-                    error = tensors.error(None, failure.message(), str(address))
+                    error = tensors.error(None, failure.message(), str(endpoint))
         except grpc.RpcError as failure:
-            raise _failure(failure, give_up_at, request, address) from None
+            raise _failure(failure, give_up_at, request, endpoint) from None
         except GeneratorExit:
             with contextlib.suppress(asyncio.TimeoutError, grpc.RpcError):
                 async with timeout(GRACE_S):
@@ -117,30 +122,23 @@ async def stream_async(address: Address, request: tensors.Request) -> AsyncGener
             raise error
 
 
-def _channel(address: Address) -> Any:
+def _channel(endpoint: Endpoint) -> Any:
     """Return a new connection without a limit of the message size."""
     import grpc
 
     lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
     options = [(name, -1) for name in lengths]  # no limit
-    if address.is_secure:
-        return grpc.secure_channel(address.target, grpc.ssl_channel_credentials(), options)
-    return grpc.insecure_channel(address.target, options)
+    target = endpoint.address.target
+    if endpoint.address.is_secure:
+        return grpc.secure_channel(target, grpc.ssl_channel_credentials(), options)
+    return grpc.insecure_channel(target, options)
 
 
 def _failure(
-    failure: Any, give_up_at: float, request: tensors.Request, address: Address
+    failure: Any, give_up_at: float, request: tensors.Request, endpoint: Endpoint
 ) -> ConchError:
     """Return the exception for an answer that has broken off."""
     # A call whose time is over before it is sent fails with INTERNAL.
     if time.monotonic() >= give_up_at:
-        return tensors.no_answer(request.timeout_s, str(address))
-    return grpc_error(str(failure.code()), failure.details() or "", request, address)
-
-
-def _check_protocol(address: Address) -> None:
-    if not address.is_grpc:
-        raise ServerError(
-            f"{address} is an HTTP address, and a stream goes over gRPC: give the client a grpc:// "
-            "URL (grpc://127.0.0.1:8001 for a server that runs here)"
-        )
+        return tensors.no_answer(request.timeout_s, str(endpoint))
+    return grpc_error(str(failure.code()), failure.details() or "", request, endpoint)

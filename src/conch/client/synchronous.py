@@ -1,38 +1,50 @@
 """The client for plain, blocking code."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.client import streams, tensors, transports
-from conch.client.address import DEFAULT_URL, Address
+from conch.client import tensors
+from conch.client.address import DEFAULT_URL
+from conch.client.connections import connect
+from conch.client.endpoint import Endpoint
 from conch.client.live import LiveStream
 from conch.wire.result import Transcript
 
 
 class Client:
-    """Send audio to a Conch server and wait for the transcript.
+    """Send audio to a Conch server, or to a gateway in front of some, and wait for the transcript.
 
-    Nothing is sent before the first call, so the server may start later.
+    Nothing is sent before the first call, so the server may start later. Over HTTP the first call
+    asks whether a Triton or a gateway answers. Both give the same transcripts and errors.
 
-    Over gRPC, threads may share a client. Over HTTP a client belongs to the thread of its first
-    call, and another thread gets a RuntimeError. `AsyncClient` keeps many requests in flight.
+    With a gateway or over gRPC, threads may share a client. Over HTTP to a Triton it belongs to the
+    thread of its first call, and another thread gets a RuntimeError. `AsyncClient` keeps many
+    requests in flight.
 
     Args:
         url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
         timeout_s: seconds until a call without a `timeout_s` of its own gives up.
+        api_key: key of the gateway or of a proxy, sent as `Authorization: Bearer`; None takes that
+            of the environment variable CONCH_API_KEY.
+        headers: headers of every request, for a proxy; gRPC sends them as metadata. One named
+            Authorization takes the place of the key.
 
     Raises:
-        ServerError: `url` is not the URL of a server.
+        ServerError: `url` is not the URL of a server, or a header cannot be sent.
     """
 
     def __init__(
-        self, url: str = DEFAULT_URL, *, timeout_s: float = tensors.DEFAULT_TIMEOUT_S
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeout_s: float = tensors.DEFAULT_TIMEOUT_S,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._address = Address.parse(url)
-        self._transport = transports.connect(self._address)
+        self._transport = connect(Endpoint.parse(url, api_key, headers))
         self._timeout_s = timeout_s
 
     def __enter__(self) -> "Client":
@@ -62,7 +74,7 @@ class Client:
                 [-1, 1], int16 or int32.
             sample_rate: Hz of a waveform; a file has its own.
             timeout_s: seconds until the client and the server give up.
-            model: name of the entry point on the server.
+            model: name of the entry point on the server; a gateway has no other.
             request_id: id in the server's log and traces.
             options: options of the request, by name, such as `nbest=3`.
 
@@ -91,8 +103,8 @@ class Client:
         """Transcribe several audios, all waveforms or all files, in one request.
 
         Arguments and errors are those of `transcribe`. The transcripts are in the order of
-        `audios`.
-        One bad audio fails the whole batch. Send audios that may be bad one by one.
+        `audios`. One bad audio fails the whole batch. Send audios that may be bad one by one. A
+        gateway takes one audio in a request, and gets several at the same time.
         """
         return (
             self._infer(audios, sample_rate, timeout_s, model, request_id, options)
@@ -120,10 +132,10 @@ class Client:
         another reference to the iterator exists.
 
         Raises:
-            ServerError: the URL of the client is not gRPC, or one of the reasons of `transcribe`.
+            ServerError: a Triton over HTTP has no streams, or one of the reasons of `transcribe`.
         """
         request = self._request([audio], sample_rate, timeout_s, model, request_id, options)
-        with closing(streams.stream(self._address, request)) as results:
+        with closing(self._transport.stream(request)) as results:
             for result in results:
                 yield tensors.transcripts(result, 1)[0]
 
@@ -162,7 +174,8 @@ class Client:
         """Return whether the server takes requests for a model.
 
         Args:
-            model: name of the model; each component is one too.
+            model: name of the model; each component is one too. A gateway tells only whether it
+                takes requests.
             timeout_s: seconds to wait for the answer.
 
         Raises:

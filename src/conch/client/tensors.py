@@ -175,6 +175,11 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     return ServerError(f"unexpected answer from {url}: {message} (status {code})")
 
 
+def text_of(value: OptionValue) -> str:
+    """Return the value of an option as text, for a form or the query of an address."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def no_answer(timeout_s: float, url: str) -> DeadlineError:
     """Return the error of a request that the client stopped waiting for."""
     return DeadlineError(f"deadline: no answer from {url} within {timeout_s:g} s")

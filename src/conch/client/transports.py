@@ -1,4 +1,4 @@
-"""The four transports of a `Request`: HTTP and gRPC, each blocking and asyncio.
+"""The four transports of a `Request` to a Triton: HTTP and gRPC, each blocking and asyncio.
 
 A transport sends one request and returns the tensor RESULT. `conch.client.tensors` interprets it.
 The modules of tritonclient are slow to import, so they are imported with the first transport.
@@ -6,47 +6,20 @@ The modules of tritonclient are slow to import, so they are imported with the fi
 
 import asyncio
 import threading
-from typing import Any, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, Generator
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from conch.client import tensors
-from conch.client.address import Address
+from conch.client import streams, tensors
+from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.timeouts import timeout
-from conch.wire.errors import AudioError, ConchError, from_wire
-
-Result: TypeAlias = NDArray[Any] | None
-
-GRPC_LIMIT = 2**31 - 2**16
-"""Largest number of bytes of tensors in a gRPC message: a signed 32-bit length, minus headers.
-tritonclient raises the limit of its channels from 4 MB to this."""
-
-GRPC_LOST = (
-    "failed to connect",
-    "errors resolving",
-    "DNS resolution failed",
-    "Socket closed",
-    "Connection reset",
-    "Broken pipe",
-    "recvmsg",
-    "sendmsg",
-    "GOAWAY",
-    "Stream removed",
-    "Endpoint clos",
-    "keepalive",
-    "ping timeout",
+from conch.client.triton_messages import (
+    Result,
+    arguments_of,
+    grpc_arguments,
+    grpc_error,
+    result_of,
 )
-"""Messages of gRPC itself with the status UNAVAILABLE. A Triton that refuses a request has the same
-status, so that only the message tells the two cases apart."""
-
-DEADLINE_MARGIN_S = 1.0
-"""Seconds that a gRPC client waits beyond the request's deadline, so that the server is first to
-end the request. Triton 2.51 may crash, or keep the request for ever, if a cancellation meets the
-end of an answer."""
-
-CONNECT_TIMEOUT_S = 10.0
-"""Seconds to open a TCP connection, so that a host that drops packets is an error soon."""
+from conch.wire.errors import ServerError
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """Headers against compression: aiohttp asks for gzip, and Triton then compresses even short
@@ -61,6 +34,15 @@ class Transport(Protocol):
 
         Raises:
             ConchError: the server cannot be reached, is late, or answered with an error.
+        """
+        ...
+
+    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
+        """Send a request; yield RESULT of every part of the answer as it arrives.
+
+        Raises:
+            ServerError: this protocol has no such answers, or the server cannot be reached.
+            ConchError: the server answered with an error.
         """
         ...
 
@@ -84,6 +66,10 @@ class AsyncTransport(Protocol):
         """Send a request and return the tensor RESULT; see `Transport.infer`."""
         ...
 
+    def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
+        """Send a request; yield RESULT of every part of the answer; see `Transport.stream`."""
+        ...
+
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         """Return whether the server takes requests for a model; see `Transport.is_ready`."""
         ...
@@ -93,23 +79,11 @@ class AsyncTransport(Protocol):
         ...
 
 
-def connect(address: Address) -> Transport:
-    """Return the blocking transport for an address, without sending anything."""
-    return GrpcTransport(address) if address.is_grpc else HttpTransport(address)
-
-
-def connect_async(address: Address, connections: int) -> AsyncTransport:
-    """Return the asyncio transport for an address. Call it inside the event loop."""
-    if address.is_grpc:
-        return AsyncGrpcTransport(address)
-    return AsyncHttpTransport(address, connections)
-
-
 class HttpTransport:
     """Blocking HTTP. tritonclient uses gevent here, whose sockets belong to one thread."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
         self._client: Any = None
         self._thread = 0
 
@@ -122,17 +96,24 @@ class HttpTransport:
         client = self._connected(tritonhttp)
         try:
             with gevent.Timeout(request.timeout_s):
-                return result_of(client.infer(**_arguments(tritonhttp, request)))
+                return result_of(
+                    client.infer(
+                        **arguments_of(tritonhttp, request), headers=dict(self._endpoint.headers)
+                    )
+                )
         except InferenceServerException as failure:
-            raise tensors.error(failure.status(), failure.message(), str(self._address)) from None
+            raise tensors.error(failure.status(), failure.message(), str(self._endpoint)) from None
         except BaseException as failure:
             # The connection may be in the middle of an answer.
             self.close()
             if isinstance(failure, gevent.Timeout):
-                raise tensors.no_answer(request.timeout_s, str(self._address)) from None
+                raise tensors.no_answer(request.timeout_s, str(self._endpoint)) from None
             if isinstance(failure, OSError | HTTPParseError):
-                raise tensors.unreachable(str(self._address), failure) from None
+                raise tensors.unreachable(str(self._endpoint), failure) from None
             raise
+
+    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
+        raise _no_stream(self._endpoint)
 
     def is_ready(self, model: str, timeout_s: float) -> bool:
         import gevent
@@ -141,17 +122,17 @@ class HttpTransport:
         client = self._connected(tritonhttp)
         try:
             with gevent.Timeout(timeout_s):
-                return bool(client.is_model_ready(model))
+                return bool(client.is_model_ready(model, headers=dict(self._endpoint.headers)))
         except (gevent.Timeout, OSError) as failure:
             self.close()
-            raise tensors.unreachable(str(self._address), failure) from None
+            raise tensors.unreachable(str(self._endpoint), failure) from None
 
     def _connected(self, tritonhttp: Any) -> Any:
         if self._client is None:
             self._thread = threading.get_ident()
             self._client = tritonhttp.InferenceServerClient(
-                self._address.target,
-                ssl=self._address.is_secure,
+                self._endpoint.address.target,
+                ssl=self._endpoint.address.is_secure,
                 connection_timeout=CONNECT_TIMEOUT_S,
                 network_timeout=None,  # `infer` has a time-out for all of the request.
             )
@@ -168,11 +149,13 @@ class HttpTransport:
 class GrpcTransport:
     """Blocking gRPC; safe to share between threads."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         import tritonclient.grpc as tritongrpc
 
-        self._address = address
-        self._client = tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure)
+        self._endpoint = endpoint
+        self._client = tritongrpc.InferenceServerClient(
+            endpoint.address.target, ssl=endpoint.address.is_secure
+        )
 
     def infer(self, request: tensors.Request) -> Result:
         import tritonclient.grpc as tritongrpc
@@ -180,17 +163,24 @@ class GrpcTransport:
 
         arguments = grpc_arguments(tritongrpc, request)
         try:
-            return result_of(self._client.infer(**arguments))
+            return result_of(self._client.infer(**arguments, headers=self._endpoint.headers))
         except InferenceServerException as failure:
-            raise grpc_error(failure.status(), failure.message(), request, self._address) from None
+            raise grpc_error(failure.status(), failure.message(), request, self._endpoint) from None
+
+    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
+        return streams.stream(self._endpoint, request)
 
     def is_ready(self, model: str, timeout_s: float) -> bool:
         from tritonclient.utils import InferenceServerException
 
         try:
-            return bool(self._client.is_model_ready(model, client_timeout=timeout_s))
+            return bool(
+                self._client.is_model_ready(
+                    model, headers=self._endpoint.headers, client_timeout=timeout_s
+                )
+            )
         except InferenceServerException as failure:
-            raise tensors.unreachable(str(self._address), failure.message()) from None
+            raise tensors.unreachable(str(self._endpoint), failure.message()) from None
 
     def close(self) -> None:
         self._client.close()
@@ -199,13 +189,13 @@ class GrpcTransport:
 class AsyncHttpTransport:
     """HTTP on asyncio: a pool of connections, each with one request at a time."""
 
-    def __init__(self, address: Address, connections: int) -> None:
+    def __init__(self, endpoint: Endpoint, connections: int) -> None:
         import tritonclient.http.aio as tritonhttp
 
-        self._address = address
+        self._endpoint = endpoint
         self._client = tritonhttp.InferenceServerClient(
-            address.target,
-            ssl=address.is_secure,
+            endpoint.address.target,
+            ssl=endpoint.address.is_secure,
             ssl_context=True,  # aiohttp's word for "verify certificates"; None is deprecated.
             conn_limit=connections,
             conn_timeout=None,  # `infer` has a time-out for all of the request.
@@ -218,24 +208,31 @@ class AsyncHttpTransport:
 
         try:
             async with timeout(request.timeout_s):
-                arguments = _arguments(tritonhttp, request)
-                result = await self._client.infer(**arguments, headers=dict(UNCOMPRESSED))
+                arguments = arguments_of(tritonhttp, request)
+                result = await self._client.infer(
+                    **arguments, headers={**UNCOMPRESSED, **self._endpoint.headers}
+                )
             return result_of(result)
         except InferenceServerException as failure:
-            raise tensors.error(failure.status(), failure.message(), str(self._address)) from None
+            raise tensors.error(failure.status(), failure.message(), str(self._endpoint)) from None
         except asyncio.TimeoutError:
-            raise tensors.no_answer(request.timeout_s, str(self._address)) from None
+            raise tensors.no_answer(request.timeout_s, str(self._endpoint)) from None
         except (OSError, aiohttp.ClientError) as failure:
-            raise tensors.unreachable(str(self._address), failure) from None
+            raise tensors.unreachable(str(self._endpoint), failure) from None
+
+    def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
+        raise _no_stream(self._endpoint)
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         import aiohttp
 
         try:
             async with timeout(timeout_s):
-                return bool(await self._client.is_model_ready(model))
+                return bool(
+                    await self._client.is_model_ready(model, headers=dict(self._endpoint.headers))
+                )
         except (OSError, asyncio.TimeoutError, aiohttp.ClientError) as failure:
-            raise tensors.unreachable(str(self._address), failure) from None
+            raise tensors.unreachable(str(self._endpoint), failure) from None
 
     async def close(self) -> None:
         await self._client.close()
@@ -244,11 +241,13 @@ class AsyncHttpTransport:
 class AsyncGrpcTransport:
     """gRPC on asyncio: any number of requests on one connection."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         import tritonclient.grpc.aio as tritongrpc
 
-        self._address = address
-        self._client = tritongrpc.InferenceServerClient(address.target, ssl=address.is_secure)
+        self._endpoint = endpoint
+        self._client = tritongrpc.InferenceServerClient(
+            endpoint.address.target, ssl=endpoint.address.is_secure
+        )
 
     async def infer(self, request: tensors.Request) -> Result:
         import tritonclient.grpc.aio as tritongrpc
@@ -256,112 +255,31 @@ class AsyncGrpcTransport:
 
         arguments = grpc_arguments(tritongrpc, request)
         try:
-            return result_of(await self._client.infer(**arguments))
+            return result_of(await self._client.infer(**arguments, headers=self._endpoint.headers))
         except InferenceServerException as failure:
-            raise grpc_error(failure.status(), failure.message(), request, self._address) from None
+            raise grpc_error(failure.status(), failure.message(), request, self._endpoint) from None
+
+    def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
+        return streams.stream_async(self._endpoint, request)
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         from tritonclient.utils import InferenceServerException
 
         try:
-            return bool(await self._client.is_model_ready(model, client_timeout=timeout_s))
+            return bool(
+                await self._client.is_model_ready(
+                    model, headers=self._endpoint.headers, client_timeout=timeout_s
+                )
+            )
         except InferenceServerException as failure:
-            raise tensors.unreachable(str(self._address), failure.message()) from None
+            raise tensors.unreachable(str(self._endpoint), failure.message()) from None
 
     async def close(self) -> None:
         await self._client.close()
 
 
-def result_of(answer: Any) -> Result:
-    """Return the tensor RESULT of an answer of any tritonclient module."""
-    result: Result = answer.as_numpy("RESULT")
-    return result
-
-
-def _arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
-    """Return the arguments of `infer` in the classes of a tritonclient module."""
-    from tritonclient.utils import np_to_triton_dtype
-
-    inputs = []
-    for name, tensor in request.inputs.items():
-        item = module.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
-        inputs.append(item.set_data_from_numpy(tensor))
-    place = request.place
-    sequence = (
-        {
-            "sequence_id": place.stream_id,
-            "sequence_start": place.starts,
-            "sequence_end": place.ends,
-        }
-        if place
-        else {}
+def _no_stream(endpoint: Endpoint) -> ServerError:
+    return ServerError(
+        f"{endpoint} is an HTTP address of a Triton, whose streams go over gRPC: give the client a "
+        "grpc:// URL (grpc://127.0.0.1:8001 for a server that runs here), or that of a gateway"
     )
-    return {
-        "model_name": request.model,
-        "inputs": inputs,
-        "outputs": [module.InferRequestedOutput("RESULT")],
-        "parameters": dict(request.parameters),
-        "request_id": request.request_id,
-        **sequence,
-    }
-
-
-def grpc_arguments(module: Any, request: tensors.Request) -> dict[str, Any]:
-    """Return the arguments of `infer` of a gRPC module of tritonclient.
-
-    Raises:
-        AudioError: more audio than one gRPC message holds.
-    """
-    _check_size(request)
-    client_timeout = request.timeout_s + DEADLINE_MARGIN_S
-    return {**_arguments(module, request), "client_timeout": client_timeout}
-
-
-def grpc_message(request: tensors.Request) -> Any:
-    """Return a request without a `place` as a protobuf message of tritonclient.
-
-    Raises:
-        AudioError: more audio than one gRPC message holds.
-    """
-    from tritonclient.grpc import service_pb2
-    from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
-
-    _check_size(request)
-    message = service_pb2.ModelInferRequest(model_name=request.model, id=request.request_id)
-    message.outputs.add(name="RESULT")
-    for name, tensor in request.inputs.items():
-        kind = np_to_triton_dtype(tensor.dtype)
-        message.inputs.add(name=name, datatype=kind, shape=tensor.shape)
-        content = serialize_byte_tensor(tensor).item() if kind == "BYTES" else tensor.tobytes()
-        message.raw_input_contents.append(content)
-    for option, value in request.parameters.items():
-        kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
-        setattr(message.parameters[option], kinds[type(value)], value)
-    return message
-
-
-def _check_size(request: tensors.Request) -> None:
-    size = sum(_size(tensor) for tensor in request.inputs.values())
-    if size > GRPC_LIMIT:
-        raise AudioError(
-            f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
-            "send a compressed file, or use HTTP"
-        )
-
-
-def _size(tensor: NDArray[Any]) -> int:
-    if tensor.dtype == np.object_:
-        return sum(len(item) for item in tensor.ravel())
-    return tensor.nbytes
-
-
-def grpc_error(
-    code: str | None, message: str, request: tensors.Request, address: Address
-) -> ConchError:
-    """Return the exception for a gRPC status; see `tensors.error`."""
-    if code == "StatusCode.DEADLINE_EXCEEDED":
-        return tensors.no_answer(request.timeout_s, str(address))
-    is_lost = any(words in message for words in GRPC_LOST)
-    if code == "StatusCode.UNAVAILABLE" and is_lost and from_wire(message) is None:
-        return tensors.unreachable(str(address), message)
-    return tensors.error(code, message, str(address))

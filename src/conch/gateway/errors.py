@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from conch.wire.api_errors import code_of
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -80,30 +81,30 @@ def overloaded(message: str) -> ApiError:
 
 def api_error(error: ConchError) -> ApiError:
     """Return the error of the API for an error of a Conch server or of its client."""
-    message = str(error)
+    message, code = str(error), code_of(error)
     match error:
         case OptionError():
-            return ApiError(400, message, param=_option_in(message), code="invalid_value")
+            return ApiError(400, message, param=_option_in(message), code=code)
         case AudioError():
-            return ApiError(400, message, param="file", code="invalid_audio")
+            return ApiError(400, message, param="file", code=code)
         case SessionError():
-            return ApiError(400, message, code="session_expired")
+            return ApiError(400, message, code=code)
         case DeadlineError():
-            return ApiError(504, message, code="deadline_exceeded", headers=_NEVER_AGAIN)
+            return ApiError(504, message, code=code, headers=_NEVER_AGAIN)
         case RequestCancelledError():
-            return ApiError(499, message, code="cancelled")
+            return ApiError(499, message, code=code)
         case OverloadedError():
             return overloaded(message)
         case MissingModelError():
-            return ApiError(400, message, param="model", code="model_not_loaded")
+            return ApiError(400, message, param="model", code=code)
         case ComponentError() | InternalError():
-            return ApiError(500, message, code="server_error", headers=_NEVER_AGAIN)
+            return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
         case ServerError():
             headers = {"Retry-After": str(UNREACHABLE_RETRY_AFTER_S)}
-            return ApiError(503, message, code="no_server", headers=headers)
+            return ApiError(503, message, code=code, headers=headers)
         case TranscriptionError():
-            return ApiError(400, message, code="invalid_request")
-    return ApiError(500, message, code="server_error", headers=_NEVER_AGAIN)
+            return ApiError(400, message, code=code)
+    return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
 
 
 def _option_in(message: str) -> str | None:

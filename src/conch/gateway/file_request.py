@@ -3,7 +3,6 @@
 Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscriptionRequest`.
 """
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError
 from conch.gateway.models import options_of
-from conch.gateway.option_fields import options_of_text
+from conch.gateway.option_fields import OPTIONS, options_of_text
 from conch.wire.options import MAX_PROMPT, RecognitionOptions
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "conch")
@@ -73,7 +72,7 @@ def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> 
     _check_temperature(_last(sent, "temperature"))
     options = dict(options_of(_last(sent, "model"), aliases))
     options |= _chunking(sent)
-    own = {name: values[-1] for name, values in sent.items() if name in _OPTIONS and values}
+    own = {name: values[-1] for name, values in sent.items() if name in OPTIONS and values}
     languages = sent.get("languages", ())
     if languages and "language" not in own:
         own["language"] = languages[0] if len(languages) == 1 else "auto"
@@ -97,7 +96,7 @@ def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> 
         else:
             ignored.append("prompt")
     RecognitionOptions.parse(options)
-    ignored += [name for name in sent if name not in _KNOWN | _OPTIONS]
+    ignored += [name for name in sent if name not in _KNOWN and name not in OPTIONS]
     return FileRequest(
         options=options,
         format=format,
@@ -115,7 +114,6 @@ _KNOWN = frozenset(
     )
 )
 """Fields of OpenAI's that mean something here, or are known to mean nothing."""
-_OPTIONS = frozenset(item.name for item in dataclasses.fields(RecognitionOptions))
 
 
 def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -126,7 +124,8 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name, values in fields.items():
         bare = name.removesuffix("[]")
-        items = [item for value in values for item in _json_list(value)]
+        # An option is one value, which may have brackets.
+        items = values if bare in OPTIONS else [i for value in values for i in _json_list(value)]
         found[bare] = (*found.get(bare, ()), *items)
     objects = [name for name in found if name.startswith("chunking_strategy[")]
     if objects:

@@ -2,12 +2,13 @@
 
 from aiohttp import web
 
+from conch.client.gateway import SERVICE
 from conch.gateway.state import GATEWAY
 
 
 async def live(request: web.Request) -> web.Response:
-    """Answer that the gateway runs."""
-    return web.json_response({"status": "live"})
+    """Answer that the gateway runs, and that it is one: Conch's client asks."""
+    return web.json_response({"status": "live", "service": SERVICE})
 
 
 async def ready(request: web.Request) -> web.Response:

@@ -62,14 +62,14 @@ ERRORS: Mapping[int, ErrorStatus] = {
     ),
     405: ErrorStatus("Another method.", ("method_not_allowed",), ("Allow",)),
     408: ErrorStatus("The upload stood still for a minute.", ("upload_stalled",)),
-    413: ErrorStatus("The file is too large.", ("file_too_large",)),
+    413: ErrorStatus("The file is too large or too long.", ("file_too_large", "audio_too_long")),
     415: ErrorStatus("The body is no multipart/form-data.", ("unsupported_media_type",)),
     426: ErrorStatus("The address is a WebSocket.", ("upgrade_required",), ("Upgrade",)),
     429: ErrorStatus("The key has used up a limit.", ("rate_limit_exceeded",), ("Retry-After",)),
     499: ErrorStatus("The request was cancelled.", ("cancelled",)),
     500: ErrorStatus(
         "A defect; the server's log has the cause. The same request would fail again.",
-        ("server_error",),
+        ("component_failed", "server_error"),
         ("x-should-retry",),
     ),
     503: ErrorStatus(

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-from plain_gateway import PlainGateway, run_gateway, until
+from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import RATE, PlainLiveClient, spoken
 from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 
@@ -29,7 +29,7 @@ async def begin(client: RealtimeClient, **parts: Any) -> dict[str, Any]:
 
 
 def test_a_session_from_its_first_event_to_its_last() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             created = await client.next()
             assert created["type"] == "session.created"
@@ -71,7 +71,7 @@ def test_a_session_from_its_first_event_to_its_last() -> None:
 
 
 def test_turns_of_the_client() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client, turn_detection=None)
             for number in (1, 2):
@@ -95,7 +95,7 @@ def test_turns_of_the_client() -> None:
 
 
 def test_a_commit_that_a_clear_follows_keeps_its_text() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client, turn_detection=None)
             await client.append_samples(spoken(1, 1.0))
@@ -110,7 +110,7 @@ def test_a_commit_that_a_clear_follows_keeps_its_text() -> None:
 
 
 def test_settings_may_change_in_mid_session() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client, include=["conch.partial"])
             await client.append_samples(spoken(1, 1.0))
@@ -133,7 +133,7 @@ def test_settings_may_change_in_mid_session() -> None:
 
 
 def test_an_update_of_what_the_server_need_not_know_ends_no_turn() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client)
             await client.append_samples(spoken(1, 1.0))
@@ -178,7 +178,7 @@ def test_an_update_of_what_the_server_need_not_know_ends_no_turn() -> None:
 def test_an_error_keeps_the_session_and_its_settings(
     sent: Any, code: str, param: str | None, message: str
 ) -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             before = await begin(client)
             event_id = None
@@ -207,7 +207,7 @@ def test_an_error_keeps_the_session_and_its_settings(
 
 
 def test_the_rate_stays_once_there_was_audio() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client)
             await client.append_samples(spoken(1, 1.0))
@@ -224,7 +224,7 @@ def test_the_rate_stays_once_there_was_audio() -> None:
 
 
 def test_a_sample_may_be_cut_between_two_appends() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client, turn_detection=None)
             audio = spoken(1, 1.0).tobytes()
@@ -239,7 +239,7 @@ def test_a_sample_may_be_cut_between_two_appends() -> None:
 
 @pytest.mark.parametrize("kind", ["audio/pcmu", "audio/pcma"])
 def test_bytes_of_a_telephone_are_samples_of_8_khz(kind: str) -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await client.update(format={"type": kind}, turn_detection=None)
             await client.append(bytes(8_000))
@@ -267,7 +267,7 @@ def test_bytes_of_a_telephone_are_samples_of_8_khz(kind: str) -> None:
 def test_too_much_waiting_audio_ends_the_session() -> None:
     client = PlainLiveClient()
 
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         client.is_answering = asyncio.Event()
         async with connected(running.url) as connection:
             await begin(connection)
@@ -286,7 +286,7 @@ def test_too_much_waiting_audio_ends_the_session() -> None:
 
 
 def test_a_limit_that_is_used_up_ends_the_session() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client)
             await client.append_samples(spoken(1, 3.0))
@@ -312,7 +312,7 @@ def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
 ) -> None:
     client = PlainLiveClient(fail=lambda sent: error if len(client.sent) > 1 else None)
 
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as connection:
             await begin(connection)
             await connection.append_samples(spoken(1, 1.0))
@@ -327,7 +327,7 @@ def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
 
 
 def test_a_gateway_that_stops_completes_the_last_texts() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client, connected(running.url) as silent:
             await begin(client, turn_detection=None)
             await silent.next()
@@ -350,7 +350,7 @@ def test_a_gateway_that_stops_completes_the_last_texts() -> None:
 
 
 def test_a_session_that_lasts_too_long_ends_with_its_last_text() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client)
             await client.append_samples(spoken(1, 1.0))
@@ -364,7 +364,7 @@ def test_a_session_that_lasts_too_long_ends_with_its_last_text() -> None:
 
 
 def test_a_client_that_goes_away_frees_the_stream() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client)
             await client.append_samples(spoken(1, 1.0))
@@ -382,7 +382,7 @@ def test_a_client_that_goes_away_frees_the_stream() -> None:
 def test_a_client_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "PING_S", 1.0)
 
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client, include=["conch.partial"])
             connection = client.socket._response.connection
@@ -404,7 +404,7 @@ def test_a_client_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_protocols_of_browsers() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         key = "openai-insecure-api-key.hush"
         async with connected(running.url, protocols=("realtime", key)) as client:
             assert client.socket.protocol == "realtime"
@@ -425,7 +425,7 @@ def test_the_protocols_of_browsers() -> None:
     ],
 )
 def test_clients_of_the_beta_hear_its_events(settings: dict[str, Any]) -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url, **settings) as client:
             created = await client.next()
             assert created["type"] == "transcription_session.created"
@@ -445,7 +445,7 @@ def test_clients_of_the_beta_hear_its_events(settings: dict[str, Any]) -> None:
 
 
 def test_a_model_in_the_address_is_taken_if_it_is_one_of_ours() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         for query, model in (("model=conch-ctc", "conch-ctc"), ("model=gpt-realtime", "conch")):
             async with connected(running.url, query) as client:
                 session = (await client.next())["session"]
@@ -455,7 +455,7 @@ def test_a_model_in_the_address_is_taken_if_it_is_one_of_ours() -> None:
 
 
 def test_without_an_upgrade_the_answer_tells_what_to_do() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with (
             aiohttp.ClientSession() as session,
             session.get(f"{running.url}{ROUTE}") as answer,
@@ -470,7 +470,7 @@ def test_a_wrong_key_is_refused_before_the_upgrade(tmp_path: Path, caplog: Any) 
     keys_file = tmp_path / "keys.json"
     write_keys(keys_file, [Key("me", digest("right"))])
 
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         for settings in (
             {},
             {"headers": {"Authorization": "Bearer wrong"}},
@@ -494,7 +494,7 @@ def test_a_wrong_key_is_refused_before_the_upgrade(tmp_path: Path, caplog: Any) 
 
 
 async def posted(
-    running: PlainGateway, path: str, body: Any, key: str = "", status: int = 200
+    running: LoopGateway, path: str, body: Any, key: str = "", status: int = 200
 ) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     data = body if isinstance(body, str | bytes) else json.dumps(body)
@@ -510,7 +510,7 @@ def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) -> Non
     keys_file = tmp_path / "keys.json"
     write_keys(keys_file, [Key("me", digest("right"))])
 
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         session = {
             "type": "transcription",
             "audio": {"input": {"format": FORMAT, "transcription": {"language": "de"}}},
@@ -536,7 +536,7 @@ def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) -> Non
 
 
 def test_a_session_of_the_beta_has_its_secret() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         body = {
             "input_audio_format": "g711_alaw",
             "client_secret": {"expires_at": {"anchor": "created_at", "seconds": 20}},
@@ -587,7 +587,7 @@ def test_a_session_of_the_beta_has_its_secret() -> None:
     ],
 )
 def test_a_wrong_wish_for_a_secret(path: str, body: Any, status: int, param: str | None) -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         error = (await posted(running, path, body, status=status))["error"]
         assert error["param"] == param
 
@@ -595,7 +595,7 @@ def test_a_wrong_wish_for_a_secret(path: str, body: Any, status: int, param: str
 
 
 def test_the_largest_append_fits_into_a_message() -> None:
-    async def scenario(running: PlainGateway) -> None:
+    async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client)
             await client.append(bytes(15 * 2**20))

@@ -1,0 +1,81 @@
+"""Where requests go, and the headers that go with each of them."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from conch.client.address import Address
+from conch.wire.errors import ServerError
+
+KEY_VARIABLE = "CONCH_API_KEY"
+"""Environment variable with the API key of who gives none."""
+
+CONNECT_TIMEOUT_S = 10.0
+"""Seconds to open a TCP connection, so that a host that drops packets is an error soon."""
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""A header's name (RFC 9110, section 5.1)."""
+_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
+"""A header's value that HTTP and gRPC both carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A server, and the headers of every request to it."""
+
+    address: Address
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values by name in lower case, as gRPC wants them. No message or log may tell them."""
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    @classmethod
+    def parse(
+        cls, url: str, api_key: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> "Endpoint":
+        """Read a URL as `Address.parse` does, and check the headers.
+
+        Args:
+            url: URL of the server.
+            api_key: See `request_headers`.
+            headers: See `request_headers`.
+
+        Raises:
+            ServerError: `url` is not the URL of a server, or a header cannot be sent.
+        """
+        return cls(Address.parse(url), request_headers(api_key, headers))
+
+
+def request_headers(
+    api_key: str | None = None, headers: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the headers of every request, with names in lower case.
+
+    Args:
+        api_key: Key of the server or of a proxy in front of it, sent as `Authorization: Bearer`.
+            None takes that of the environment variable CONCH_API_KEY; an empty one sends none.
+        headers: Further headers. One named Authorization takes the place of the key.
+
+    Raises:
+        ServerError: a name or a value cannot be sent. The message does not repeat the value.
+    """
+    found: dict[str, str] = {}
+    key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
+    if key.strip():
+        found["authorization"] = f"Bearer {key.strip()}"
+        _check("authorization", found["authorization"])
+    for name, value in (headers or {}).items():
+        _check(name, value)
+        found[name.lower()] = value
+    return found
+
+
+def _check(name: str, value: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ServerError(f"header {name!r:.80}: a name is of letters, digits and hyphens")
+    if not _VALUE.fullmatch(value):
+        raise ServerError(
+            f"header {name!r:.80}: a value is printable ASCII, without spaces at its ends"
+        )

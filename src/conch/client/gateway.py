@@ -1,0 +1,401 @@
+"""The transports of a `Request` to a gateway: HTTP and WebSockets, on asyncio and blocking.
+
+A gateway takes a file in each request and has one entry. So each audio of a batch is a request of
+its own, a waveform goes as a WAV file, and a live stream has a WebSocket: see
+`conch.client.gateway_live`.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import io
+import json
+import threading
+import time
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.client import tensors
+from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
+from conch.client.gateway_live import GatewayStreams, connector_to
+from conch.client.timeouts import timeout
+from conch.client.triton_messages import Result
+from conch.wire.api_errors import from_answer, from_error
+from conch.wire.errors import ConchError, DeadlineError, ServerError
+from conch.wire.parts import transcript_of
+from conch.wire.result import Transcript
+
+SERVICE = "conch-gateway"
+"""How a gateway names itself at /health/live."""
+FILES = "/v1/audio/transcriptions"
+BATCH_AT_ONCE = 8
+"""Audios of a batch that are sent at the same time."""
+MAX_PROBE_BYTES = 65_536
+END_S = 2.0
+"""Seconds for the connections of a blocking client to close."""
+
+Item = TypeVar("Item")
+
+
+def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
+    """Ask what answers at an address of HTTP, and return whether it is a gateway.
+
+    Args:
+        endpoint: The server.
+        timeout_s: Seconds to wait, at most CONNECT_TIMEOUT_S.
+
+    Raises:
+        ServerError: nothing answers there, or only a proxy whose server does not.
+        DeadlineError: the server does not answer in time.
+    """
+    address = endpoint.address
+    host, slash, path = address.target.partition("/")
+    kind = http.client.HTTPSConnection if address.is_secure else http.client.HTTPConnection
+    patience_s = min(timeout_s, CONNECT_TIMEOUT_S)
+    with contextlib.closing(kind(host, timeout=patience_s)) as connection:
+        try:
+            connection.connect()
+        except OSError as failure:
+            raise tensors.unreachable(str(endpoint), failure) from None
+        try:
+            connection.request("GET", f"{slash}{path}/health/live", headers=dict(endpoint.headers))
+            answer = connection.getresponse()
+            body = answer.read(MAX_PROBE_BYTES)
+        except TimeoutError:
+            raise tensors.no_answer(patience_s, str(endpoint)) from None
+        except (OSError, http.client.HTTPException) as failure:
+            raise tensors.unreachable(str(endpoint), failure) from None
+    if answer.status in (502, 503, 504):
+        raise ServerError(f"{endpoint} does not answer: status {answer.status} at /health/live")
+    return _is_of_gateway(body)
+
+
+def _is_of_gateway(body: bytes) -> bool:
+    """Return whether a body is that of a gateway: its name, or an error as it writes them.
+
+    A proxy may put its own name into the header Server, but leaves the body as it is.
+    """
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(body)
+        if isinstance(found, dict):
+            error = found.get("error")
+            is_error = isinstance(error, dict) and {"message", "type", "param", "code"} <= {*error}
+            return is_error or found.get("service") == SERVICE
+    return False
+
+
+class AsyncGatewayTransport:
+    """HTTP and WebSockets on asyncio: a pool of connections, and one for each live stream."""
+
+    def __init__(self, endpoint: Endpoint, connections: int) -> None:
+        import aiohttp
+
+        self._endpoint = endpoint
+        self._session = aiohttp.ClientSession(
+            connector=connector_to(endpoint, connections),
+            headers=endpoint.headers,
+            # `_explained` has a time-out for all of the request.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        self._streams = GatewayStreams(endpoint)
+
+    async def infer(self, request: tensors.Request) -> Result:
+        _check_entry(self._endpoint, request.model, "speech")
+        async with self._explained(request.timeout_s):
+            if request.place is not None:
+                return _result([await self._streams.answer(request, request.place)])
+            slots = asyncio.Semaphore(BATCH_AT_ONCE)
+
+            async def answered(row: int) -> str:
+                async with slots:
+                    return await self._answered(request, row)
+
+            return _result(await _all_of(answered(row) for row in range(_num_rows(request))))
+
+    async def _answered(self, request: tensors.Request, row: int) -> str:
+        """Return the transcript of one audio of a batch as JSON."""
+        async with self._session.post(**await self._arguments(request, row)) as answer:
+            await self._check(answer)
+            return await answer.text()
+
+    async def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
+        _check_entry(self._endpoint, request.model, "speech_stream")
+        give_up_at = time.monotonic() + request.timeout_s
+
+        def explained() -> contextlib.AbstractAsyncContextManager[None]:
+            return self._explained(request.timeout_s, give_up_at)
+
+        async with explained():
+            arguments = await self._arguments(request, 0, stream="true")
+            answer = await self._session.post(**arguments)
+        try:
+            async with explained():
+                await self._check(answer)
+            events = Events()
+            while True:
+                async with explained():
+                    data = await answer.content.readany()
+                if not data:
+                    raise tensors.unreachable(str(self._endpoint), "the answer has broken off")
+                for event in events.of(data):
+                    if "error" in event:
+                        raise from_error(event["error"], str(self._endpoint))
+                    transcript = Transcript.from_json(json.dumps(event["transcript"]))
+                    if event["type"] == "transcript.done":
+                        yield _result([_without_segments(transcript).to_json()])
+                        return
+                    yield _result([transcript.to_json()])
+        finally:
+            # Before its end, this cancels the work of the server.
+            answer.close()
+
+    async def is_ready(self, model: str, timeout_s: float) -> bool:
+        _check_entry(self._endpoint, model, "speech", "speech_stream")
+        try:
+            async with self._explained(timeout_s):
+                url = self._url("/health/ready")
+                async with self._session.get(url, allow_redirects=False) as answer:
+                    if answer.status == 503:
+                        return False
+                    await self._check(answer)
+                    return True
+        except DeadlineError as failure:
+            raise tensors.unreachable(str(self._endpoint), failure) from None
+
+    async def close(self) -> None:
+        await self._streams.close()
+        await self._session.close()
+
+    def _url(self, path: str) -> str:
+        return f"{self._endpoint}{path}"
+
+    async def _arguments(self, request: tensors.Request, row: int, **fields: str) -> dict[str, Any]:
+        """Return the arguments of `post` for one audio of a request."""
+        import aiohttp
+
+        form = aiohttp.FormData(default_to_multipart=True)
+        for name, value in request.parameters.items():
+            form.add_field(name, tensors.text_of(value))
+        for name, text in (fields | {"response_format": "conch"}).items():
+            form.add_field(name, text)
+        # In a thread: an hour of samples takes a while to write.
+        file = await asyncio.to_thread(file_of, request, row)
+        form.add_field("file", io.BytesIO(file), filename="audio")
+        return {
+            "url": self._url(FILES),
+            "data": form,
+            "headers": {"x-request-id": request.request_id} if request.request_id else {},
+            # Nobody but this server gets the key.
+            "allow_redirects": False,
+        }
+
+    async def _check(self, answer: Any) -> None:
+        """Raise the error that an answer tells.
+
+        Raises:
+            ConchError: the answer has another status than 200.
+        """
+        if answer.status != 200:
+            raise from_answer(answer.status, await answer.read(), str(self._endpoint))
+
+    @contextlib.asynccontextmanager
+    async def _explained(
+        self, timeout_s: float, give_up_at: float | None = None
+    ) -> AsyncIterator[None]:
+        """Give up in time, and raise the errors of aiohttp as Conch's."""
+        import aiohttp
+
+        left_s = timeout_s if give_up_at is None else max(0.0, give_up_at - time.monotonic())
+        try:
+            async with timeout(left_s):
+                yield
+        except ConchError:
+            raise
+        except aiohttp.ConnectionTimeoutError:
+            reason = f"no connection within {CONNECT_TIMEOUT_S:g} s"
+            raise tensors.unreachable(str(self._endpoint), reason) from None
+        except asyncio.TimeoutError:
+            raise tensors.no_answer(timeout_s, str(self._endpoint)) from None
+        except (OSError, aiohttp.ClientError) as failure:
+            raise tensors.unreachable(str(self._endpoint), failure) from None
+
+
+class GatewayTransport:
+    """Blocking: drives the asyncio transport, on an event loop in a thread of its own.
+
+    Threads may share it.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        started: Future[_Running] = Future()
+        thread = threading.Thread(
+            target=lambda: asyncio.run(_serve(endpoint, started)), name="conch-client", daemon=True
+        )
+        thread.start()
+        running = started.result()
+        self._loop, self._transport = running.loop, running.transport
+        # At the end of the program too, where aiohttp would complain of open connections.
+        self._end = weakref.finalize(self, _end, running, thread)
+
+    def infer(self, request: tensors.Request) -> Result:
+        return self._run(self._transport.infer(request))
+
+    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
+        results = self._transport.stream(request)
+        end = object()
+
+        async def following() -> Any:
+            return await anext(results, end)
+
+        try:
+            while (result := self._run(following())) is not end:
+                yield result
+        finally:
+            # The end of the client has ended its streams.
+            if not self._loop.is_closed():
+                self._run(results.aclose())
+
+    def is_ready(self, model: str, timeout_s: float) -> bool:
+        return self._run(self._transport.is_ready(model, timeout_s))
+
+    def close(self) -> None:
+        self._end()
+
+    def _run(self, coroutine: Coroutine[Any, Any, Item]) -> Item:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C ends the request too; one that has failed is not changed by this.
+            future.cancel()
+            raise
+
+
+class _Running(NamedTuple):
+    """The event loop of a blocking client, while it runs."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: AsyncGatewayTransport
+    stop: asyncio.Event
+
+
+async def _serve(endpoint: Endpoint, started: "Future[_Running]") -> None:
+    """Run a transport until it is told to stop."""
+    try:
+        transport = AsyncGatewayTransport(endpoint, connections=100)
+    except BaseException as failure:
+        started.set_exception(failure)
+        raise
+    stop = asyncio.Event()
+    started.set_result(_Running(asyncio.get_running_loop(), transport, stop))
+    await stop.wait()
+    await transport.close()
+
+
+def _end(running: _Running, thread: threading.Thread) -> None:
+    running.loop.call_soon_threadsafe(running.stop.set)
+    if threading.current_thread() is not thread:
+        thread.join(END_S)
+
+
+class Events:
+    """The server-sent events of an answer, out of its bytes as they come.
+
+    Format: https://html.spec.whatwg.org/multipage/server-sent-events.html; the gateway writes each
+    event on one line `data: {…}`.
+    """
+
+    def __init__(self) -> None:
+        """Begin before the first byte."""
+        self._rest = bytearray()
+        """The line that has not ended."""
+
+    def of(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """Yield the events that further bytes complete."""
+        # A line may be long, and come in many pieces: look for its end in the new ones alone.
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._rest += line
+            whole, self._rest = bytes(self._rest), bytearray()
+            if whole.startswith(b"data:"):
+                yield json.loads(whole[5:])
+        self._rest += rest
+
+
+def file_of(request: tensors.Request, row: int) -> bytes:
+    """Return one audio of a request as a file; a waveform as WAV with all that its samples hold."""
+    if (files := request.inputs.get("AUDIO")) is not None:
+        return bytes(files[row, 0])
+    import soundfile
+
+    name = "PCM16" if "PCM16" in request.inputs else "WAV"
+    samples = request.inputs[name][row, : int(request.inputs["WAV_LENS"][row, 0])]
+    if name == "WAV" and (exact := as_pcm16(samples)) is not None:
+        samples = exact
+    file = io.BytesIO()
+    subtype = "FLOAT" if samples.dtype == np.float32 else "PCM_16"
+    rate = int(request.inputs["SAMPLE_RATE"][row, 0])
+    soundfile.write(file, samples, rate, format="WAV", subtype=subtype)
+    return file.getvalue()
+
+
+def as_pcm16(samples: NDArray[np.float32]) -> NDArray[np.int16] | None:
+    """Return samples in 16 bits, which take half the bytes; None if that would change any."""
+    scaled = samples * np.float32(32_768)
+    # NaN is not equal to itself, and so stays what it is.
+    if not np.array_equal(scaled, np.rint(scaled)) or np.abs(scaled + 0.5).max() > 32_767.5:
+        return None
+    return scaled.astype(np.int16)
+
+
+def _num_rows(request: tensors.Request) -> int:
+    name = next(name for name in ("AUDIO", "PCM16", "WAV") if name in request.inputs)
+    return len(request.inputs[name])
+
+
+def _result(transcripts: Iterable[str]) -> NDArray[Any]:
+    """Return the tensor RESULT of transcripts: BYTES [B, 1]."""
+    return np.array([[text] for text in transcripts], dtype=np.object_)
+
+
+def _without_segments(whole: Transcript) -> Transcript:
+    """Return the last part of a stream: what there is about the whole audio, without a text."""
+    return transcript_of(
+        [],
+        1,
+        duration=whole.duration,
+        path=whole.path,
+        stages=whole.stages,
+        channels=[channel.number for channel in whole.channels],
+        warnings=whole.warnings,
+    )
+
+
+def _check_entry(endpoint: Endpoint, model: str, *entries: str) -> None:
+    """Check that a request is for what a gateway serves.
+
+    Raises:
+        ServerError: it is for another model.
+    """
+    if model not in entries:
+        raise ServerError(
+            f"{endpoint} is a gateway, which has one entry and not the model {model!r}: send the "
+            "request to a Triton"
+        )
+
+
+async def _all_of(coroutines: Iterable[Coroutine[Any, Any, Item]]) -> list[Item]:
+    """Return what coroutines return, in order; the first error cancels the others."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

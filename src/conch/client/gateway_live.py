@@ -1,0 +1,277 @@
+"""Live streams of a gateway: a WebSocket for each, with one answer for each frame of audio."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.client import tensors
+from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
+from conch.wire.api_errors import from_answer, from_error
+from conch.wire.errors import ConchError, ServerError, SessionError
+from conch.wire.result import Stage, Transcript
+from conch.wire.stream_place import StreamPlace
+
+LISTEN = "/v1/listen"
+FRAME_SAMPLES = 80_000
+"""Largest frame: a gateway limits its bytes, and the seconds that wait to be recognised."""
+MAX_MESSAGE_BYTES = 2**26
+"""Largest answer: hours of text with the times of its words."""
+CLOSE_S = 2.0
+"""Seconds for the gateway to answer a close frame."""
+BROKEN_OFF = 1006
+"""Code in place of that of a close frame, if none came (RFC 6455, section 7.4.1)."""
+
+
+def connector_to(endpoint: Endpoint, limit: int) -> Any:
+    """Return what opens connections to a gateway; `limit` is the most at once, 0 for no limit."""
+    import aiohttp
+
+    # aiohttp's own context has the certificates of when it was imported.
+    trust = ssl.create_default_context() if endpoint.address.is_secure else True
+    return aiohttp.TCPConnector(limit=limit, ssl=trust)
+
+
+class GatewayStreams:
+    """The live streams of one client that are open, by their ids."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Begin without a stream. Call it inside the event loop."""
+        self._endpoint = endpoint
+        # Streams last for hours: they must not use up the connections of the requests.
+        self._connector = connector_to(endpoint, limit=0)
+        self._open: dict[str, _Stream] = {}
+
+    async def answer(self, request: tensors.Request, place: StreamPlace) -> str:
+        """Send a chunk and return its transcript as JSON.
+
+        Raises:
+            ConchError: the stream is not open, or the gateway answers with an error.
+        """
+        stream = self._open.get(place.stream_id)
+        if place.starts and (stream is None or stream.has_ended):
+            stream = self._open[place.stream_id] = _Stream(self._endpoint, self._connector)
+        if stream is None:
+            raise SessionError("this stream is not open: it never started, or has ended")
+        try:
+            async with stream.turn:
+                if place.starts and not stream.has_started:
+                    await stream.start(request)
+                return (await stream.answer(_samples_of(request), ends=place.ends)).to_json()
+        finally:
+            if place.ends or stream.is_over:
+                self._open.pop(place.stream_id, None)
+                await stream.close()
+
+    async def close(self) -> None:
+        """Close all streams, whatever they wait for."""
+        streams, self._open = list(self._open.values()), {}
+        await asyncio.gather(*(stream.close() for stream in streams))
+        await self._connector.close()
+
+
+class _Stream:
+    """One live stream."""
+
+    def __init__(self, endpoint: Endpoint, connector: Any) -> None:
+        self._endpoint, self._connector = endpoint, connector
+        self.turn = asyncio.Lock()
+        """Held from a frame to its answer: chunks that are sent at once keep their order."""
+        self.has_started = False
+        self.is_over = False
+        """Whether nothing can be sent or read any more."""
+        self._session: Any = None
+        self._socket: Any = None
+        self._reading: asyncio.Task[None] | None = None
+        self._messages: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
+        """What the gateway has told; None is the end."""
+        self._refusal = b""
+        """Body of the answer that refuses the WebSocket."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no more audio can be sent; messages may be left that tell why."""
+        return self.is_over or (self._reading is not None and self._reading.done())
+
+    async def start(self, request: tensors.Request) -> None:
+        """Open the WebSocket.
+
+        Raises:
+            ConchError: the gateway refuses it.
+        """
+        import aiohttp
+
+        trace = aiohttp.TraceConfig()
+        trace.on_request_end.append(self._keep_refusal)
+        trace.on_request_redirect.append(self._refuse_redirect)
+        self._session = aiohttp.ClientSession(
+            connector=self._connector,
+            connector_owner=False,
+            headers=self._endpoint.headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[trace],
+        )
+        rate = int(request.inputs["SAMPLE_RATE"][0, 0])
+        options = {name: value for name, value in request.parameters.items() if name != "session"}
+        query = {"answers": "all", "encoding": "float32", "sample_rate": rate, **options}
+        try:
+            self._socket = await self._session.ws_connect(
+                f"{self._endpoint}{LISTEN}",
+                params={name: tensors.text_of(value) for name, value in query.items()},
+                headers={"x-request-id": request.request_id} if request.request_id else {},
+                max_msg_size=MAX_MESSAGE_BYTES,
+                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
+            )
+        except aiohttp.WSServerHandshakeError as failure:
+            self.is_over = True
+            raise from_answer(failure.status, self._refusal, str(self._endpoint)) from None
+        except BaseException:
+            self.is_over = True
+            raise
+        self.has_started = True
+        self._reading = asyncio.create_task(self._read())
+
+    async def _keep_refusal(self, session: Any, context: Any, end: Any) -> None:
+        """Read the body of an answer that refuses the WebSocket; aiohttp drops it."""
+        if end.response.status != 101:
+            self._refusal = await end.response.read()
+
+    async def _refuse_redirect(self, session: Any, context: Any, answer: Any) -> None:
+        """Keep the key from other servers; aiohttp would follow."""
+        raise from_answer(answer.response.status, b"", str(self._endpoint))
+
+    async def answer(self, samples: NDArray[np.float32], *, ends: bool) -> Transcript:
+        """Send samples [N] and return the transcript so far, or the last one.
+
+        Raises:
+            ConchError: the gateway answers with an error.
+        """
+        if self.is_over or not self.has_started:
+            raise SessionError("this stream has ended; open another")
+        try:
+            while self.has_ended and (len(samples) or not ends):
+                await self._message()  # until one is the error
+            found = [
+                answer
+                for frame in _frames(samples, ends=ends)
+                async for answer in self._answers_to(frame)
+            ]
+            if ends:
+                self.is_over = True
+                # A gateway that stops has told the last text already, and closed the connection.
+                with contextlib.suppress(ConnectionError):
+                    await self._socket.send_json({"type": "close"})
+                found += [answer async for answer in self._last_answers()]
+            if not found:
+                raise ServerError(f"{self._endpoint} has ended the stream without an answer")
+        except ConchError:
+            raise
+        except BaseException:
+            # An answer may be under way, which must not be taken for the next one.
+            self.is_over = True
+            raise
+        return joined_answers(found)
+
+    async def _answers_to(self, frame: NDArray[np.float32]) -> AsyncIterator[Transcript]:
+        """Yield the answer to a frame, after the last one of a Triton stream that it replaces."""
+        await self._socket.send_bytes(frame.tobytes())
+        while True:
+            message = await self._message()
+            if message["type"] == "transcript":
+                answer = _transcript_in(message)
+                yield answer
+                if not answer.is_final:
+                    return
+            elif message["type"] == "end":
+                self.is_over = True
+                raise ServerError(f"{self._endpoint} has ended the stream: it is about to stop")
+
+    async def _last_answers(self) -> AsyncIterator[Transcript]:
+        while (message := await self._message())["type"] != "end":
+            if message["type"] == "transcript":
+                yield _transcript_in(message)
+
+    async def _message(self) -> Mapping[str, Any]:
+        """Return the next message.
+
+        Raises:
+            ConchError: it is an error, or there is none.
+        """
+        message = await self._messages.get()
+        if message is None:
+            self.is_over = True
+            raise self._end_error()
+        if message["type"] == "error":
+            raise from_error(message["error"], str(self._endpoint))
+        return message
+
+    def _end_error(self) -> ConchError:
+        if self._socket.close_code in (None, BROKEN_OFF):
+            return tensors.unreachable(str(self._endpoint), "the connection has broken off")
+        return SessionError(f"this stream has ended: {self._endpoint} has closed the connection")
+
+    async def _read(self) -> None:
+        """Read all messages as they come, and so answer the gateway's pings."""
+        import aiohttp
+
+        try:
+            async for message in self._socket:
+                if message.type == aiohttp.WSMsgType.TEXT:
+                    self._messages.put_nowait(json.loads(message.data))
+        finally:
+            self._messages.put_nowait(None)
+
+    async def close(self) -> None:
+        """Close the WebSocket, and with it the stream of the server."""
+        self.is_over = True
+        if self._socket is not None:
+            await self._socket.close()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+
+def joined_answers(answers: Sequence[Transcript]) -> Transcript:
+    """Return one answer of the answers to the frames of one chunk, at least one."""
+    last = answers[-1]
+    if len(answers) == 1:
+        return last
+    segments = {segment.index: segment for answer in answers for segment in answer.segments}
+    stages: dict[str, Stage] = {}
+    for answer in answers:
+        for name, stage in answer.stages.items():
+            before = stages.get(name, Stage(0, 0.0))
+            stages[name] = Stage(before.calls + stage.calls, before.ms + stage.ms)
+    return replace(
+        last,
+        segments=tuple(segments[index] for index in sorted(segments)),
+        path=tuple(dict.fromkeys(name for answer in answers for name in answer.path)),
+        stages=stages,
+    )
+
+
+def _frames(samples: NDArray[np.float32], *, ends: bool) -> Sequence[NDArray[np.float32]]:
+    """Return the frames of a chunk; one without samples is a frame too, except at the end."""
+    starts = range(0, len(samples), FRAME_SAMPLES) if ends or len(samples) else [0]
+    return [samples[start : start + FRAME_SAMPLES] for start in starts]
+
+
+def _samples_of(request: tensors.Request) -> NDArray[np.float32]:
+    """Return the samples [N] of a live chunk, float32 with the lowest byte first."""
+    length = int(request.inputs["WAV_LENS"][0, 0])
+    if (integers := request.inputs.get("PCM16")) is not None:
+        return integers[0, :length].astype("<f4") / np.float32(32_768)
+    return request.inputs["WAV"][0, :length].astype("<f4", copy=False)
+
+
+def _transcript_in(message: Mapping[str, Any]) -> Transcript:
+    return Transcript.from_json(json.dumps(message["transcript"]))

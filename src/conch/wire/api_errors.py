@@ -1,0 +1,96 @@
+"""Errors in the answers of a gateway: `{"error": {message, type, param, code}}`.
+
+The gateway writes the code of an error of the server, and Conch's own client makes the same error
+of it. Codes of the gateway's own errors are not here: their HTTP status tells the kind.
+"""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    ConchError,
+    DeadlineError,
+    InternalError,
+    InvalidRequestError,
+    MissingModelError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+    ServerError,
+    SessionError,
+    TranscriptionError,
+)
+
+_CODES: Mapping[type[ConchError], str] = {
+    OptionError: "invalid_value",
+    AudioError: "invalid_audio",
+    SessionError: "session_expired",
+    InvalidRequestError: "invalid_request",
+    DeadlineError: "deadline_exceeded",
+    RequestCancelledError: "cancelled",
+    OverloadedError: "overloaded",
+    MissingModelError: "model_not_loaded",
+    ComponentError: "component_failed",
+    InternalError: "server_error",
+    ServerError: "no_server",
+}
+_KINDS = {code: kind for kind, code in _CODES.items()}
+_BY_STATUS: Mapping[int, type[ConchError]] = {
+    400: InvalidRequestError,
+    413: InvalidRequestError,
+    415: InvalidRequestError,
+    422: InvalidRequestError,
+    429: OverloadedError,
+    503: OverloadedError,
+}
+
+
+def code_of(error: ConchError) -> str:
+    """Return the code of an error of a server or of its client."""
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), "server_error")
+
+
+def from_error(error: Mapping[str, Any], url: str) -> ConchError:
+    """Return the exception for an error in a stream.
+
+    Args:
+        error: What is under `error`.
+        url: The gateway's URL, for errors about itself.
+    """
+    return _exception(error, ServerError, url)
+
+
+def from_answer(status: int, body: bytes, url: str) -> ConchError:
+    """Return the exception for an answer of a gateway, or of a proxy in front of it.
+
+    Args:
+        status: HTTP status.
+        body: JSON with an `error`, or anything.
+        url: The gateway's URL, for errors about itself.
+    """
+    error: Any = None
+    with contextlib.suppress(ValueError, RecursionError, AttributeError):
+        error = json.loads(body).get("error")
+    hint = "; api_key, --api-key and CONCH_API_KEY give a key" if status == 401 else ""
+    return _exception(
+        error if isinstance(error, dict) else {},
+        _BY_STATUS.get(status, ServerError),
+        url,
+        f" (status {status}{hint})",
+    )
+
+
+def _exception(
+    error: Mapping[str, Any], otherwise: type[ConchError], url: str, details: str = ""
+) -> ConchError:
+    message = str(error.get("message") or "no reason is told")
+    kind = _KINDS.get(str(error.get("code")), otherwise)
+    if kind is OptionError and error.get("param") == "sample_rate":
+        kind = AudioError  # Triton takes it with the audio, a WebSocket in its query
+    if issubclass(kind, TranscriptionError) and error:
+        return kind(message)
+    return kind(f"{url}: {message}{details}")

@@ -1,0 +1,79 @@
+"""The flags for the server of a command."""
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+
+from conch.bench.machine import without_secrets
+from conch.cli import build_parser
+from conch.cli.server_flags import given_headers
+from conch.client.endpoint import KEY_VARIABLE
+
+BENCH = ["--manifest", "m.tsv"]
+COMMANDS = [
+    ["transcribe", "a.wav"],
+    ["stream", "a.wav"],
+    ["bench", "offline", *BENCH],
+    ["bench", "live", *BENCH],
+]
+
+
+@pytest.fixture(autouse=True)
+def _without_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    return build_parser().parse_args(arguments)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
+def test_every_command_with_a_server_takes_a_key_and_headers(command: list[str]) -> None:
+    args = parsed(*command, "--api-key", "k", "--header", "X-One: a: b", "--header=x-two:c")
+    expected = {"authorization": "Bearer k", "x-one": "a: b", "x-two": "c"}
+    assert given_headers(args) == expected
+    assert given_headers(parsed(*command)) == {}
+
+
+def test_a_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "k")
+    assert given_headers(parsed("stream", "a.wav")) == {"authorization": "Bearer k"}
+
+
+@pytest.mark.parametrize("header", ["s3cret", "X Team: s3cret", "X-Team: s3cret\n"])
+def test_a_wrong_header_is_wrong_usage_that_repeats_no_value(header: str) -> None:
+    for command in COMMANDS:
+        run = [sys.executable, "-m", "conch.cli", *command, "--header", f"{header}\x01"]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "header" in done.stderr
+        assert "s3cret" not in done.stderr
+
+
+def test_a_report_hides_keys() -> None:
+    typed = [
+        "bench",
+        "--api-key",
+        "k",
+        "--header=X: k",
+        "--api-k",
+        "k",
+        "--url",
+        "u",
+        "--header",
+        "k",
+    ]
+    shown = [
+        "bench",
+        "--api-key",
+        "***",
+        "--header=***",
+        "--api-k",
+        "***",
+        "--url",
+        "u",
+        "--header",
+    ]
+    assert without_secrets(typed) == [*shown, "***"]
