@@ -303,7 +303,7 @@ def test_a_limit_that_is_used_up_ends_the_session() -> None:
     ("error", "code", "close_code"),
     [
         (ServerError("no answer"), "no_server", 1013),
-        (ComponentError("the encoder failed"), "server_error", 1011),
+        (ComponentError("the encoder failed"), "component_failed", 1011),
         (OptionError("option 'language' takes en; sent: 'xx'"), "invalid_value", 1008),
     ],
 )
