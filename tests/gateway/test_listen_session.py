@@ -9,16 +9,11 @@ from typing import Any, cast
 import aiohttp
 import numpy as np
 import pytest
-from aiohttp import web
+from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import PlainLiveClient, spoken
 
-from conch.gateway import listen as module
-from conch.gateway.app import make_app
-from conch.gateway.config import GatewayConfig
-from conch.gateway.keys import Key
+from conch.gateway import sockets
 from conch.gateway.limits import Limits
-from conch.gateway.servers import Servers
-from conch.gateway.state import Gateway
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -29,26 +24,8 @@ from conch.wire.errors import (
 )
 
 
-class PlainServers:
-    """Stands for the servers behind a gateway."""
-
-    def __init__(self, client: PlainLiveClient) -> None:
-        self._client = client
-
-    @asynccontextmanager
-    async def reserved(self) -> AsyncIterator[PlainLiveClient]:
-        yield self._client
-
-
-class Running:
+class Running(LoopGateway):
     """A gateway in the loop of the test."""
-
-    def __init__(self, gateway: Gateway, client: PlainLiveClient, url: str) -> None:
-        self.gateway, self.client, self.url = gateway, client, url
-
-    def metric(self, name: str, **labels: str) -> float:
-        registry = self.gateway.metrics._registry
-        return registry.get_sample_value(name, labels) or 0.0
 
     @asynccontextmanager
     async def socket(self, query: str = "", **settings: Any) -> AsyncIterator["Socket"]:
@@ -100,31 +77,10 @@ def run(
 ) -> None:
     """Run a scenario against a gateway with its own settings."""
 
-    async def main() -> None:
-        gateway = Gateway(GatewayConfig(port=0, **settings))
-        used = client or PlainLiveClient()
-        gateway.servers = cast(Servers, PlainServers(used))
-        if limits is not None:
-            everybody = gateway.caller(Key("me", "", limits))
-            gateway.caller = lambda key: everybody  # type: ignore[method-assign]
-        runner = web.AppRunner(make_app(gateway), shutdown_timeout=2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            await asyncio.wait_for(scenario(Running(gateway, used, url)), 60)
-        finally:
-            await runner.cleanup()
+    async def main(running: LoopGateway) -> None:
+        await scenario(Running(running.gateway, running.client, running.url))
 
-    asyncio.run(main())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async def wait() -> None:
-        while not condition():
-            await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(wait(), 20)
+    run_gateway(main, client, limits, **settings)
 
 
 @pytest.mark.parametrize(
@@ -480,7 +436,7 @@ def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float) -> Non
 
 
 def test_a_client_that_does_not_read_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PING_S", 1.0)
+    monkeypatch.setattr(sockets, "PING_S", 1.0)
     client = PlainLiveClient()
 
     async def scenario(running: Running) -> None:

@@ -32,7 +32,7 @@ def caller_of(request: web.Request) -> Caller:
     gateway = request.app[GATEWAY]
     if not gateway.keys.is_needed or is_free(request):
         return gateway.caller(None)
-    secret = _secret_in(request.headers)
+    secret = secret_in(request.headers)
     if not secret:
         raise ApiError(
             401,
@@ -67,7 +67,8 @@ def is_websocket(request: web.Request) -> bool:
     return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
 
 
-def _secret_in(headers: Mapping[str, str]) -> str:
+def secret_in(headers: Mapping[str, str]) -> str:
+    """Return the key or client secret that the headers of a request hold; empty for none."""
     scheme, _, secret = headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() == "bearer" and secret.strip():
         return secret.strip()

@@ -187,30 +187,45 @@ class KeyRing:
             self._version = version
 
 
+@dataclass(frozen=True, slots=True)
+class _ClientSecret:
+    key: Key | None
+    """None where none is needed."""
+    until: float
+    """End of validity, in seconds since 1970."""
+    settings: object
+    """What the sessions that it opens begin with."""
+
+
 class ClientSecrets:
     """Short-lived secrets that stand for a key, for browsers, which must not know the key."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, tuple[Key | None, float]] = {}
-        """Key, None where none is needed, and end of validity, by digest."""
+        self._secrets: dict[str, _ClientSecret] = {}
+        """By digest. That of a random secret tells nothing about how much of it is right."""
 
-    def make(self, key: Key | None, lifetime_s: float, now: float) -> str:
+    def make(self, key: Key | None, lifetime_s: float, now: float, settings: object = None) -> str:
         """Return a new secret.
 
         Args:
             key: Whose limits count.
             lifetime_s: Seconds in which a session may be opened with it.
             now: Seconds since 1970.
+            settings: What the sessions that it opens begin with.
         """
-        self._owners = {name: owner for name, owner in self._owners.items() if owner[1] > now}
-        while len(self._owners) >= MAX_SECRETS:
-            del self._owners[next(iter(self._owners))]
+        self._secrets = {name: item for name, item in self._secrets.items() if item.until > now}
+        while len(self._secrets) >= MAX_SECRETS:
+            del self._secrets[next(iter(self._secrets))]
         secret = SECRET_PREFIX + secrets.token_urlsafe(32)
-        self._owners[digest(secret)] = (key, now + lifetime_s)
+        self._secrets[digest(secret)] = _ClientSecret(key, now + lifetime_s, settings)
         return secret
 
     def find(self, secret: str, now: float) -> tuple[Key | None, bool]:
         """Return the key that a secret stands for, and whether the secret is valid."""
-        # The digest of a random secret tells nothing about how much of it is right.
-        key, until = self._owners.get(digest(secret), (None, 0.0))
-        return key, until > now
+        found = self._secrets.get(digest(secret))
+        return (found.key, found.until > now) if found else (None, False)
+
+    def settings(self, secret: str) -> object:
+        """Return what sessions begin with that a secret opens; None for another secret."""
+        found = self._secrets.get(digest(secret))
+        return found.settings if found else None

@@ -9,25 +9,28 @@ from contextlib import suppress
 from typing import Any
 
 import aiohttp
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from conch.client import AsyncClient
 from conch.client.timeouts import timeout
-from conch.gateway.access import is_websocket
-from conch.gateway.errors import ApiError, api_error
+from conch.gateway.errors import ApiError
 from conch.gateway.listen_messages import Answers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.sockets import (
+    SEND_TIMEOUT_S,
+    close_code,
+    expired,
+    last_moment,
+    socket_for,
+    told_error,
+    until_one_ends,
+)
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
 from conch.wire.errors import (
     AudioError,
-    ConchError,
-    InvalidRequestError,
     OverloadedError,
-    ServerError,
-    SessionError,
-    public_error,
 )
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
@@ -35,11 +38,7 @@ from conch.wire.result import strict_json
 ROUTE = "/v1/listen"
 PROTOCOL = "conch"
 """Subprotocol for browsers, which may only send a key as a second one."""
-PING_S = 20.0
-"""Seconds between two pings; a client has half as long to answer."""
 MAX_FRAME_BYTES = 4 * 2**20
-SEND_TIMEOUT_S = 5.0
-"""Seconds for a client to take the last messages and the close frame."""
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
@@ -49,40 +48,15 @@ async def listen(request: web.Request) -> web.StreamResponse:
         ApiError: before the WebSocket is accepted: the query is wrong, or nothing is free.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    if not is_websocket(request):
-        raise ApiError(
-            426,
-            f"{ROUTE} is a WebSocket: connect by ws:// or wss://",
-            code="upgrade_required",
-            headers={hdrs.UPGRADE: "websocket"},
-        )
-    _check_protocols(request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL))
+    socket = socket_for(request, PROTOCOL, MAX_FRAME_BYTES)
     query = query_of(list(request.query.items()), gateway.config.model_aliases)
     with gateway.session_of(caller, ROUTE) as session:
         async with gateway.servers.reserved() as client:
-            socket = web.WebSocketResponse(
-                heartbeat=PING_S,
-                compress=False,
-                max_msg_size=MAX_FRAME_BYTES,
-                protocols=(PROTOCOL,),
-                timeout=SEND_TIMEOUT_S,
-            )
-            socket.headers["x-request-id"] = request[REQUEST_ID]
             listener = _Listener(gateway, caller, query, client, socket, request[REQUEST_ID])
             await socket.prepare(request)
             session.code = 1006  # unless the session ends otherwise
             session.code = await listener.run()
     return socket
-
-
-def _check_protocols(offered: str | None) -> None:
-    """Refuse subprotocols without our own: aiohttp would log them, and one may be a key."""
-    if offered is not None and PROTOCOL not in (item.strip() for item in offered.split(",")):
-        raise ApiError(
-            400,
-            f"offer the subprotocol '{PROTOCOL}' before the one with the key, or none",
-            code="unknown_subprotocol",
-        )
 
 
 class _Listener:
@@ -134,17 +108,8 @@ class _Listener:
             }
         )
         async with self._frames, self._session:
-            reading = asyncio.create_task(self._read())
-            telling = asyncio.create_task(self._tell())
-            ending = asyncio.create_task(self._end_in_time(longest_s))
-            tasks = (reading, telling, ending)
-            try:
-                await asyncio.wait({reading, telling}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-            return await self._finish(_error_of(telling) or _error_of(reading))
+            error = await until_one_ends(self._tell(), self._read(), self._end_in_time(longest_s))
+            return await self._finish(error)
 
     async def _finish(self, error: Exception | None) -> int:
         """Tell the client why the session ends, if it is there; return the code of the end."""
@@ -153,25 +118,16 @@ class _Listener:
         with suppress(ConnectionResetError, asyncio.TimeoutError):
             async with timeout(2 * SEND_TIMEOUT_S):
                 if error is not None:
-                    await self._send_error(_api_error(error))
+                    await self._send_error(told_error(error))
                 await self._socket.close(code=code)
         return int(self._socket.close_code or code)
 
     async def _end_in_time(self, longest_s: float) -> None:
         """End the session with its last text when the gateway stops, or it lasts too long."""
-        draining = asyncio.create_task(self._gateway.draining.wait())
-        try:
-            async with timeout(longest_s):
-                await draining
-            self._code = int(aiohttp.WSCloseCode.GOING_AWAY)
-        except asyncio.TimeoutError:
-            self._code = int(aiohttp.WSCloseCode.POLICY_VIOLATION)
-        finally:
-            draining.cancel()
+        self._code = await last_moment(self._gateway.draining, longest_s)
         self._close()
         if self._code == aiohttp.WSCloseCode.POLICY_VIOLATION:
-            message = f"the session has lasted {longest_s:g} s, as long as one may: open another"
-            await self._send_error(ApiError(408, message, code="session_expired"))
+            await self._send_error(expired(longest_s))
 
     async def _read(self) -> None:
         """Read the socket until it is closed.
@@ -201,7 +157,7 @@ class _Listener:
         except AudioError as error:
             if self._query.encoding not in RAW:
                 raise
-            await self._send_error(_api_error(error))
+            await self._send_error(told_error(error))
 
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
@@ -275,31 +231,3 @@ def _type_in(text: str) -> str | None:
         return None
     kind = message.get("type") if isinstance(message, dict) else None
     return kind if isinstance(kind, str) else None
-
-
-def _error_of(task: "asyncio.Task[None]") -> Exception | None:
-    """Return the error that has ended a task; None if it goes on or has ended well."""
-    if not task.done() or task.cancelled():
-        return None
-    error = task.exception()
-    if error is not None and not isinstance(error, Exception):
-        raise error
-    return error
-
-
-def _api_error(error: Exception) -> ApiError:
-    if isinstance(error, ApiError):
-        return error
-    return api_error(error if isinstance(error, ConchError) else public_error(error))
-
-
-def close_code(error: Exception) -> int:
-    """Return the code of the close frame after an error (RFC 6455, section 7.4)."""
-    match error:
-        case ServerError() | OverloadedError():
-            return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
-        case SessionError():
-            return int(aiohttp.WSCloseCode.SERVICE_RESTART)
-        case ApiError() | InvalidRequestError():
-            return int(aiohttp.WSCloseCode.POLICY_VIOLATION)
-    return int(aiohttp.WSCloseCode.INTERNAL_ERROR)

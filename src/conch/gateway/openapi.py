@@ -84,7 +84,7 @@ ERRORS: Mapping[int, ErrorStatus] = {
 """What can go wrong, by status."""
 
 FOR_FILES = (400, 401, 403, 404, 408, 413, 415, 429, 499, 500, 503, 504)
-FOR_SECRETS = (400, 401, 403, 429, 500, 503)
+FOR_SECRETS = (400, 401, 403, 404, 500)
 FOR_SESSIONS = (400, 401, 403, 404, 426, 429, 500, 503)
 """Statuses of the answer in place of the upgrade."""
 FOR_OTHERS = (401, 403, 500)

@@ -1,18 +1,6 @@
-"""`GET /v1/realtime`: OpenAI's realtime transcription sessions over a WebSocket."""
+"""OpenAI's realtime transcription sessions over a WebSocket, and the secrets that open them."""
 
-from aiohttp import web
+from conch.gateway.realtime.secrets import make_client_secret, make_transcription_session
+from conch.gateway.realtime.session import realtime
 
-
-async def realtime(request: web.Request) -> web.StreamResponse:
-    """Hold a transcription session."""
-    raise web.HTTPNotImplemented
-
-
-async def make_client_secret(request: web.Request) -> web.Response:
-    """Answer with a short-lived secret for a browser."""
-    raise web.HTTPNotImplemented
-
-
-async def make_transcription_session(request: web.Request) -> web.Response:
-    """Answer with a short-lived secret, as the beta of the API did."""
-    raise web.HTTPNotImplemented
+__all__ = ["make_client_secret", "make_transcription_session", "realtime"]

@@ -1,0 +1,141 @@
+"""The events that a realtime session sends, as OpenAI's clients read them."""
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from conch.gateway.errors import ApiError
+from conch.wire.result import Word
+
+Event: TypeAlias = dict[str, Any]
+
+TRANSCRIPTION = "conversation.item.input_audio_transcription"
+"""Beginning of the types of events with text."""
+_BUFFER = "input_audio_buffer"
+_LEAST_LOGPROB = -100.0
+"""What stands for a probability of 0."""
+
+
+def new_id(prefix: str) -> str:
+    """Return an id that nobody guesses: `item_…`, `sess_…`."""
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def session_event(kind: str, session: Mapping[str, Any]) -> Event:
+    """Return `session.created`, `session.updated`, or what the beta calls them.
+
+    Args:
+        kind: Type of the event.
+        session: The effective configuration, whole.
+    """
+    return _event(kind, session=dict(session))
+
+
+def speech_started(item_id: str, start_s: float) -> Event:
+    """Return the event of speech that has begun, on the session's clock."""
+    return _event(
+        f"{_BUFFER}.speech_started", audio_start_ms=_milliseconds(start_s), item_id=item_id
+    )
+
+
+def speech_stopped(item_id: str, end_s: float) -> Event:
+    """Return the event of speech that has ended, on the session's clock."""
+    return _event(f"{_BUFFER}.speech_stopped", audio_end_ms=_milliseconds(end_s), item_id=item_id)
+
+
+def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[Event]:
+    """Return the events of audio that has become an item.
+
+    Args:
+        item_id: The item.
+        previous_id: The item committed before it; None for the first one.
+        is_beta: Whether the client speaks the beta, with one event for an item in place of two.
+    """
+    item = {
+        "id": item_id,
+        "object": "realtime.item",
+        "type": "message",
+        "status": "completed",
+        "role": "user",
+        "content": [{"type": "input_audio", "transcript": None}],
+    }
+    kinds = ("created",) if is_beta else ("added", "done")
+    return [
+        _event(f"{_BUFFER}.committed", item_id=item_id, previous_item_id=previous_id),
+        *(
+            _event(f"conversation.item.{kind}", previous_item_id=previous_id, item=dict(item))
+            for kind in kinds
+        ),
+    ]
+
+
+def cleared() -> Event:
+    """Return the event of audio that was thrown away."""
+    return _event(f"{_BUFFER}.cleared")
+
+
+def delta(item_id: str, text: str) -> Event:
+    """Return the event of further text of an item."""
+    return _event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
+
+
+def completed(
+    item_id: str, text: str, seconds: float, words: Sequence[Word] | None = None
+) -> Event:
+    """Return the event of an item's whole text.
+
+    Args:
+        item_id: The item.
+        text: Its text.
+        seconds: Seconds of its audio.
+        words: Its words, if their log probabilities are wanted.
+    """
+    usage = {"type": "duration", "seconds": round(seconds, 3)}
+    more = {} if words is None else {"logprobs": logprobs(words)}
+    kind = f"{TRANSCRIPTION}.completed"
+    return _event(kind, item_id=item_id, content_index=0, transcript=text, usage=usage, **more)
+
+
+def failed(item_id: str, error: ApiError) -> Event:
+    """Return the event of an item that gets no text."""
+    kind = f"{TRANSCRIPTION}.failed"
+    return _event(kind, item_id=item_id, content_index=0, error=error.as_dict())
+
+
+def error_event(error: ApiError, client_event_id: Any = None) -> Event:
+    """Return the event of an error.
+
+    Args:
+        error: The error.
+        client_event_id: Id of the client's event that caused it; None if it sent none.
+    """
+    return _event("error", error={**error.as_dict(), "event_id": client_event_id})
+
+
+def partial(item_id: str, firm: str, tentative: str, newest: str) -> Event:
+    """Return Conch's own event of what is being spoken.
+
+    The three texts, joined as they are, are the text of the item so far.
+    """
+    parts = {"firm": firm, "tentative": tentative, "newest": newest}
+    return _event("conch.partial", item_id=item_id, **parts)
+
+
+def logprobs(words: Sequence[Word]) -> list[dict[str, Any]]:
+    """Return the log probabilities of words; Conch knows those of words, not of tokens."""
+    found = []
+    for number, word in enumerate(words):
+        token = f" {word.text}" if number else word.text
+        is_known = word.confidence > 0  # not NaN either
+        logprob = math.log(word.confidence) if is_known else _LEAST_LOGPROB
+        found.append({"token": token, "bytes": list(token.encode()), "logprob": round(logprob, 5)})
+    return found
+
+
+def _event(kind: str, **fields: Any) -> Event:
+    return {"type": kind, "event_id": new_id("event"), **fields}
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

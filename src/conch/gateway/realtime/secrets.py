@@ -1,0 +1,94 @@
+"""Short-lived secrets for browsers, which open sessions with settings that the page chooses."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from conch.gateway.errors import ApiError
+from conch.gateway.realtime.config import SessionConfig
+from conch.gateway.realtime.events import new_id
+from conch.gateway.state import CALLER, GATEWAY
+
+LIFETIMES_S = (10, 7200)
+"""Shortest and longest validity of a secret, in seconds, as at OpenAI."""
+DEFAULT_LIFETIME_S = 600
+MAX_BODY_BYTES = 64 * 2**10
+"""Largest body: settings are kept as long as their secret."""
+OBJECT = "realtime.transcription_session"
+
+
+async def make_client_secret(request: web.Request) -> web.Response:
+    """Answer with a secret and the settings of the sessions that it opens.
+
+    Raises:
+        ApiError: the body is wrong.
+    """
+    body = await _body_of(request)
+    lifetime_s = _lifetime_s(body.get("expires_after"), "expires_after")
+    session = body.get("session") or {}
+    config, secret = _secret(request, session, lifetime_s)
+    told = {"id": new_id("sess"), "object": OBJECT, "type": "transcription", **config.as_session()}
+    return web.json_response({**secret, "session": told})
+
+
+async def make_transcription_session(request: web.Request) -> web.Response:
+    """Answer with the settings and a secret, as the beta of the API did.
+
+    Raises:
+        ApiError: the body is wrong.
+    """
+    body = await _body_of(request)
+    wanted = body.get("client_secret")
+    path = "client_secret.expires_at"
+    expires_at = wanted.get("expires_at") if isinstance(wanted, dict) else None
+    config, secret = _secret(request, body, _lifetime_s(expires_at, path))
+    told = {"id": new_id("sess"), "object": OBJECT, **config.as_beta_session()}
+    return web.json_response({**told, "client_secret": secret})
+
+
+def _secret(
+    request: web.Request, session: Any, lifetime_s: int
+) -> tuple[SessionConfig, dict[str, Any]]:
+    """Return settings, and the secret that opens sessions with them."""
+    gateway, now = request.app[GATEWAY], time.time()
+    config = SessionConfig().updated(session, gateway.config.model_aliases)
+    value = gateway.secrets.make(request[CALLER].key, lifetime_s, now, config)
+    return config, {"value": value, "expires_at": round(now) + lifetime_s}
+
+
+async def _body_of(request: web.Request) -> Mapping[str, Any]:
+    data = await request.content.read(MAX_BODY_BYTES + 1)
+    while len(data) <= MAX_BODY_BYTES and (more := await request.content.read(MAX_BODY_BYTES)):
+        data += more
+    if len(data) > MAX_BODY_BYTES:
+        raise _wrong_body(f"takes at most {MAX_BODY_BYTES} bytes")
+    try:
+        body = json.loads(data or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise _wrong_body(f"takes JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise _wrong_body("takes a JSON object")
+    return body
+
+
+def _wrong_body(problem: str) -> ApiError:
+    return ApiError(400, f"the body {problem}", param="body", code="invalid_value")
+
+
+def _lifetime_s(sent: Any, path: str) -> int:
+    """Return the seconds in which sessions may be opened."""
+    if sent is None:
+        return DEFAULT_LIFETIME_S
+    low, high = LIFETIMES_S
+    anchor = sent.get("anchor", "created_at") if isinstance(sent, dict) else None
+    if anchor != "created_at":
+        message = f"{path} takes an object with the anchor created_at; sent: {sent!r:.80}"
+        raise ApiError(400, message, param=path, code="invalid_value")
+    seconds = sent.get("seconds", DEFAULT_LIFETIME_S)
+    if isinstance(seconds, bool) or not isinstance(seconds, int) or not low <= seconds <= high:
+        message = f"{path}.seconds takes an integer from {low} to {high}; sent: {seconds!r:.80}"
+        raise ApiError(400, message, param=f"{path}.seconds", code="invalid_value")
+    return seconds

@@ -1,0 +1,423 @@
+"""The turns of a realtime session: from the updates of its live audio to OpenAI's events.
+
+A turn is an item of the conversation. With turn detection each utterance is one; without it, all
+utterances between two commits are.
+
+While somebody speaks, firm words go out as deltas under the id that the later commit tells. The
+design is LocalAI's (https://github.com/mudler/LocalAI, docs/content/features/openai-realtime.md).
+What was sent stays: deltas can only be appended. So the deltas of an item, one after the other, are
+its text, unless a second pass has corrected words that were firm. `completed` has the whole text
+and replaces them.
+
+Nothing here waits or sends.
+"""
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from operator import itemgetter
+
+from conch.gateway.errors import ApiError, api_error
+from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.gateway.realtime import events
+from conch.gateway.realtime.events import Event
+from conch.wire.errors import OptionError
+from conch.wire.result import OpenUtterance, Word, text_of_words
+
+LEAST_COMMIT_S = 0.1
+"""Shortest audio that may be committed, as at OpenAI."""
+MAX_PLACES = 100
+"""Committed items among which a late one finds its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """Which events a client understands and wants."""
+
+    is_beta: bool = False
+    """Whether an item is told in the beta's way."""
+    has_partials: bool = False
+    """Whether words that may still change are told."""
+    has_logprobs: bool = False
+    """Whether `completed` has the log probabilities of the words."""
+
+
+@dataclass(slots=True, eq=False)
+class _Utterance:
+    """One utterance of an item: what is known of it, and what was sent."""
+
+    text: str = ""
+    """All of it, sure or not."""
+    sure: str = ""
+    """Beginning of the text that is firm; all of it once it is final."""
+    solid: str = ""
+    """Beginning of the text that Whisper has heard."""
+    sent: str = ""
+    """What went out in deltas."""
+    words: tuple[Word, ...] = ()
+    """Words of the final text, where the session asks for them."""
+    error: str = ""
+    """Why there is no second pass."""
+    is_final: bool = False
+
+    def hear(self, spoken: OpenUtterance) -> None:
+        """Take what is known while it is spoken."""
+        self.text = spoken.text
+        self.sure = text_of_words(spoken.firm)
+        self.solid = text_of_words((*spoken.firm, *spoken.tentative))
+
+    def end(self, found: LiveSegment) -> None:
+        """Take the text of its end, or of its second pass."""
+        self.text = self.solid = found.segment.text
+        self.words, self.error = found.segment.words, found.segment.error
+        if found.is_final:
+            self.settle()
+
+    def settle(self) -> None:
+        """Make the text final."""
+        self.sure, self.is_final = self.text, True
+
+    @property
+    def unsent(self) -> str:
+        """Return the sure text after what was sent; nothing if that was corrected."""
+        return self.sure[len(self.sent) :] if self.sure.startswith(self.sent) else ""
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A turn, from its first word to its text."""
+
+    is_single: bool
+    """Whether it ends with its utterance: the turn detection has found it."""
+    id: str = field(default_factory=lambda: events.new_id("item"))
+    utterances: dict[int, _Utterance] = field(default_factory=dict)
+    """By index in the session, in order."""
+    has_begun: bool = False
+    """Whether the client was told that somebody speaks."""
+    has_delta: bool = False
+    is_committed: bool = False
+    seconds: float = 0.0
+    """Seconds of its audio, once it is committed."""
+    shown: tuple[str, str, str] | None = None
+    """Texts of its latest partial event; None before the first one."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the client has heard of it."""
+        return self.is_committed or self.has_begun or self.has_delta or self.shown is not None
+
+    @property
+    def text(self) -> str:
+        """Return the text of all utterances."""
+        return _joined(utterance.text for utterance in self.utterances.values())
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """Return firm, tentative and newest text, which are `text` if joined as they are."""
+        firm: list[str] = []
+        solid: list[str] = []
+        is_settled = True
+        for utterance in self.utterances.values():
+            solid.append(utterance.solid)
+            if is_settled:
+                firm.append(utterance.sure)
+            is_settled &= utterance.is_final
+        ends = [len(_joined(part)) for part in (firm, solid)]
+        return self.text[: ends[0]], self.text[ends[0] : ends[1]], self.text[ends[1] :]
+
+    def take_delta(self) -> str:
+        """Return the sure text that was not sent; it counts as sent from now on.
+
+        An utterance waits for the ones before it, as deltas have one order only.
+        """
+        text = ""
+        for utterance in self.utterances.values():
+            if new := utterance.unsent:
+                is_first = not utterance.sent
+                text += f" {new}" if is_first and (self.has_delta or text) else new
+                utterance.sent += new
+            if not utterance.is_final:
+                break
+        self.has_delta |= bool(text)
+        return text
+
+
+@dataclass(slots=True, eq=False)
+class _Era:
+    """A stretch of audio up to a commit, a clear, or other settings."""
+
+    number: int
+    item: _Item | None
+    """What all of its utterances belong to; None if each is an item."""
+    speaking: _Item | None = None
+    """The item of the utterance that is being spoken, if each is an item."""
+    is_dropped: bool = False
+    """Whether the client has cleared it."""
+
+
+class Turns:
+    """Tells which events follow from an update of the audio, or from what the client asks for.
+
+    Each of `commit`, `clear` and `cut` goes with one mark of the live session: `finalize`, `clear`
+    and `finalize`. The updates up to that mark belong to the audio before it.
+    """
+
+    def __init__(self, *, is_manual: bool, style: Style | None = None) -> None:
+        """Begin before the first audio.
+
+        Args:
+            is_manual: Whether the client commits its turns.
+            style: Events that the client wants; None for OpenAI's.
+        """
+        self.style = style or Style()
+        self._is_manual = is_manual
+        self._numbers = count()
+        self._eras = deque([self._new_era()])
+        """The first one is that of the next update, the last one that of the next audio."""
+        self._owners: dict[int, _Item] = {}
+        """Item of each utterance that is not final, by index."""
+        self._first_heard: dict[int, tuple[int, int]] = {}
+        """Place of each utterance that is not final, by index."""
+        self._places: list[tuple[tuple[int, int], str]] = []
+        """Place and id of the latest committed items, in order of time."""
+        self._buffer_start_s = 0.0
+        """Start of the audio that is not committed."""
+
+    def after(self, update: LiveUpdate) -> list[Event]:
+        """Return the events of an update."""
+        era = self._eras[0]
+        told: list[Event] = []
+        for found in update.segments:
+            told += self._end(era, found)
+        if update.utterance is not None:
+            told += self._hear(era, update.index, update.utterance)
+        if update.finalized or update.cleared:
+            self._eras.popleft()
+            told += self._finish(era, update.audio_s, keep=self._eras[0].item)
+            # What was cleared has no number: the next utterance has it.
+            self._first_heard.clear()
+        return told
+
+    def commit(self, audio_s: float) -> list[Event]:
+        """Return the events of the client's commit; finalize the live session as well.
+
+        With turn detection, an utterance that is being spoken is committed as far as it goes.
+
+        Args:
+            audio_s: Seconds of audio that the session got so far.
+
+        Raises:
+            ApiError: there is no audio to commit.
+        """
+        seconds = audio_s - self._buffer_start_s
+        if seconds < LEAST_COMMIT_S:
+            raise ApiError(
+                400,
+                f"a commit takes at least {LEAST_COMMIT_S * 1000:.0f} ms of audio; the buffer has "
+                f"{max(0.0, seconds) * 1000:.0f} ms",
+                code="input_audio_buffer_commit_empty",
+            )
+        era = self._eras[-1]
+        era.item = era.item or era.speaking or _Item(is_single=False)
+        era.item.is_single, era.speaking = False, None
+        told = self._commit(era, era.item, seconds)
+        self._begin(self._new_era(), audio_s)
+        return told
+
+    def clear(self, audio_s: float) -> list[Event]:
+        """Return the events of the client's clear; clear the live session as well.
+
+        Items that are committed get their text.
+
+        Args:
+            audio_s: Seconds of audio that the session got so far.
+        """
+        era = self._eras[-1]
+        item = era.item or era.speaking
+        for other in self._eras:
+            # A turn may have begun under other settings.
+            if other is era or (item is not None and other.item is item):
+                other.item, other.speaking, other.is_dropped = None, None, True
+        self._begin(self._new_era(), audio_s)
+        told = [events.cleared()]
+        if item is not None:
+            self._forget(item)
+            if item.has_begun:
+                told.append(events.speech_stopped(item.id, audio_s))
+            if item.is_known:
+                error = ApiError(400, "the client has cleared this audio", code="cleared")
+                told.append(events.failed(item.id, error))
+        return told
+
+    def cut(self, *, is_manual: bool) -> None:
+        """Begin other settings; finalize the live session as well.
+
+        A turn of the client goes on, or is committed once its text is there if turn detection is
+        on from now on.
+
+        Args:
+            is_manual: Whether the client commits its turns from now on.
+        """
+        before = self._eras[-1].item
+        self._is_manual = is_manual
+        self._eras.append(self._new_era(before if is_manual else None))
+
+    def finish(self, audio_s: float) -> list[Event]:
+        """Return the last events, after the last update.
+
+        Args:
+            audio_s: Seconds of audio that the session got.
+        """
+        eras, self._eras = self._eras, deque([self._new_era()])
+        return [event for era in eras for event in self._finish(era, audio_s)]
+
+    def fail(self, error: ApiError) -> list[Event]:
+        """Return the events of a server that gives no further text."""
+        eras, self._eras = self._eras, deque([self._new_era()])
+        items = _different([*self._owners.values(), *(era.item for era in eras)])
+        self._owners.clear()
+        return [events.failed(item.id, error) for item in items if item.is_known]
+
+    def _new_era(self, item: _Item | None = None) -> _Era:
+        if self._is_manual and item is None:
+            item = _Item(is_single=False)
+        return _Era(next(self._numbers), item)
+
+    def _new_place(self, era: _Era) -> tuple[int, int]:
+        """Return a place in time after all others of an era so far."""
+        return era.number, next(self._numbers)
+
+    def _begin(self, era: _Era, start_s: float) -> None:
+        self._eras.append(era)
+        self._buffer_start_s = start_s
+
+    def _hear(self, era: _Era, index: int, spoken: OpenUtterance) -> list[Event]:
+        item = self._owner(era, index, has_text=bool(spoken.words))
+        if item is None:
+            return []
+        told = self._begin_speech(item, spoken.start)
+        if item.is_single:
+            era.speaking = item
+        item.utterances.setdefault(index, _Utterance()).hear(spoken)
+        return [*told, *self._further_text(item)]
+
+    def _end(self, era: _Era, found: LiveSegment) -> list[Event]:
+        segment = found.segment
+        item = self._owner(era, segment.index, has_text=bool(segment.text or segment.error))
+        if item is None:
+            if found.is_final:
+                del self._first_heard[segment.index]
+            return []
+        told = self._begin_speech(item, segment.start)
+        item.utterances.setdefault(segment.index, _Utterance()).end(found)
+        if item.is_single and not item.is_committed:
+            era.speaking = None
+            told += self._stop_speech(era, item, segment.start, segment.end)
+        if item.is_single and found.is_final:
+            return [*told, *self._complete(item)]
+        return [*told, *self._further_text(item)]
+
+    def _owner(self, era: _Era, index: int, *, has_text: bool) -> _Item | None:
+        """Return the item of an utterance, a new one if it has any; None for silence."""
+        if index not in self._first_heard:
+            self._first_heard[index] = self._new_place(era)
+        if index not in self._owners and has_text and not era.is_dropped:
+            self._owners[index] = era.item or _Item(is_single=True)
+        return self._owners.get(index)
+
+    def _begin_speech(self, item: _Item, start_s: float) -> list[Event]:
+        if not item.is_single or item.has_begun:
+            return []
+        item.has_begun = True
+        return [events.speech_started(item.id, start_s)]
+
+    def _stop_speech(self, era: _Era, item: _Item, start_s: float, end_s: float) -> list[Event]:
+        self._buffer_start_s = max(self._buffer_start_s, end_s)
+        stopped = events.speech_stopped(item.id, end_s)
+        return [stopped, *self._commit(era, item, max(0.0, end_s - start_s))]
+
+    def _commit(self, era: _Era, item: _Item, seconds: float) -> list[Event]:
+        item.is_committed, item.seconds = True, seconds
+        # An utterance whose text only the second pass finds may come late.
+        first = self._first_heard.get(min(item.utterances)) if item.is_single else None
+        place = first or self._new_place(era)
+        at = bisect(self._places, place, key=itemgetter(0))
+        previous_id = self._places[at - 1][1] if at else None
+        self._places.insert(at, (place, item.id))
+        del self._places[:-MAX_PLACES]
+        return events.committed(item.id, previous_id, is_beta=self.style.is_beta)
+
+    def _further_text(self, item: _Item) -> list[Event]:
+        told = self._delta(item)
+        if not self.style.has_partials:
+            return told
+        parts = item.parts
+        if parts != (item.shown or ("", "", "")):
+            item.shown = parts
+            told.append(events.partial(item.id, *parts))
+        return told
+
+    def _delta(self, item: _Item) -> list[Event]:
+        text = item.take_delta()
+        return [events.delta(item.id, text)] if text else []
+
+    def _complete(self, item: _Item) -> list[Event]:
+        self._forget(item)
+        utterances = item.utterances.values()
+        for utterance in utterances:
+            utterance.settle()
+        problem = next((utterance.error for utterance in utterances if utterance.error), "")
+        if problem and not item.text:
+            return [events.failed(item.id, _error_of(problem))]
+        words = [word for utterance in utterances for word in utterance.words]
+        wanted = words if self.style.has_logprobs else None
+        return [*self._delta(item), events.completed(item.id, item.text, item.seconds, wanted)]
+
+    def _finish(self, era: _Era, audio_s: float, keep: _Item | None = None) -> list[Event]:
+        """Complete all items up to a mark, of which no further update tells.
+
+        Args:
+            era: The audio before the mark.
+            audio_s: Seconds of audio before it.
+            keep: An item that goes on.
+        """
+        told: list[Event] = []
+        for item in _different([*self._owners.values(), era.item]):
+            if item is keep:
+                continue
+            if not item.is_committed and item.has_begun:
+                told += self._stop_speech(era, item, self._buffer_start_s, audio_s)
+            elif not item.is_committed and (item.text or item.is_known):
+                seconds = max(0.0, audio_s - self._buffer_start_s)
+                self._buffer_start_s = max(self._buffer_start_s, audio_s)
+                told += self._commit(era, item, seconds)
+            if item.is_committed:
+                told += self._complete(item)
+            else:
+                self._forget(item)
+        return told
+
+    def _forget(self, item: _Item) -> None:
+        for index in item.utterances:
+            if self._owners.get(index) is item:
+                del self._owners[index]
+            self._first_heard.pop(index, None)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Return the text of utterances, as a transcript joins them."""
+    return " ".join(filter(None, texts))
+
+
+def _error_of(problem: str) -> ApiError:
+    """Return the error of an utterance without a text."""
+    if "option '" in problem:
+        return api_error(OptionError(problem))
+    return ApiError(500, problem, code="no_text")
+
+
+def _different(items: Sequence[_Item | None]) -> list[_Item]:
+    """Return items, each of them once."""
+    return list(dict.fromkeys(item for item in items if item is not None))

@@ -1,0 +1,64 @@
+"""docs/guide/realtime.md: its tables are those of the code."""
+
+import re
+from pathlib import Path
+
+from conch.gateway.errors import ApiError
+from conch.gateway.realtime import client_events, config, events
+from conch.gateway.realtime.session import MAX_MESSAGE_BYTES
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs" / "guide" / "realtime.md").read_text(encoding="utf-8")
+
+
+def cells(pattern: str) -> list[tuple[str, ...]]:
+    return re.findall(pattern, TEXT, re.M)
+
+
+def test_every_delay_has_its_row() -> None:
+    rows = cells(r"^\| `(\w+)`(?:, or none)? \| (\d+) ms \| (\d+) ms \|$")
+    told = {name: config.Delay(int(every), int(pause)) for name, every, pause in rows}
+    assert told == dict(config.DELAYS)
+
+
+def test_every_event_has_its_row() -> None:
+    error = ApiError(400, "")
+    told = [
+        events.session_event("session.created", {}),
+        events.session_event("session.updated", {}),
+        events.speech_started("", 0),
+        events.speech_stopped("", 0),
+        *events.committed("", None, is_beta=False),
+        events.cleared(),
+        events.delta("", ""),
+        events.completed("", "", 0, ()),
+        events.failed("", error),
+        events.error_event(error),
+        events.partial("", "", "", ""),
+    ]
+    rows = cells(r"^\| (`[a-z_.]+`(?:, `[a-z_.]+`)?) \| [^|]+ \| ?([^|]*)\|$")
+    documented = {name: fields for key, fields in rows for name in names_in(key)}
+    for event in told:
+        fields = documented[event["type"]]
+        if fields.strip() == "the same":
+            continue
+        own = event.keys() - {"type", "event_id", "content_index", "previous_item_id"}
+        assert all(f"`{name}`" in fields for name in own), event
+    for name in (client_events.APPEND, client_events.COMMIT, client_events.CLEAR):
+        assert f"| `{name}` |" in TEXT
+
+
+def names_in(key: str) -> list[str]:
+    """Return the types of a row; one that begins with a dot has the stem of the first."""
+    first, *others = re.findall(r"`([a-z_.]+)`", key)
+    return [first, *(first.rpartition(".")[0] + other for other in others)]
+
+
+def test_eagerness_and_sizes_are_told() -> None:
+    order = ("low", "medium", "high", "auto")
+    assert set(order) == set(config.EAGERNESS_MS)
+    names = ", ".join(f"`{name}`" for name in order)
+    pauses = ", ".join(str(config.EAGERNESS_MS[name]) for name in order)
+    assert f"| {names} | pauses of {pauses} ms" in TEXT
+    assert f"at most {client_events.MAX_AUDIO_BYTES >> 20} MiB" in TEXT
+    assert f"more than {MAX_MESSAGE_BYTES >> 20} MiB" in TEXT

@@ -1,0 +1,531 @@
+"""The turns of a session, by made-up updates: what a server could tell, in any order it could."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conch.gateway.errors import ApiError
+from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.gateway.realtime.turns import Style, Turns
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
+
+NOTHING = Transcript((Hypothesis("", 0, 0),), (), 0.0, (), {})
+TEXT = "conversation.item.input_audio_transcription"
+
+
+def words(text: str) -> tuple[Word, ...]:
+    return tuple(Word(word, 0, 1, 0.5) for word in text.split())
+
+
+def update(*segments: LiveSegment, audio_s: float = 0.0, **fields: Any) -> LiveUpdate:
+    known = {"utterance": None, "index": 0, "transcript": NOTHING}
+    return LiveUpdate(audio_s=audio_s, segments=segments, **{**known, **fields})
+
+
+def speaking(
+    index: int, firm: str, tentative: str = "", newest: str = "", *, start: float = 0.0
+) -> LiveUpdate:
+    utterance = OpenUtterance(start, words(firm), words(tentative), words(newest))
+    return update(utterance=utterance, index=index, audio_s=start + 1)
+
+
+def segment(
+    index: int, text: str, *, final: bool, start: float = 0.0, end: float = 1.0, error: str = ""
+) -> LiveSegment:
+    nbest = (Hypothesis(text, 0, 0),)
+    found = Segment(start, end, nbest, words(text), index=index, endpoint="silence", error=error)
+    return LiveSegment(found, final)
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"].rpartition(".")[2] for event in events]
+
+
+def text_of_deltas(events: list[dict[str, Any]], item_id: str | None = None) -> str:
+    return "".join(
+        event["delta"]
+        for event in events
+        if event["type"] == f"{TEXT}.delta" and item_id in (None, event["item_id"])
+    )
+
+
+def completed(events: list[dict[str, Any]]) -> list[str]:
+    return [event["transcript"] for event in events if event["type"] == f"{TEXT}.completed"]
+
+
+def test_a_turn_is_told_under_one_id_from_its_first_word_to_its_text() -> None:
+    turns = Turns(is_manual=False)
+    first = turns.after(speaking(0, "", "Good", start=1.2))
+    assert kinds(first) == ["speech_started"]
+    assert first[0]["audio_start_ms"] == 1200
+    assert kinds(turns.after(speaking(0, "Good", "day", start=1.2))) == ["delta"]
+    second = turns.after(speaking(0, "Good day", "to", start=1.2))
+    assert [event["delta"] for event in second] == [" day"]
+    ended = turns.after(update(segment(0, "Good day to yu", final=False, start=1.1, end=2.5)))
+    assert kinds(ended) == ["speech_stopped", "committed", "added", "done"]
+    assert ended[0]["audio_end_ms"] == 2500
+    assert ended[1]["previous_item_id"] is None
+    last = turns.after(update(segment(0, "Good day to you.", final=True, start=1.1, end=2.5)))
+    assert [event.get("delta") for event in last] == [" to you.", None]
+    assert last[1]["transcript"] == "Good day to you."
+    assert last[1]["usage"] == {"type": "duration", "seconds": 1.4}
+    ids = {event.get("item_id") or event["item"]["id"] for event in first + second + ended + last}
+    assert len(ids) == 1
+
+
+def test_the_next_turn_names_the_one_before() -> None:
+    turns = Turns(is_manual=False)
+    one = turns.after(update(segment(0, "One.", final=True)))
+    two = turns.after(update(segment(1, "Two.", final=True)))
+    assert two[2]["previous_item_id"] == one[2]["item_id"]
+    assert two[3]["previous_item_id"] == one[2]["item_id"]
+
+
+def test_a_correction_of_firm_words_comes_with_the_text_alone() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(speaking(0, "Good bay"))
+    told = turns.after(update(segment(0, "Good day.", final=True)))
+    assert "delta" not in kinds(told)
+    assert completed(told) == ["Good day."]
+
+
+def test_an_utterance_that_is_spoken_while_another_awaits_its_text_is_an_item_of_its_own() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(speaking(0, "One"))
+    turns.after(update(segment(0, "One too", final=False)))
+    told = turns.after(speaking(1, "Three"))
+    assert kinds(told) == ["speech_started", "delta"]
+    late = turns.after(update(segment(0, "One, two.", final=True), index=1))
+    assert completed(late) == ["One, two."]
+    assert late[-1]["item_id"] != told[0]["item_id"]
+
+
+def test_silence_and_noise_without_a_word_give_no_event() -> None:
+    turns = Turns(is_manual=False)
+    assert turns.after(update()) == []
+    assert turns.after(speaking(0, "")) == []
+    assert turns.after(update(segment(0, "", final=False))) == []
+    assert turns.after(update(segment(0, "", final=True))) == []
+    assert turns.after(update(finalized=False)) == []
+
+
+def test_a_text_that_only_the_second_pass_finds_is_an_item() -> None:
+    turns = Turns(is_manual=False)
+    assert turns.after(update(segment(0, "", final=False))) == []
+    told = turns.after(update(segment(0, "Yes.", final=True)))
+    assert kinds(told) == [
+        *("speech_started", "speech_stopped", "committed", "added", "done", "delta", "completed"),
+    ]
+
+
+def test_an_item_that_comes_late_names_the_one_before_it_in_time() -> None:
+    turns = Turns(is_manual=False)
+    zero = turns.after(update(segment(0, "Zero.", final=True)))
+    assert turns.after(update(segment(1, "", final=False))) == []
+    two = turns.after(update(segment(2, "Two.", final=True)))
+    one = turns.after(update(segment(1, "One.", final=True)))
+    ids = [told[2]["item_id"] for told in (zero, one, two)]
+    assert [told[2]["previous_item_id"] for told in (zero, two, one)] == [None, ids[0], ids[0]]
+    three = turns.after(update(segment(3, "Three.", final=True)))
+    assert three[2]["previous_item_id"] == ids[2]
+
+
+def test_a_turn_that_turns_out_empty_is_completed_without_a_text() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(speaking(0, "", "", "hm"))
+    told = turns.after(update(segment(0, "", final=True)))
+    assert kinds(told) == ["speech_stopped", "committed", "added", "done", "completed"]
+    assert completed(told) == [""]
+
+
+def test_without_a_second_pass_the_text_so_far_completes_a_turn_and_nothing_fails_it() -> None:
+    turns = Turns(is_manual=False)
+    told = turns.after(update(segment(0, "good day", final=True, error="no time")))
+    assert completed(told) == ["good day"]
+    turns.after(speaking(1, "", "", "hm"))
+    told = turns.after(update(segment(1, "", final=True, error="no time")))
+    assert kinds(told)[-1] == "failed"
+    assert told[-1]["error"]["message"] == "no time"
+    # Nobody would know of this one, had it no text and no error.
+    wrong = "option 'language' takes auto or en; sent: 'xx'"
+    told = turns.after(update(segment(2, "", final=True, error=wrong)))
+    assert kinds(told)[-3:] == ["added", "done", "failed"]
+    assert told[-1]["error"]["param"] == "language"
+
+
+def test_all_utterances_up_to_a_commit_are_one_item() -> None:
+    turns = Turns(is_manual=True)
+    assert [e["delta"] for e in turns.after(speaking(0, "Good"))] == ["Good"]
+    assert turns.after(update(segment(0, "Good day", final=False))) == []
+    # It waits for the text before it.
+    assert turns.after(speaking(1, "how")) == []
+    told = turns.after(update(segment(0, "Good day.", final=True)))
+    assert [event["delta"] for event in told] == [" day. how"]
+    commit = turns.commit(4.0)
+    assert kinds(commit) == ["committed", "added", "done"]
+    last = turns.after(update(segment(1, "How are you?", final=True), finalized=True))
+    assert completed(last) == ["Good day. How are you?"]
+    assert last[-1]["item_id"] == commit[0]["item_id"]
+    assert last[-1]["usage"]["seconds"] == 4.0
+
+
+def test_audio_after_a_commit_belongs_to_the_next_item() -> None:
+    turns = Turns(is_manual=True)
+    one = turns.commit(1.0)[0]["item_id"]
+    two = turns.commit(2.0)[0]["item_id"]
+    first = turns.after(update(segment(0, "One.", final=True), finalized=True))
+    second = turns.after(update(segment(1, "Two.", final=True), finalized=True))
+    assert (first[-1]["item_id"], second[-1]["item_id"]) == (one, two)
+    assert completed(first + second) == ["One.", "Two."]
+
+
+def test_a_committed_silence_is_completed_without_a_text() -> None:
+    turns = Turns(is_manual=True)
+    turns.commit(3.0)
+    assert completed(turns.after(update(finalized=True))) == [""]
+
+
+@pytest.mark.parametrize("is_manual", [True, False])
+def test_a_commit_of_nothing_is_refused(is_manual: bool) -> None:
+    turns = Turns(is_manual=is_manual)
+    with pytest.raises(ApiError, match=r"at least 100 ms of audio; the buffer has 0 ms") as info:
+        turns.commit(0.0)
+    assert info.value.code == "input_audio_buffer_commit_empty"
+    turns.commit(0.1)
+    with pytest.raises(ApiError, match="the buffer has 50 ms"):
+        turns.commit(0.15)
+
+
+def test_audio_of_a_turn_that_was_found_is_not_committed_again() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(update(segment(0, "One.", final=True, end=2.0)))
+    with pytest.raises(ApiError, match="the buffer has 50 ms"):
+        turns.commit(2.05)
+
+
+def test_a_commit_with_turn_detection_takes_the_utterance_that_is_being_spoken() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(update(segment(0, "Zero", final=False)))
+    started = turns.after(speaking(1, "One"))
+    commit = turns.commit(5.0)
+    assert kinds(commit) == ["committed", "added", "done"]
+    assert commit[0]["item_id"] == started[0]["item_id"]
+    last = turns.after(
+        update(segment(0, "Zero.", final=True), segment(1, "One, two.", final=True), finalized=True)
+    )
+    assert completed(last) == ["Zero.", "One, two."]
+    assert last[-1]["item_id"] == commit[0]["item_id"]
+    assert kinds(turns.after(speaking(2, "More"))) == ["speech_started", "delta"]
+
+
+def test_what_was_cleared_is_not_told_and_fails_if_it_was_begun() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(update(segment(0, "Zero", final=False)))
+    begun = turns.after(speaking(1, "One"))
+    told = turns.clear(3.0)
+    assert kinds(told) == ["cleared", "speech_stopped", "failed"]
+    assert told[-1]["item_id"] == begun[0]["item_id"]
+    assert told[-1]["error"]["code"] == "cleared"
+    assert turns.after(speaking(1, "One two")) == []
+    # What was committed before gets its text.
+    late = turns.after(update(segment(0, "Zero.", final=True), cleared=True))
+    assert completed(late) == ["Zero."]
+    assert kinds(turns.after(speaking(1, "New"))) == ["speech_started", "delta"]
+
+
+def test_clearing_silence_tells_that_alone() -> None:
+    for is_manual in (True, False):
+        turns = Turns(is_manual=is_manual)
+        assert kinds(turns.clear(3.0)) == ["cleared"]
+        assert turns.after(update(cleared=True)) == []
+        with pytest.raises(ApiError):
+            turns.commit(3.05)
+
+
+def test_a_turn_of_the_client_goes_on_under_other_settings() -> None:
+    turns = Turns(is_manual=True)
+    turns.after(speaking(0, "One"))
+    turns.cut(is_manual=True)
+    assert completed(turns.after(update(segment(0, "One.", final=True), finalized=True))) == []
+    commit = turns.commit(2.0)
+    last = turns.after(update(segment(1, "Two.", final=True), finalized=True))
+    assert completed(last) == ["One. Two."]
+    assert last[-1]["item_id"] == commit[0]["item_id"]
+
+
+def test_turn_detection_that_is_turned_on_commits_what_the_client_has_not() -> None:
+    turns = Turns(is_manual=True)
+    turns.after(speaking(0, "One"))
+    turns.cut(is_manual=False)
+    told = turns.after(update(segment(0, "One.", final=True), finalized=True, audio_s=2.0))
+    assert kinds(told) == ["delta", "committed", "added", "done", "completed"]
+    assert completed(told) == ["One."]
+    assert kinds(turns.after(speaking(1, "Two"))) == ["speech_started", "delta"]
+
+
+def test_turn_detection_that_is_turned_off_ends_the_turn_that_it_has_found() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(speaking(0, "One"))
+    turns.cut(is_manual=True)
+    told = turns.after(update(segment(0, "One.", final=True), finalized=True))
+    assert completed(told) == ["One."]
+    assert kinds(turns.after(speaking(1, "Two"))) == ["delta"]
+
+
+def test_the_end_of_a_session_completes_what_has_a_text() -> None:
+    turns = Turns(is_manual=True)
+    turns.after(speaking(0, "One"))
+    turns.after(update(segment(0, "One.", final=True)))
+    told = turns.finish(3.0)
+    assert kinds(told) == ["committed", "added", "done", "completed"]
+    assert turns.finish(3.0) == []
+    assert Turns(is_manual=True).finish(3.0) == []
+
+
+def test_a_failure_of_the_server_fails_what_a_client_waits_for() -> None:
+    turns = Turns(is_manual=False)
+    turns.after(update(segment(0, "Zero", final=False)))
+    turns.after(speaking(1, "One"))
+    error = ApiError(503, "no server", code="no_server")
+    told = turns.fail(error)
+    assert kinds(told) == ["failed", "failed"]
+    assert told[0]["error"] == error.as_dict()
+    assert turns.fail(error) == []
+
+
+def test_the_beta_has_one_event_for_an_item() -> None:
+    turns = Turns(is_manual=False, style=Style(is_beta=True))
+    told = turns.after(update(segment(0, "One.", final=True)))
+    assert "conversation.item.created" in [event["type"] for event in told]
+    assert not {"added", "done"} & set(kinds(told))
+
+
+def test_partials_tell_all_words_in_three_texts() -> None:
+    turns = Turns(is_manual=False, style=Style(has_partials=True))
+    told = turns.after(speaking(0, "Good", "day to", "yu"))
+    parts = [(e["firm"], e["tentative"], e["newest"]) for e in told if e["type"] == "conch.partial"]
+    assert parts == [("Good", " day to", " yu")]
+    assert turns.after(speaking(0, "Good", "day to", "yu")) == []
+    told = turns.after(update(segment(0, "Good day to you", final=False)))
+    assert told[-1]["tentative"] == " day to you"
+
+
+def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
+    turns = Turns(is_manual=True, style=Style(has_partials=True))
+    turns.after(speaking(0, "Good"))
+    turns.after(update(segment(0, "Good day", final=False)))
+    told = turns.after(speaking(1, "how", "are", "yu"))
+    (partial,) = told
+    assert (partial["firm"], partial["tentative"]) == ("Good", " day how are")
+    assert partial["newest"] == " yu"
+
+
+def test_log_probabilities_are_those_of_words() -> None:
+    turns = Turns(is_manual=False, style=Style(has_logprobs=True))
+    told = turns.after(update(segment(0, "Good day", final=True)))
+    tokens = told[-1]["logprobs"]
+    assert [token["token"] for token in tokens] == ["Good", " day"]
+    assert tokens[0]["logprob"] == pytest.approx(-0.693, abs=0.001)
+    assert bytes(tokens[1]["bytes"]) == b" day"
+
+
+def test_words_of_scripts_without_spaces_are_appended_without_them() -> None:
+    turns = Turns(is_manual=False)
+    told = turns.after(speaking(0, "今日"))
+    told += turns.after(speaking(0, "今日 は"))
+    told += turns.after(update(segment(0, "今日はいい", final=True)))
+    assert text_of_deltas(told) == "今日はいい"
+
+
+class Server:
+    """Makes up what a live session could tell, and what a client could ask for meanwhile."""
+
+    def __init__(self, seed: int, *, is_manual: bool, corrects: bool) -> None:
+        self.random = random.Random(seed)
+        self.turns = Turns(is_manual=is_manual, style=Style(has_partials=True))
+        self.is_manual, self._corrects = is_manual, corrects
+        self.audio_s = 0.0
+        self.index = 0
+        self._said: list[str] = []
+        """Words of the open utterance."""
+        self._num_firm = 0
+        self._pending: dict[int, tuple[str, float, float]] = {}
+        self._began = 0.0
+        self.marks: list[str] = []
+
+    def run(self, steps: int) -> list[dict[str, Any]]:
+        told = [event for _ in range(steps) for event in self._step()]
+        while self.marks:
+            told += self.turns.after(self._reach())
+        told += self.turns.after(self._ended(flag=""))
+        return told + self.turns.finish(self.audio_s)
+
+    def _step(self) -> Iterator[dict[str, Any]]:
+        self.audio_s = round(self.audio_s + self.random.choice([0.05, 0.64, 2.0]), 3)
+        match self.random.randrange(12):
+            case 0 if not self.marks or self.random.random() < 0.5:
+                yield from self._ask()
+            case 1 | 2 if self.marks:
+                yield from self.turns.after(self._reach())
+            case 3 | 4 if self._said:
+                yield from self.turns.after(update(*self._end(), *self._second(), **self._now()))
+            case 5 | 6:
+                yield from self.turns.after(update(*self._second(), **self._now()))
+            case 7:
+                yield from self.turns.after(self._heard())
+            case _:
+                self._speak()
+                yield from self.turns.after(self._heard())
+
+    def _ask(self) -> Iterator[dict[str, Any]]:
+        match self.random.choice(["commit", "clear", "cut"]):
+            case "commit":
+                try:
+                    yield from self.turns.commit(self.audio_s)
+                except ApiError as error:
+                    assert error.code == "input_audio_buffer_commit_empty"
+                    return
+                self.marks.append("finalized")
+            case "clear":
+                yield from self.turns.clear(self.audio_s)
+                self.marks.append("cleared")
+            case "cut":
+                self.is_manual = self.random.random() < 0.5
+                self.turns.cut(is_manual=self.is_manual)
+                self.marks.append("finalized")
+
+    def _now(self) -> dict[str, Any]:
+        return {"index": self.index, "audio_s": self.audio_s}
+
+    def _speak(self) -> None:
+        if not self._said:
+            self._began = self.audio_s
+        self._said.append(f"w{self.index}-{len(self._said)}")
+        self._num_firm = self.random.randint(self._num_firm, len(self._said))
+
+    def _heard(self) -> LiveUpdate:
+        if not self._said:
+            return update(**self._now())
+        firm, rest = self._said[: self._num_firm], self._said[self._num_firm :]
+        middle = self.random.randint(0, len(rest))
+        said = [words(" ".join(part)) for part in (firm, rest[:middle], rest[middle:])]
+        utterance = OpenUtterance(self._began, said[0], said[1], said[2])
+        return update(utterance=utterance, **self._now())
+
+    def _end(self) -> list[LiveSegment]:
+        if not self._said:
+            return []
+        text = " ".join(self._said)
+        self._pending[self.index] = (text, self._began, self.audio_s)
+        found = segment(self.index, text, final=False, start=self._began, end=self.audio_s)
+        self.index += 1
+        self._said, self._num_firm = [], 0
+        return [found]
+
+    def _second(self, *, all_of_them: bool = False) -> list[LiveSegment]:
+        found = []
+        for index in sorted(self._pending):
+            if all_of_them or self.random.random() < 0.5:
+                text, start, end = self._pending.pop(index)
+                if self._corrects and self.random.random() < 0.5:
+                    text = self.random.choice(["", f"other{index}", f"{text} more"])
+                found.append(segment(index, text, final=True, start=start, end=end))
+        return found
+
+    def _reach(self) -> LiveUpdate:
+        flag = self.marks.pop(0)
+        if flag == "cleared":
+            self._said, self._num_firm = [], 0
+        return self._ended(flag)
+
+    def _ended(self, flag: str) -> LiveUpdate:
+        ended = {found.segment.index for found in self._end()}
+        segments = self._second(all_of_them=True)
+        assert ended <= {found.segment.index for found in segments}
+        flags = {flag: True} if flag else {}
+        return update(*segments, **self._now(), **flags)
+
+
+def order_of(word: str) -> tuple[int, ...]:
+    return tuple(map(int, word[1:].split("-")))
+
+
+def check_order(told: list[dict[str, Any]]) -> None:
+    """Check that each item goes through its states in order, each once."""
+    order = ["speech_started", "speech_stopped", "committed", "added", "done", "completed"]
+    seen: dict[str, list[str]] = {}
+    placed: list[str] = []
+    for event in told:
+        kind = event["type"].rpartition(".")[2]
+        item_id = event.get("item_id") or event.get("item", {}).get("id")
+        if item_id is None:
+            assert kind == "cleared"
+            continue
+        before = seen.setdefault(item_id, [])
+        assert not {"completed", "failed"} & set(before), "an item that was over"
+        if kind in order:
+            assert not before or order.index(kind) > max(map(order.index, before))
+            before.append(kind)
+        elif kind == "failed":
+            before.append(kind)
+        if kind == "committed":
+            previous = event["previous_item_id"]
+            placed.insert(0 if previous is None else placed.index(previous) + 1, item_id)
+        if kind == "completed":
+            assert "committed" in before
+            assert event["usage"]["seconds"] >= 0
+    for item_id, states in seen.items():
+        assert {"completed", "failed"} & set(states), f"{item_id} is never over"
+    assert len({event["event_id"] for event in told}) == len(told)
+    texts = {e["item_id"]: e["transcript"] for e in told if e["type"] == f"{TEXT}.completed"}
+    said = [word for item_id in placed for word in texts[item_id].split() if word[0] == "w"]
+    assert said == sorted(said, key=order_of), "items in the order of time"
+
+
+@pytest.mark.parametrize("is_manual", [True, False])
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_happens_items_keep_their_order_and_deltas_their_text(
+    seed: int, is_manual: bool
+) -> None:
+    told = Server(seed, is_manual=is_manual, corrects=False).run(60)
+    check_order(told)
+    for event in told:
+        if event["type"] == f"{TEXT}.completed":
+            assert text_of_deltas(told, event["item_id"]) == event["transcript"]
+
+
+@pytest.mark.parametrize("is_manual", [True, False])
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_a_second_pass_corrects_deltas_keep_the_words_that_were_firm(
+    seed: int, is_manual: bool
+) -> None:
+    told = Server(seed, is_manual=is_manual, corrects=True).run(60)
+    check_order(told)
+    for event in told:
+        if event["type"] == f"{TEXT}.completed":
+            deltas, text = text_of_deltas(told, event["item_id"]), event["transcript"]
+            firm = [word for word in deltas.split() if word.startswith("w")]
+            assert firm == sorted(firm, key=order_of)
+            was_corrected = not text.startswith(deltas)
+            assert was_corrected or deltas == text
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_every_word_is_told_once_where_the_client_commits_nothing(seed: int) -> None:
+    server = Server(seed, is_manual=False, corrects=False)
+    server._ask = lambda: iter(())  # type: ignore[method-assign]
+    told = server.run(80)
+    said = [word for text in completed(told) for word in text.split()]
+    assert sorted(said) == sorted(set(said))
+    assert {int(word[1:].split("-")[0]) for word in said} == set(range(server.index))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_parts_of_a_partial_are_a_text_without_doubled_words(seed: int) -> None:
+    for event in Server(seed, is_manual=True, corrects=False).run(60):
+        if event["type"] == "conch.partial":
+            text = event["firm"] + event["tentative"] + event["newest"]
+            assert text == " ".join(text.split())
+            assert len(set(text.split())) == len(text.split())

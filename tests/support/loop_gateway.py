@@ -1,0 +1,75 @@
+"""A gateway in the loop of a test, in front of a client that never reaches a server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+from plain_live import PlainLiveClient
+
+from conch.gateway.app import make_app
+from conch.gateway.config import GatewayConfig
+from conch.gateway.keys import Key
+from conch.gateway.limits import Limits
+from conch.gateway.state import Gateway
+
+
+class PlainServers:
+    """Stands for the servers behind a gateway."""
+
+    def __init__(self, client: PlainLiveClient) -> None:
+        self._client = client
+
+    @asynccontextmanager
+    async def reserved(self) -> AsyncIterator[PlainLiveClient]:
+        yield self._client
+
+
+class LoopGateway:
+    """A gateway that is running."""
+
+    def __init__(self, gateway: Gateway, client: PlainLiveClient, url: str) -> None:
+        self.gateway, self.client, self.url = gateway, client, url
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return a sample of its metrics, 0 if there is none."""
+        return self.gateway.metrics._registry.get_sample_value(name, labels) or 0.0
+
+
+def run_gateway(
+    scenario: Callable[[LoopGateway], Coroutine[Any, Any, None]],
+    client: PlainLiveClient | None = None,
+    limits: Limits | None = None,
+    **settings: Any,
+) -> None:
+    """Run a scenario against a gateway with its own settings, and limits of everybody."""
+
+    async def main() -> None:
+        gateway = Gateway(GatewayConfig(port=0, **settings))
+        used = client or PlainLiveClient()
+        gateway.servers = PlainServers(used)  # type: ignore[assignment]
+        if limits is not None:
+            everybody = gateway.caller(replace(Key("me", ""), limits=limits))
+            gateway.caller = lambda key: everybody  # type: ignore[method-assign]
+        runner = web.AppRunner(make_app(gateway), shutdown_timeout=2)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            await asyncio.wait_for(scenario(LoopGateway(gateway, used, url)), 60)
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+
+    async def wait() -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(wait(), 20)
