@@ -60,8 +60,9 @@ def session(turn_detection: dict | None, audio: str = "audio/pcm", **more) -> An
 
 def conforming(event):
     """Return an event of the SDK, which takes what it gets; fail if its type says otherwise."""
-    # Of the beta, the types lack the first event, and the client secret that is null.
-    if not event.type.startswith("transcription_session."):
+    # Of the beta, the types lack the first event, and the client secret that is null. Events of
+    # Conch alone pass the package as they are.
+    if not event.type.startswith(("transcription_session.", "conch.")):
         type(event).model_validate(event.to_dict(mode="json"))
     assert event.event_id, event
     return event
@@ -188,7 +189,8 @@ def test_words_come_while_somebody_speaks(gateway, recordings):
             client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
         ):
             assert (await connection.recv()).type == "session.created"
-            await connection.session.update(session=session({"type": "server_vad"}))
+            wanted = session({"type": "server_vad"}, include=["conch.partial"])
+            await connection.session.update(session=wanted)
             events = []
 
             async def speak() -> float:
@@ -212,6 +214,10 @@ def test_words_come_while_somebody_speaks(gateway, recordings):
     deltas = [(at, event) for at, event in events if event.type == f"{ITEM}.delta"]
     assert {event.item_id for _, event in deltas} == {completed.item_id}
     assert deltas[0][0] < spoken_at - 3, "words while somebody speaks"
+    partials = [event.to_dict() for _, event in events if event.type == "conch.partial"]
+    assert {event["item_id"] for event in partials} == {completed.item_id}
+    assert any(event["newest"] for event in partials)
+    assert any(event["tentative"] for event in partials)
     # A busy machine makes fewer words firm before the turn ends.
     assert len(deltas) > 1
     firm = "".join(event.delta for _, event in deltas).split()
