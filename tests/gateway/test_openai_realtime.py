@@ -202,6 +202,8 @@ def test_words_come_while_somebody_speaks(gateway, recordings):
                 return asyncio.get_running_loop().time()
 
             speaking = asyncio.create_task(speak())
+            # Its type knows no `include` but OpenAI's.
+            assert (await connection.recv()).type == "session.updated"
             async for event in connection:
                 events.append((asyncio.get_running_loop().time(), conforming(event)))
                 if event.type == f"{ITEM}.completed":
