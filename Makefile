@@ -74,7 +74,8 @@ wheel: ## Build the wheel, into dist
 	@$(or $(PYTHON),python3) -m pip wheel -q --no-deps -w dist .
 
 clean: ## Remove .venv, caches and build outputs
-	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache .coverage htmlcov build dist site
+	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache .coverage htmlcov build dist site \
+		tests/gateway/node/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(SERVER): $(INPUTS)

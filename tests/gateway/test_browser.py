@@ -202,6 +202,9 @@ def test_words_appear_while_somebody_speaks(browser, gateway, spoken, tmp_path):
         page.get_by_role("button", name="Stop").click()
         wait_for_status(page, "Ended")
         assert wer(spoken.text, text_of(page, ".utterances .firm")) < 0.3
+        # Both passes are told.
+        called = page.locator("#live-panel table").first.inner_text()
+        assert all(name in called for name in ("ctc_streaming_decoder", "attention_decoder"))
         seen = page.evaluate("window.seen")
     while_open = [items[0][1:] for items in seen if items and items[0][0]]
     firm = [parts[0] for parts in while_open]

@@ -1,14 +1,13 @@
 """The page's modules that need no browser, by node's test runner and against the server's rules."""
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import required
 
 from conch.wire.formats import to_srt, to_text, to_webvtt
 from conch.wire.needs import components_of
@@ -61,13 +60,7 @@ LIVE_OPTIONS: tuple[Mapping[str, Any], ...] = (
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """Return the program node; in CI a machine without it fails."""
-    if found := shutil.which("node"):
-        return found
-    missing = "node is not installed: the modules of the gateway's page are not tested"
-    if os.environ.get("CI"):
-        pytest.fail(missing)
-    pytest.skip(missing)
+    return required("node")
 
 
 def run(node: str, script: str, given: Any) -> Any:
