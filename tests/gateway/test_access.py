@@ -12,6 +12,7 @@ import aiohttp
 import numpy as np
 import pytest
 import soundfile
+from yarl import URL
 
 from conch.gateway import GatewayConfig, GatewayService, keys
 from conch.gateway.limits import Limits
@@ -49,7 +50,7 @@ def run(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
     return asyncio.run(main())
 
 
-def get(url: str, **settings: Any) -> tuple[int, Any, Any]:
+def get(url: str | URL, **settings: Any) -> tuple[int, Any, Any]:
     """Return status, headers and body of a request; of JSON the parsed body."""
     method = settings.pop("method", "GET")
 
@@ -272,6 +273,19 @@ def test_everybody_is_served_only_if_somebody_says_so(tmp_path: Path) -> None:
     GatewayService(GatewayConfig(host="0.0.0.0", port=0, servers=NOWHERE, keys_file=file))
 
 
-def test_the_files_of_the_page_are_not_a_way_to_others(plain: str) -> None:
-    for path in ("/page/../state.py", "/page/%2e%2e/state.py", "/page/..%2fstate.py", "/page/x.py"):
-        assert get(plain + path)[0] == 404
+def test_the_files_of_the_page_are_not_a_way_to_others(plain: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.html"
+    secret.write_text("secret")
+    assert get(f"{plain}/page/index.html")[0] == 200
+    up = "/".join([".."] * 12)
+    for path in (
+        *(
+            f"/{secret}",
+            f"/%2F{str(secret)[1:]}",
+            f"/{up}{secret}",
+            f"/{up}{secret}".replace("/", "%2F"),
+        ),
+        *("/../state.py", "/%2e%2e/state.py", "/..%2fstate.py", "/config.py", "/..", "/.", "/"),
+    ):
+        status, _, body = get(URL(f"{plain}/page{path}", encoded=True))
+        assert (status, "secret" in str(body)) == (404, False), path

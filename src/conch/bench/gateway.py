@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import aiohttp
 import numpy as np
@@ -334,7 +335,9 @@ async def _listen(
 
 
 async def _send(
-    socket: aiohttp.ClientWebSocketResponse, chunks: Sequence[NDArray[np.int16]], delay_s: float
+    socket: "aiohttp.ClientWebSocketResponse[Any]",
+    chunks: Sequence[NDArray[np.int16]],
+    delay_s: float,
 ) -> float:
     """Send chunks when they would be spoken; return when the first one was due."""
     began = time.perf_counter() + delay_s

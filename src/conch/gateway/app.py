@@ -56,7 +56,7 @@ def make_app(gateway: Gateway) -> web.Application:
             web.get("/docs", static.docs),
             web.get("/", static.index),
             web.get("/favicon.ico", static.favicon),
-            web.get("/page/{name:.+}", static.file),
+            web.get(r"/page/{name:\w[\w.-]*}", static.file),
         ]
     )
     return app
