@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,56 @@ def test_no_key_reaches_a_log_or_a_metric(
         assert secret not in caplog.text
         assert secret not in metrics
     assert 'key="anna"' in metrics
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"Authorization": "Bearer \udcff"}, {"X-API-Key": "\udcff"}, {"api-key": "\udcfe\udcff"}],
+)
+def test_a_key_that_is_no_text_is_a_wrong_key(
+    locked: tuple[str, str], header: dict[str, str]
+) -> None:
+    assert raw(locked[0], "/v1/options", header) == 401
+
+
+@pytest.mark.parametrize(
+    "header", [{"Origin": "http://["}, {"Origin": "http://\udcff"}, {"Host": "["}]
+)
+def test_an_address_that_is_none_is_refused(plain: str, header: dict[str, str]) -> None:
+    assert raw(plain, "/v1/options", header) in (400, 403)
+
+
+def raw(url: str, path: str, headers: dict[str, str]) -> int:
+    """Return the status of a request with headers that no client would write."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    sent = {"Host": f"{host}:{port}", **headers, "Connection": "close"}
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        text = "\r\n".join([*lines, "", ""])
+        connection.sendall(text.encode("utf-8", "surrogateescape"))
+        answer = connection.makefile("rb").read()
+    assert b'"error"' in answer or answer.startswith(b"HTTP/1.1 400")
+    return int(answer.split()[1])
+
+
+def test_a_client_secret_opens_live_sessions_alone_and_ends_with_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    key = keys.add_key(file, "anna", Limits())
+    upgrade = {"Upgrade": "websocket"}
+    with GatewayService(GatewayConfig(servers=NOWHERE, port=0, keys_file=file)) as service:
+        path = f"{service.url}/v1/realtime/client_secrets"
+        status, _, body = get(path, method="POST", headers=bearer(key), json={})
+        assert status == 200
+        secret = bearer(body["value"])
+        # No server is there, but the secret is taken: it is not 401.
+        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 426
+        for headers in (secret, secret | upgrade):
+            assert get(path, method="POST", headers=headers, json={})[0] == 401
+            assert get(f"{service.url}/metrics", headers=headers)[0] == 401
+            url = f"{service.url}/v1/audio/transcriptions"
+            assert get(url, method="POST", headers=headers, data=form())[0] == 401
+        keys.remove_key(file, "anna")
+        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 401
 
 
 def test_a_request_id_comes_back_unless_it_could_harm_a_log(plain: str) -> None:

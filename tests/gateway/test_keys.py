@@ -85,6 +85,12 @@ def test_a_client_secret_stands_for_its_key_until_it_expires() -> None:
     assert secrets.find("ek_other", now=1_000.0)[1] is False
 
 
+def test_two_keys_of_one_name_in_two_places_are_refused(file: Path) -> None:
+    keys.add_key(file, "anna", Limits())
+    with pytest.raises(ConfigError, match="share a name"):
+        KeyRing(file, keys.keys_of_environment("anna:abc"))
+
+
 def test_the_default_file_is_in_the_users_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", os.sep + "config")
     assert keys.default_keys_file() == Path("/config/conch/gateway-keys.json")

@@ -97,6 +97,8 @@ def _add_keys(subparsers: Subparsers) -> None:
         action.add_argument(
             "--keys",
             type=Path,
+            # Or it would hide that of `conch gateway --keys FILE keys …`.
+            default=argparse.SUPPRESS,
             metavar="FILE",
             help="file (default: ~/.config/conch/gateway-keys.json)",
         )

@@ -16,6 +16,9 @@ from conch.client.transports import AsyncTransport
 from conch.client.triton_messages import Result
 from conch.wire.result import Transcript
 
+LARGE_RESULT_BYTES = 1 << 18
+"""Size of RESULT from which on reading it takes milliseconds."""
+
 
 class AsyncClient:
     """Send audio to a Conch server, or to a gateway in front of some, and await the transcript.
@@ -109,7 +112,7 @@ class AsyncClient:
         request = await self._request([audio], sample_rate, timeout_s, model, request_id, options)
         async with aclosing(self._connected().stream(request)) as results:
             async for result in results:
-                yield tensors.transcripts(result, 1)[0]
+                yield (await _transcripts(result, 1))[0]
 
     def live(
         self,
@@ -140,7 +143,7 @@ class AsyncClient:
         options: dict[str, tensors.OptionValue],
     ) -> list[Transcript]:
         request = await self._request(audios, sample_rate, timeout_s, model, request_id, options)
-        return tensors.transcripts(await self._send(request), len(audios))
+        return await _transcripts(await self._send(request), len(audios))
 
     async def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
         """Return whether the server takes requests for a model; see `Client.is_ready`."""
@@ -175,3 +178,14 @@ class AsyncClient:
             request_id=request_id,
             options=options,
         )
+
+
+async def _transcripts(result: Result, rows: int) -> list[Transcript]:
+    """Return the transcripts of RESULT; a large one is read beside the event loop.
+
+    Raises:
+        ServerError: see `tensors.transcripts`.
+    """
+    if result is not None and sum(map(len, result.flat)) > LARGE_RESULT_BYTES:
+        return await asyncio.to_thread(tensors.transcripts, result, rows)
+    return tensors.transcripts(result, rows)

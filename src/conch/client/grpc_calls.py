@@ -12,6 +12,9 @@ from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.triton_messages import grpc_bytes
 
+MAX_BACKOFF_MS = 2000
+"""Longest pause between two attempts to reach a server, in milliseconds."""
+
 _SERVICE = "/inference.GRPCInferenceService"
 
 
@@ -26,6 +29,8 @@ def channel(module: Any, endpoint: Endpoint) -> Any:
 
     lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
     options = [(name, -1) for name in lengths]  # no limit
+    # gRPC waits up to two minutes before it looks for a lost server again.
+    options.append(("grpc.max_reconnect_backoff_ms", MAX_BACKOFF_MS))
     target = endpoint.address.target
     if endpoint.address.is_secure:
         return module.secure_channel(target, grpc.ssl_channel_credentials(), options)
@@ -84,9 +89,21 @@ def ready_request(model: str) -> Any:
     return service_pb2.ModelReadyRequest(name=model)
 
 
-async def once(request: tensors.Request) -> AsyncIterator[bytes]:
-    """Yield the bytes of a request, which are made in a thread and not kept."""
-    yield await asyncio.to_thread(grpc_bytes, request)
+async def uploaded(request: tensors.Request) -> AsyncIterator[bytes]:
+    """Return the only message of a call, as an iterator that does not keep it.
+
+    The bytes are made in a thread, and before the call: it takes an error in its iterator for a
+    cancellation.
+
+    Raises:
+        AudioError: more audio than one gRPC message holds.
+    """
+    messages = [await asyncio.to_thread(grpc_bytes, request)]
+
+    async def once() -> AsyncIterator[bytes]:
+        yield messages.pop()
+
+    return once()
 
 
 def metadata(endpoint: Endpoint) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,6 @@ from conch.client.timeouts import timeout
 from conch.client.triton_messages import (
     DEADLINE_MARGIN_S,
     Result,
-    check_size,
     grpc_bytes,
     grpc_failure,
     result_of,
@@ -25,7 +24,8 @@ from conch.client.triton_messages import (
 from conch.wire.errors import ConchError
 
 GRACE_S = 0.1
-"""Seconds that an answer may take to end by itself before it is cancelled."""
+"""Seconds that an answer may take to end by itself before it is cancelled. Leaving the iterator
+gives them. Whoever cancels a task that waits for the next part has to wait for it first."""
 
 
 def stream(endpoint: Endpoint, request: tensors.Request) -> Generator[Result, None, None]:
@@ -85,12 +85,12 @@ async def stream_async(
     import grpc
     import tritonclient.grpc as tritongrpc
 
-    check_size(request)
+    messages = await grpc_calls.uploaded(request)
     timeout_s = request.timeout_s + DEADLINE_MARGIN_S
     async with grpc_calls.channel(grpc.aio, endpoint) as channel:
         give_up_at = time.monotonic() + timeout_s
         answers = grpc_calls.stream_call(channel)(
-            grpc_calls.once(request), timeout=timeout_s, metadata=grpc_calls.metadata(endpoint)
+            messages, timeout=timeout_s, metadata=grpc_calls.metadata(endpoint)
         )
         error: ConchError | None = None
         try:

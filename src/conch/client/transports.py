@@ -16,7 +16,6 @@ from conch.client.triton_messages import (
     DEADLINE_MARGIN_S,
     Result,
     arguments_of,
-    check_size,
     grpc_bytes,
     grpc_failure,
     result_of,
@@ -266,12 +265,11 @@ class AsyncGrpcTransport:
         import grpc
         import tritonclient.grpc as tritongrpc
 
-        check_size(request)
         timeout_s = request.timeout_s + DEADLINE_MARGIN_S
         settings = {"timeout": timeout_s, "metadata": grpc_calls.metadata(self._endpoint)}
         try:
             if size_of(request) > LARGE_BYTES:
-                answer = await self._upload(grpc_calls.once(request), **settings)
+                answer = await self._upload(await grpc_calls.uploaded(request), **settings)
             else:
                 answer = await self._infer(grpc_bytes(request), **settings)
         except grpc.RpcError as failure:

@@ -87,7 +87,7 @@ def grpc_bytes(request: tensors.Request) -> bytes:
     Raises:
         AudioError: more audio than one gRPC message holds.
     """
-    check_size(request)
+    _check_size(request)
     pieces: list[Any] = [_without_tensors(request).SerializeToString()]
     for tensor in request.inputs.values():
         content = _content(tensor)
@@ -136,12 +136,7 @@ def _without_tensors(request: tensors.Request) -> Any:
     return message
 
 
-def check_size(request: tensors.Request) -> None:
-    """Check whether a request fits into one gRPC message.
-
-    Raises:
-        AudioError: it does not.
-    """
+def _check_size(request: tensors.Request) -> None:
     size = size_of(request)
     if size > GRPC_LIMIT:
         raise AudioError(

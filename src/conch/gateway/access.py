@@ -13,6 +13,8 @@ from conch.gateway.state import GATEWAY, Caller, Gateway
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/favicon.ico")
 """What needs no key, beside the page's files: it tells nothing of anybody's requests."""
 PAGE_FILES = "/page/"
+SECRET_PATHS = ("/v1/realtime", "/v1/listen")
+"""What a client secret opens."""
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Beginning of a WebSocket subprotocol with a key: browsers cannot send headers."""
 
@@ -41,10 +43,11 @@ def caller_of(request: web.Request) -> Caller:
             headers={"WWW-Authenticate": "Bearer"},
         )
     key = gateway.keys.find(secret)
-    if key is None and is_websocket(request):
+    if key is None and request.method == hdrs.METH_GET and request.path in SECRET_PATHS:
         key, is_valid = gateway.secrets.find(secret, time.time())
-        if is_valid:
+        if is_valid and gateway.keys.has(key):
             return gateway.caller(key)
+        key = None
     if key is None:
         raise ApiError(
             401,
@@ -91,7 +94,7 @@ def check_origin(request: web.Request) -> None:
     """
     gateway = request.app[GATEWAY]
     if not gateway.keys.is_needed and is_loopback(gateway.config.host):
-        host = urlsplit(f"//{request.host}").hostname or ""
+        host = _host_in(f"//{request.host}")
         if not is_loopback(host) and not _is_named(gateway, request.host):
             raise ApiError(
                 403,
@@ -100,7 +103,7 @@ def check_origin(request: web.Request) -> None:
                 code="host_not_allowed",
             )
     origin = request.headers.get(hdrs.ORIGIN)
-    if origin is None or is_free(request) or _is_own(request, origin):
+    if origin is None or is_free(request) or (_host_in(origin) and _is_own(request, origin)):
         return
     if not _is_allowed(gateway, origin):
         raise ApiError(
@@ -131,6 +134,14 @@ def cors_headers(request: web.Request) -> dict[str, str]:
 
 def _is_own(request: web.Request, origin: str) -> bool:
     return urlsplit(origin).netloc == request.host
+
+
+def _host_in(address: str) -> str:
+    """Return the host of an address; empty for what is none."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_named(gateway: Gateway, host: str) -> bool:

@@ -131,7 +131,8 @@ def _route_of(request: web.Request) -> str:
 
 
 def _error_answer(error: ApiError) -> web.Response:
-    text = json.dumps({"error": error.as_dict()}, ensure_ascii=False)
+    # In ASCII: what is no UTF-8 in a header may be repeated in a message.
+    text = json.dumps({"error": error.as_dict()})
     return web.Response(
         status=error.status, text=text, content_type="application/json", headers=error.headers
     )

@@ -1,5 +1,6 @@
 """Errors as OpenAI's clients read them: `{"error": {message, type, param, code}}` and a status."""
 
+import logging
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,10 +22,14 @@ from conch.wire.errors import (
     TranscriptionError,
 )
 
+logger = logging.getLogger(__name__)
+
 RETRY_AFTER_S = 2
 """Seconds after which a client may try again at a server that is full."""
 UNREACHABLE_RETRY_AFTER_S = 5
 """Seconds after which a client may try again where no server answers."""
+
+_ADDRESS = re.compile(r"grpcs?://\S+?(?=[:,;]?(\s|$))")
 
 _NEVER_AGAIN = {"x-should-retry": "false"}
 """Header that keeps OpenAI's clients from sending again what would fail again."""
@@ -81,7 +86,9 @@ def overloaded(message: str) -> ApiError:
 
 def api_error(error: ConchError) -> ApiError:
     """Return the error of the API for an error of a Conch server or of its client."""
-    message, code = str(error), code_of(error)
+    code = code_of(error)
+    # The addresses of the servers are nobody's business.
+    message = _ADDRESS.sub("the speech server", str(error))
     match error:
         case OptionError():
             return ApiError(400, message, param=_option_in(message), code=code)
@@ -100,7 +107,9 @@ def api_error(error: ConchError) -> ApiError:
         case ComponentError() | InternalError():
             return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
         case ServerError():
+            logger.warning("%s", error)
             headers = {"Retry-After": str(UNREACHABLE_RETRY_AFTER_S)}
+            message = "no speech server answers; try again later"
             return ApiError(503, message, code=code, headers=headers)
         case TranscriptionError():
             return ApiError(400, message, code=code)

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
 IDLE_S = 60.0
 """Seconds without a byte after which an upload is given up."""
+LEAST_BYTES_PER_S = 4000
+"""Slowest upload, after IDLE_S seconds: each takes a place from the others."""
 MB = 1_000_000
 
 T = TypeVar("T")
@@ -113,11 +116,13 @@ async def _read(
 
 async def _copy(part: BodyPartReader, target: IO[bytes], max_bytes: int, error: ApiError) -> None:
     """Copy a part as it comes; raise `error` if it is larger than `max_bytes`."""
-    size = 0
+    size, began = 0, time.monotonic()
     while piece := await _soon(part.read_chunk(PIECE_BYTES)):
         size += len(piece)
         if size > max_bytes:
             raise error
+        if size < (time.monotonic() - began - IDLE_S) * LEAST_BYTES_PER_S:
+            raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
         target.write(piece)
 
 
@@ -126,9 +131,11 @@ async def _soon(coming: Awaitable[T]) -> T:
         async with timeout(IDLE_S):
             return await coming
     except asyncio.TimeoutError:
-        raise ApiError(
-            408, f"nothing came for {IDLE_S:g} s in the middle of the upload", code="upload_stalled"
-        ) from None
+        raise _stalled(f"nothing came for {IDLE_S:g} s") from None
+
+
+def _stalled(what: str) -> ApiError:
+    return ApiError(408, f"{what} in the middle of the upload", code="upload_stalled")
 
 
 def _too_large(max_mb: float) -> ApiError:

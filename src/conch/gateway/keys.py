@@ -47,7 +47,8 @@ def default_keys_file() -> Path:
 
 def digest(secret: str) -> str:
     """Return what is kept of a key."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    # What is no UTF-8 reaches the headers of a request in this form.
+    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
 def read_keys(path: Path) -> list[Key]:
@@ -143,7 +144,7 @@ class KeyRing:
             others: Keys beside those of the file.
 
         Raises:
-            ConfigError: the file cannot be read.
+            ConfigError: the file cannot be read, or two keys have one name.
         """
         self._path, self._others = path, list(others)
         self._version: tuple[int, int] | None = None
@@ -171,6 +172,10 @@ class KeyRing:
                 found = key
         return found
 
+    def has(self, key: Key | None) -> bool:
+        """Return whether a key is still one of these; None is where none is needed."""
+        return not self.is_needed if key is None else key in self._keys
+
     def _refresh(self) -> None:
         if self._path is None:
             return
@@ -182,9 +187,14 @@ class KeyRing:
             if self._version is not None:
                 self._keys = self._others
             return
+        except OSError as error:
+            message = f"keys file {self._path} cannot be read: {error.strerror}"
+            raise ConfigError(message) from None
         if version != self._version:
-            self._keys = [*self._others, *read_keys(self._path)]
-            self._version = version
+            keys = [*self._others, *read_keys(self._path)]
+            if len({key.name for key in keys}) < len(keys):
+                raise ConfigError(f"keys file {self._path} and {KEYS_VARIABLE} share a name")
+            self._keys, self._version = keys, version
 
 
 @dataclass(frozen=True, slots=True)

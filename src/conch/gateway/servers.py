@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 2.0
 """Seconds between two looks at whether a server is ready."""
+LONGEST_S = 86_400.0
+"""Seconds to wait for an answer: as many as the option `deadline_ms` takes."""
 READY_TIMEOUT_S = 2.0
 """Seconds for a server to say that it is ready."""
 
@@ -32,7 +34,7 @@ class Server:
             raise ServerError(f"a gateway speaks gRPC with its servers; {url!r} is no grpc:// URL")
         self.url = url
         # A key of the environment is for gateways, and this talks to what is behind one.
-        self.client = AsyncClient(url, api_key="")
+        self.client = AsyncClient(url, api_key="", timeout_s=LONGEST_S)
         self.is_ready = False
         self.num_running = 0
         """Files and live sessions that it works on."""
@@ -73,6 +75,9 @@ class Servers:
                 await self._looking
         for server in self._servers:
             await server.client.close()
+
+    def __len__(self) -> int:
+        return len(self._servers)
 
     @property
     def is_ready(self) -> bool:
@@ -126,6 +131,9 @@ class Servers:
         server.num_running += 1
         try:
             yield server.client
+        except ServerError:
+            await server.look()  # or it would get the next ones too
+            raise
         finally:
             server.num_running -= 1
 

@@ -5,7 +5,7 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from types import TracebackType
 
@@ -86,6 +86,7 @@ class GatewayService:
     def close(self) -> None:
         """Take no new work, wait for what is running, and stop. Repeating it does nothing."""
         if self._thread.is_alive():
+            wait([self._port])  # until then nothing can be asked to stop
             self._ask_to_stop()
             self._thread.join()
 

@@ -9,13 +9,14 @@ from aiohttp import web
 
 from conch.audio.lengths import length_of
 from conch.client import AsyncClient, joined_parts
+from conch.client.streams import GRACE_S
 from conch.gateway import file_answer, file_request
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
-from conch.wire.errors import ConchError
+from conch.wire.errors import ConchError, ServerError
 from conch.wire.result import Transcript, strict_json
 
 ROUTE = "/v1/audio/transcriptions"
@@ -96,6 +97,21 @@ async def _stream(
     request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
 ) -> web.StreamResponse:
     """Answer with server-sent events: the segments as they become final, then the whole."""
+    for _ in range(len(gateway.servers)):
+        # Before its first part an answer may still come from another server.
+        with suppress(ServerError):
+            return await _stream_from_one(request, gateway, form, asked)
+    return await _stream_from_one(request, gateway, form, asked)
+
+
+async def _stream_from_one(
+    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
+) -> web.StreamResponse:
+    """Answer with the events of one server.
+
+    Raises:
+        ServerError: it cannot be reached; nothing was sent.
+    """
     async with gateway.servers.reserved() as client:
         file = await asyncio.to_thread(form.read)
         parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
@@ -134,23 +150,31 @@ async def _send_events(
             heard.append(part)
             for event in deltas.of_part(part):
                 await _send(answer, event)
-        whole = joined_parts(heard, asked.nbest)
-        await _send(answer, deltas.of_whole(whole))
+        # In a thread: an hour of words takes a while to join and to write.
+        last = await asyncio.to_thread(_last_event, deltas, heard, asked.nbest)
+        await answer.write(last)
     except ConchError as error:
         await _send(answer, {"error": api_error(error).as_dict()})
     finally:
         gateway.heard(request[CALLER], ROUTE, heard[-1].duration)
 
 
+def _last_event(deltas: file_answer.Deltas, heard: list[Transcript], nbest: int) -> bytes:
+    return _written(deltas.of_whole(joined_parts(heard, nbest)))
+
+
 async def _send(answer: web.StreamResponse, event: dict[str, Any]) -> None:
-    """Send an event; its type is in the data, as OpenAI's clients expect."""
+    await answer.write(_written(event))
+
+
+def _written(event: dict[str, Any]) -> bytes:
+    """Return an event as it is sent; its type is in the data, as OpenAI's clients expect."""
     transcript = event.get("transcript")
     if isinstance(transcript, Transcript):
-        text = await asyncio.to_thread(transcript.to_json)
-        data = f'{{"type": "{event["type"]}", "transcript": {text}}}'
+        data = f'{{"type": "{event["type"]}", "transcript": {transcript.to_json()}}}'
     else:
         data = strict_json(event)
-    await answer.write(f"data: {data}\n\n".encode())
+    return f"data: {data}\n\n".encode()
 
 
 async def _with_keep_alive(
@@ -166,7 +190,8 @@ async def _with_keep_alive(
         except StopAsyncIteration:
             return
         finally:
-            if not coming.done():
+            # A part, or the end, may be about to come: see `conch.client.streams`.
+            if not coming.done() and not (await asyncio.wait([coming], timeout=GRACE_S))[0]:
                 coming.cancel()
                 with suppress(asyncio.CancelledError, ConchError):
                     await coming

@@ -1,0 +1,82 @@
+"""The start and the stop of a gateway, without a speech server."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from conch.cli import main
+from conch.gateway import GatewayConfig, GatewayService, keys
+from conch.gateway.limits import Limits
+from conch.wire.errors import ConfigError, ServerError
+
+NOWHERE = ("grpc://127.0.0.1:1",)
+
+
+def test_a_stop_while_it_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ctrl-C does: it interrupts the wait for the port, and leaves the block."""
+    looks, go_on = threading.Event(), threading.Event()
+
+    async def slow_start(servers: object) -> None:
+        looks.set()
+        go_on.wait(20)
+
+    monkeypatch.setattr("conch.gateway.servers.Servers.start", slow_start)
+    service = GatewayService(GatewayConfig(servers=NOWHERE, port=0))
+    service._thread.start()
+    assert looks.wait(20)
+    closing = threading.Thread(target=service.close)
+    closing.start()
+    go_on.set()
+    closing.join(20)
+    assert not closing.is_alive()
+    assert not service._thread.is_alive()
+
+
+def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
+    with GatewayService(GatewayConfig(servers=NOWHERE, port=0)) as first:
+        port = int(first.url.rpartition(":")[2])
+        second = GatewayService(GatewayConfig(servers=NOWHERE, port=port))
+        with pytest.raises(ServerError, match=f"{port}.*--gateway HOST:PORT"), second:
+            pass
+
+
+def test_a_server_of_another_protocol_is_refused() -> None:
+    with pytest.raises(ServerError, match=r"'http://host:8000' is no grpc:// URL"):
+        GatewayService(GatewayConfig(servers=("http://host:8000",)))
+
+
+def test_a_certificate_that_is_none_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("nothing")
+    for cert, key in (
+        (tmp_path / "cert.pem", None),
+        (tmp_path / "none.pem", None),
+        (None, tmp_path),
+    ):
+        with pytest.raises(ConfigError, match="certificate"):
+            GatewayService(GatewayConfig(servers=NOWHERE, tls_cert=cert, tls_key=key))
+
+
+def test_the_commands_of_keys_work_on_the_file_that_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "keys.json")
+    for order in (["--keys", file, "keys", "add", "anna"], ["keys", "add", "shop", "--keys", file]):
+        assert main(["gateway", *order]) == 0
+    secrets = capsys.readouterr().out.split()
+    assert [keys.KeyRing(Path(file)).find(secret).name for secret in secrets] == ["anna", "shop"]
+    assert main(["gateway", "keys", "list", "--keys", file]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["anna", "shop"]
+    assert main(["gateway", "keys", "remove", "anna", "--keys", file]) == 0
+    assert [key.name for key in keys.read_keys(Path(file))] == ["shop"]
+    assert main(["gateway", "keys", "remove", "anna", "--keys", file]) == 1
+    assert "no key 'anna'; it has: shop" in capsys.readouterr().err
+
+
+def test_a_damaged_file_of_keys_does_not_start(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text('{"keys": [{"name": "anna"}]}')
+    with pytest.raises(ConfigError, match="damaged"):
+        GatewayService(GatewayConfig(servers=NOWHERE, keys_file=file))
+    keys.write_keys(file, [keys.Key("anna", "0" * 64, Limits())])
+    GatewayService(GatewayConfig(servers=NOWHERE, keys_file=file))
