@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -78,7 +79,7 @@ def run(
     """Run a scenario against a gateway with its own settings."""
 
     async def main(running: LoopGateway) -> None:
-        await scenario(Running(running.gateway, running.client, running.url))
+        await scenario(Running(running.gateway, running.servers, running.url))
 
     run_gateway(main, client, limits, **settings)
 
@@ -191,8 +192,7 @@ def test_a_session_from_its_first_message_to_its_end() -> None:
         assert rest[-1] == {"type": "end", "text": "ONE TWO", "duration": 1.6}
         assert socket.code == 1000
         assert running.client.open == set()
-        ended = {"route": "/v1/listen", "key": "anybody", "code": "1000"}
-        await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 1)
+        await until(lambda: ended(running, 1000) == 1)
         assert running.metric("conch_gateway_sessions", route="/v1/listen") == 0
         heard = {"route": "/v1/listen", "key": "anybody"}
         assert running.metric("conch_gateway_audio_seconds_total", **heard) == pytest.approx(1.6)
@@ -200,6 +200,12 @@ def test_a_session_from_its_first_message_to_its_end() -> None:
         assert running.client.options[0]["word_timestamps"] is True
 
     run(scenario)
+
+
+def ended(running: Running, code: int) -> float:
+    """Return how many sessions have ended so."""
+    labels = {"route": "/v1/listen", "key": "anybody", "code": str(code)}
+    return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
 def test_finalize_is_answered_after_its_segment() -> None:
@@ -412,13 +418,16 @@ def test_a_failure_of_the_server_is_told(failure: ConchError, code: int, name: s
             assert [message["type"] for message in rest] == ["ready", "error"]
             assert rest[-1]["error"]["code"] == name
             assert socket.code == code
+        # A server that cannot be reached is looked at.
+        assert running.servers.errors == ([failure] if isinstance(failure, ServerError) else [])
 
     run(scenario, client)
 
 
 @pytest.mark.parametrize("how", ["close frame", "abort"])
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2, 1.0])
-def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float) -> None:
+def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, caplog) -> None:
+    caplog.set_level("INFO")
     client = PlainLiveClient(latency_s=0.1)
 
     async def scenario(running: Running) -> None:
@@ -430,19 +439,42 @@ def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float) -> Non
                 socket.socket._response.connection.transport.abort()
         sessions = {"route": "/v1/listen"}
         await until(lambda: running.metric("conch_gateway_sessions", **sessions) == 0)
+        await asyncio.gather(*running.gateway.freeing)
         assert client.open == set()
+        # Only one that has sent no close frame has broken off.
+        is_broken = how == "abort"
+        assert ended(running, 1006 if is_broken else 1000) == 1
+        await until(lambda: "GET /v1/listen" in caplog.text)
+        assert ("GET /v1/listen 499" in caplog.text) == is_broken
+        cancelled = running.metric("conch_gateway_cancelled_total", **sessions)
+        assert cancelled == is_broken
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
     run(scenario, client)
 
 
-def test_a_client_that_does_not_read_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def masked(opcode: int, data: bytes) -> bytes:
+    """Return a frame of a client, masked with zeros (RFC 6455, section 5.2)."""
+    size, more = (len(data), b"") if len(data) < 126 else (126, len(data).to_bytes(2, "big"))
+    return bytes([0x80 | opcode, 0x80 | size]) + more + bytes(4) + data
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [masked(2, spoken(1, 0.2).tobytes()), masked(1, b"?" * 80), masked(9, b"?" * 100)],
+    ids=["audio", "what is no message", "ping"],
+)
+def test_a_client_that_does_not_read_is_left(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "PING_S", 1.0)
+    monkeypatch.setattr(sockets, "SEND_TIMEOUT_S", 2.0)
     client = PlainLiveClient()
 
     async def scenario(running: Running) -> None:
-        reader, writer = await asyncio.open_connection(
-            *running.url.removeprefix("http://").split(":"), limit=1024
-        )
+        own = socket.socket()
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # soon full
+        host, port = running.url.removeprefix("http://").split(":")
+        own.connect((host, int(port)))
+        reader, writer = await asyncio.open_connection(sock=own, limit=1024)
         writer.write(
             b"GET /v1/listen?encoding=pcm16&include=stats HTTP/1.1\r\nHost: 127.0.0.1\r\n"
             b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
@@ -450,9 +482,6 @@ def test_a_client_that_does_not_read_costs_no_memory(monkeypatch: pytest.MonkeyP
         )
         await reader.readuntil(b"\r\n\r\n")
         cast(asyncio.Transport, writer.transport).pause_reading()
-        audio = spoken(1, 0.2).tobytes()
-        # A frame of 126 to 65535 bytes, masked with zeros (RFC 6455, section 5.2).
-        frame = b"\x82\xfe" + len(audio).to_bytes(2, "big") + bytes(4) + audio
         sessions = {"route": "/v1/listen"}
         assert running.metric("conch_gateway_sessions", **sessions) == 1
 
@@ -466,6 +495,9 @@ def test_a_client_that_does_not_read_costs_no_memory(monkeypatch: pytest.MonkeyP
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         writer.transport.abort()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+        await asyncio.gather(*running.gateway.freeing)
         assert client.open == set()
+        assert ended(running, 1006) == 1
 
     run(scenario, client)

@@ -331,6 +331,25 @@ def test_leaving_by_cancellation_frees_the_stream() -> None:
     assert client.open == set()
 
 
+def test_a_request_that_takes_long_is_not_cancelled_and_its_stream_ends_after_it() -> None:
+    client = PlainLiveClient()
+    freeing: set[asyncio.Task[None]] = set()
+
+    async def scenario() -> None:
+        client.is_answering = asyncio.Event()
+        async with session(client, freeing=freeing) as live:
+            live.feed(spoken(1, 1.0))
+            await asyncio.sleep(0.1)
+        assert (len(client.sent), len(freeing)) == (1, 1)
+        client.is_answering.set()
+        await asyncio.gather(*freeing)
+
+    virtual_time.run(scenario())
+    assert client.open == set()
+    assert [sent.ends for sent in client.sent] == [False, True]
+    assert not freeing
+
+
 def test_updates_end_when_the_session_is_left() -> None:
     async def scenario() -> None:
         async with session(PlainLiveClient()) as live:

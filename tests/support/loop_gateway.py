@@ -14,24 +14,32 @@ from conch.gateway.config import GatewayConfig
 from conch.gateway.keys import Key
 from conch.gateway.limits import Limits
 from conch.gateway.state import Gateway
+from conch.wire.errors import ServerError
 
 
 class PlainServers:
     """Stands for the servers behind a gateway."""
 
     def __init__(self, client: PlainLiveClient) -> None:
-        self._client = client
+        self.client = client
+        self.errors: list[ServerError] = []
+        """Those at which the servers behind a gateway are looked at."""
 
     @asynccontextmanager
     async def reserved(self) -> AsyncIterator[PlainLiveClient]:
-        yield self._client
+        try:
+            yield self.client
+        except ServerError as error:
+            self.errors.append(error)
+            raise
 
 
 class LoopGateway:
     """A gateway that is running."""
 
-    def __init__(self, gateway: Gateway, client: PlainLiveClient, url: str) -> None:
-        self.gateway, self.client, self.url = gateway, client, url
+    def __init__(self, gateway: Gateway, servers: PlainServers, url: str) -> None:
+        self.gateway, self.servers, self.url = gateway, servers, url
+        self.client = servers.client
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a sample of its metrics, 0 if there is none."""
@@ -48,17 +56,17 @@ def run_gateway(
 
     async def main() -> None:
         gateway = Gateway(GatewayConfig(port=0, **settings))
-        used = client or PlainLiveClient()
-        gateway.servers = PlainServers(used)  # type: ignore[assignment]
+        servers = PlainServers(client or PlainLiveClient())
+        gateway.servers = servers  # type: ignore[assignment]
         if limits is not None:
             everybody = gateway.caller(replace(Key("me", ""), limits=limits))
             gateway.caller = lambda key: everybody  # type: ignore[method-assign]
-        runner = web.AppRunner(make_app(gateway), shutdown_timeout=2)
+        runner = web.AppRunner(make_app(gateway), handler_cancellation=True, shutdown_timeout=2)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         try:
-            await asyncio.wait_for(scenario(LoopGateway(gateway, used, url)), 60)
+            await asyncio.wait_for(scenario(LoopGateway(gateway, servers, url)), 60)
         finally:
             await runner.cleanup()
 

@@ -44,7 +44,7 @@ def own_gateway(*servers: str, **settings: Any) -> Iterator[OwnGateway]:
     async def start() -> tuple[web.AppRunner, OwnGateway]:
         gateway = Gateway(GatewayConfig(servers=servers, port=0, **settings))
         await gateway.servers.start()
-        runner = web.AppRunner(make_app(gateway), shutdown_timeout=5)
+        runner = web.AppRunner(make_app(gateway), handler_cancellation=True, shutdown_timeout=5)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         port = runner.addresses[0][1]
@@ -52,6 +52,7 @@ def own_gateway(*servers: str, **settings: Any) -> Iterator[OwnGateway]:
 
     async def stop(runner: web.AppRunner, running: OwnGateway) -> None:
         await runner.cleanup()
+        await running.gateway.wait_for_streams(10)
         await running.gateway.servers.close()
 
     try:

@@ -75,7 +75,7 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
         answer = await _answered(request, handler)
         status = answer.status
         return answer
-    except asyncio.CancelledError:
+    except (ConnectionResetError, asyncio.CancelledError):
         gateway.metrics.cancelled.labels(route).inc()
         raise
     finally:

@@ -1,29 +1,25 @@
 """`GET /v1/listen`: live audio over a WebSocket, the plain way."""
 
-import asyncio
 import json
 import secrets
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
-from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError
 from conch.gateway.listen_messages import Answers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.sockets import (
-    SEND_TIMEOUT_S,
-    close_code,
+    LiveSocket,
     expired,
+    hold,
     last_moment,
-    socket_for,
     told_error,
     until_one_ends,
 )
@@ -48,15 +44,13 @@ async def listen(request: web.Request) -> web.StreamResponse:
         ApiError: before the WebSocket is accepted: the query is wrong, or nothing is free.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    socket = socket_for(request, PROTOCOL, MAX_FRAME_BYTES)
+    socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
     query = query_of(list(request.query.items()), gateway.config.model_aliases)
-    with gateway.session_of(caller, ROUTE) as session:
-        async with gateway.servers.reserved() as client:
-            listener = _Listener(gateway, caller, query, client, socket, request[REQUEST_ID])
-            await socket.prepare(request)
-            session.code = 1006  # unless the session ends otherwise
-            session.code = await listener.run()
-    return socket
+
+    def listener(client: AsyncClient) -> _Listener:
+        return _Listener(gateway, caller, query, client, socket, request[REQUEST_ID])
+
+    return await hold(request, ROUTE, socket, listener)
 
 
 class _Listener:
@@ -68,7 +62,7 @@ class _Listener:
         caller: Caller,
         query: ListenQuery,
         client: AsyncClient,
-        socket: web.WebSocketResponse,
+        socket: LiveSocket,
         request_id: str,
     ) -> None:
         self._gateway, self._caller, self._query = gateway, caller, query
@@ -83,6 +77,7 @@ class _Listener:
             max_backlog_s=gateway.config.max_backlog_s,
             request_id=request_id,
             joins=not query.answers_all,
+            freeing=gateway.freeing,
         )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
         self._messages = ListenMessages(has_stats=query.has_stats)
@@ -96,7 +91,13 @@ class _Listener:
         self._has_text = False
 
     async def run(self) -> int:
-        """Hold the session and return the code of its close frame."""
+        """Hold the session and return the code of its close frame.
+
+        Raises:
+            ApiError: more audio waits than may, or the caller has used up a limit.
+            ConchError: the server has failed, or the audio cannot be decoded.
+            ConnectionResetError: the client is gone.
+        """
         longest_s = self._gateway.config.max_session_s
         await self._send(
             {
@@ -108,26 +109,19 @@ class _Listener:
             }
         )
         async with self._frames, self._session:
-            error = await until_one_ends(self._tell(), self._read(), self._end_in_time(longest_s))
-            return await self._finish(error)
+            await until_one_ends(self._tell(), self._read(), self._end_in_time(longest_s))
+        return self._code
 
-    async def _finish(self, error: Exception | None) -> int:
-        """Tell the client why the session ends, if it is there; return the code of the end."""
-        code = self._code if error is None else close_code(error)
-        # A client that does not read must not keep the server's stream.
-        with suppress(ConnectionResetError, asyncio.TimeoutError):
-            async with timeout(2 * SEND_TIMEOUT_S):
-                if error is not None:
-                    await self._send_error(told_error(error))
-                await self._socket.close(code=code)
-        return int(self._socket.close_code or code)
+    async def fail(self, error: ApiError) -> None:
+        """Tell the client what has ended the session."""
+        await self._send({"type": "error", "error": error.as_dict()})
 
     async def _end_in_time(self, longest_s: float) -> None:
         """End the session with its last text when the gateway stops, or it lasts too long."""
         self._code = await last_moment(self._gateway.draining, longest_s)
         self._close()
         if self._code == aiohttp.WSCloseCode.POLICY_VIOLATION:
-            await self._send_error(expired(longest_s))
+            await self.fail(expired(longest_s))
 
     async def _read(self) -> None:
         """Read the socket until it is closed.
@@ -137,10 +131,10 @@ class _Listener:
             ConchError: the audio ends the session.
         """
         try:
-            async for frame in self._socket:
+            async for frame in self._socket.frames():
                 if frame.type == aiohttp.WSMsgType.BINARY:
                     await self._hear(frame.data)
-                elif frame.type == aiohttp.WSMsgType.TEXT:
+                else:
                     await self._obey(frame.data)
         except OverloadedError as error:
             raise ApiError(429, str(error), code="backlog_exceeded") from None
@@ -157,7 +151,7 @@ class _Listener:
         except AudioError as error:
             if self._query.encoding not in RAW:
                 raise
-            await self._send_error(told_error(error))
+            await self.fail(told_error(error))
 
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
@@ -165,7 +159,7 @@ class _Listener:
         if kind not in known:
             names = ", ".join(known)
             message = f"a text frame is JSON with a type of {names}; sent: {text!r:.80}"
-            await self._send_error(ApiError(400, message, code="unknown_message"))
+            await self.fail(ApiError(400, message, code="unknown_message"))
         elif kind == "close":
             await self._hear(b"", ends=True)
             self._close()
@@ -199,7 +193,7 @@ class _Listener:
             pass
         if (answer := self._answers.after(update)) is not None:
             text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
-            await self._socket.send_str(text)
+            await self._socket.send(text)
 
     def _observe(self, message: Mapping[str, Any]) -> None:
         """Measure how long the first text took."""
@@ -217,10 +211,7 @@ class _Listener:
                 self._gateway.check_audio(self._caller)
 
     async def _send(self, message: Mapping[str, Any]) -> None:
-        await self._socket.send_str(strict_json(message))
-
-    async def _send_error(self, error: ApiError) -> None:
-        await self._send({"type": "error", "error": error.as_dict()})
+        await self._socket.send(strict_json(message))
 
 
 def _type_in(text: str) -> str | None:

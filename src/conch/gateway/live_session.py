@@ -48,8 +48,8 @@ OLD_SHARE = 0.9
 """Share of the longest stream after which a new one begins at the end of an utterance."""
 ANSWER_TIMEOUT_S = 120.0
 """Seconds to wait for the answer to a chunk."""
-FREE_TIMEOUT_S = 10.0
-"""Seconds to wait for the end of a stream that nobody needs any more."""
+FREE_TIMEOUT_S = 2.0
+"""Seconds that the end of a session waits for that of its stream, which goes on afterwards."""
 HISTORY_S = 1
 """Seconds of ended text that an answer repeats: a session keeps what it needs."""
 MAX_WAITING = 10_000
@@ -128,6 +128,7 @@ class LiveSession:
         request_id: str = "",
         joins: bool = True,
         max_stream_s: float = MAX_STREAM_S,
+        freeing: "set[asyncio.Task[None]] | None" = None,
     ) -> None:
         """Prepare a session; the server hears of it with the first audio.
 
@@ -140,6 +141,7 @@ class LiveSession:
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
             max_stream_s: Longest stream that the server takes, in seconds.
+            freeing: Holds what ends the server's stream after the session, while it is at work.
 
         Raises:
             OptionError: an option is wrong.
@@ -148,6 +150,7 @@ class LiveSession:
         self._sample_rate, self._max_backlog_s = sample_rate, max_backlog_s
         self._request_id, self._joins = request_id, joins
         self._max_stream_s = max_stream_s
+        self._freeing = set() if freeing is None else freeing
         self._options = self._latest_options = _checked(options)
         """Options of the next stream, and of the streams after all marks that wait."""
         self._waiting: deque[Samples | _Mark] = deque()
@@ -174,7 +177,15 @@ class LiveSession:
         self._is_closed = True
         assert self._sender is not None
         self._sender.cancel()
-        await asyncio.gather(self._sender, return_exceptions=True)
+        freeing = asyncio.create_task(self._free(self._sender))
+        self._freeing.add(freeing)
+        freeing.add_done_callback(self._freeing.discard)
+        with suppress(asyncio.TimeoutError):
+            async with timeout(FREE_TIMEOUT_S):
+                await asyncio.shield(freeing)
+
+    async def _free(self, sender: "asyncio.Task[None]") -> None:
+        await asyncio.gather(sender, return_exceptions=True)
         while not self._updates.empty():
             self._updates.get_nowait()
         self._updates.put_nowait(None)
@@ -476,11 +487,6 @@ class _Stream:
 
     async def free(self) -> None:
         """End the stream, whatever its answer."""
-        with suppress(ConchError, asyncio.TimeoutError):
-            async with timeout(FREE_TIMEOUT_S):
-                await self._freed()
-
-    async def _freed(self) -> None:
         if self._request is not None:
             with suppress(ConchError):
                 await self._request

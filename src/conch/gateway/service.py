@@ -23,6 +23,8 @@ KEEP_ALIVE_S = 75.0
 """Seconds that an idle connection is kept."""
 END_S = 2.0
 """Seconds for connections to close after the drain."""
+FREE_S = 10.0
+"""Seconds for the servers to end the streams of sessions that were broken off."""
 MAX_HEADER_BYTES = 16 * 1024
 
 
@@ -129,6 +131,7 @@ class GatewayService:
                 logger.warning("what was running after %g s is broken off", config.drain_s)
         finally:
             await runner.cleanup()
+            await gateway.wait_for_streams(FREE_S)
             await gateway.servers.close()
 
 

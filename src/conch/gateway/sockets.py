@@ -1,15 +1,17 @@
 """What the WebSockets of a gateway have in common: how they open, and how and why they end."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Protocol
 
 import aiohttp
 from aiohttp import hdrs, web
 
+from conch.client import AsyncClient
 from conch.client.timeouts import timeout
 from conch.gateway.access import is_websocket
 from conch.gateway.errors import ApiError, api_error
-from conch.gateway.state import REQUEST_ID
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
     ConchError,
     InvalidRequestError,
@@ -21,23 +23,174 @@ from conch.wire.errors import (
 
 PING_S = 20.0
 """Seconds between two pings; a client has half as long to answer."""
-SEND_TIMEOUT_S = 5.0
-"""Seconds for a client to take the last messages and the close frame."""
+SEND_TIMEOUT_S = 30.0
+"""Seconds for a client to take a message."""
+CLOSE_TIMEOUT_S = 5.0
+"""Seconds for a client to take the last messages, and as many for its own close frame."""
+
+NO_CODE = 1005
+"""Code of a close frame without one (RFC 6455, section 7.4.1)."""
+ABNORMAL = int(aiohttp.WSCloseCode.ABNORMAL_CLOSURE)
+"""Code of an end without a close frame."""
 
 
-def socket_for(
-    request: web.Request, protocol: str, max_message_bytes: int
-) -> web.WebSocketResponse:
-    """Return the WebSocket that a request asks for, still to be accepted.
+class LiveSocket:
+    """The WebSocket of a session, whose client may stop to read or go away at any time."""
+
+    def __init__(self, request: web.Request, protocol: str, max_message_bytes: int) -> None:
+        """Prepare the WebSocket that a request asks for; it is still to be accepted.
+
+        Args:
+            request: The request.
+            protocol: Subprotocol of the route, for browsers: they may only send a key as another
+                one.
+            max_message_bytes: Largest message that a client may send.
+
+        Raises:
+            ApiError: it asks for none, or for other subprotocols only.
+        """
+        _check_upgrade(request, protocol)
+        self._request = request
+        # Pings and close frames are answered here, as aiohttp has no time limit for it.
+        self.response = web.WebSocketResponse(
+            heartbeat=PING_S,
+            autoping=False,
+            autoclose=False,
+            compress=False,
+            max_msg_size=max_message_bytes,
+            protocols=(protocol,),
+            timeout=CLOSE_TIMEOUT_S,
+        )
+        self.response.headers["x-request-id"] = request[REQUEST_ID]
+        self._sent_code: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is accepted and nobody has closed it."""
+        socket = self.response
+        return socket.prepared and not socket.closed and socket.close_code is None
+
+    @property
+    def code(self) -> int:
+        """Code of the first close frame; ABNORMAL if there was none."""
+        if self._sent_code is not None:
+            return self._sent_code
+        code = self.response.close_code
+        return ABNORMAL if code is None else int(code) or NO_CODE
+
+    async def accept(self) -> None:
+        """Accept it."""
+        await self.response.prepare(self._request)
+
+    async def frames(self) -> AsyncIterator[aiohttp.WSMessage]:
+        """Yield the frames of text and of bytes until it is closed.
+
+        Raises:
+            ConnectionResetError: the client does not read.
+        """
+        async for frame in self.response:
+            if frame.type == aiohttp.WSMsgType.PING:
+                await self._in_time(self.response.pong(frame.data))
+            elif frame.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                yield frame
+
+    async def send(self, text: str) -> None:
+        """Send a frame of text.
+
+        Raises:
+            ConnectionResetError: the client is gone, or does not read.
+        """
+        await self._in_time(self.response.send_str(text))
+
+    async def close(self, code: int) -> None:
+        """Close it, with this code if the client has not closed it before.
+
+        Raises:
+            ConnectionResetError: the client is gone, or does not answer.
+        """
+        if self.is_open:
+            self._sent_code = code
+        await self.response.close(code=code)
+        if self.response.close_code == ABNORMAL:
+            self.abort()
+            raise ConnectionResetError("the client has sent no close frame")
+
+    def abort(self) -> None:
+        """Break the connection off; what the client has not read is lost."""
+        self._sent_code = None
+        # Merely closed, it would stay until the client has read what was sent.
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    async def _in_time(self, sending: Awaitable[None]) -> None:
+        try:
+            async with timeout(SEND_TIMEOUT_S):
+                await sending
+        except asyncio.TimeoutError:
+            self.abort()
+            raise ConnectionResetError("the client does not read") from None
+
+
+class SocketSession(Protocol):
+    """What a route does with its socket."""
+
+    async def run(self) -> int:
+        """Hold the session and return the code of its close frame; raise what ends it sooner."""
+
+    async def fail(self, error: ApiError) -> None:
+        """Tell the client what has ended the session."""
+
+
+async def hold(
+    request: web.Request,
+    route: str,
+    socket: LiveSocket,
+    session_on: Callable[[AsyncClient], SocketSession],
+) -> web.StreamResponse:
+    """Hold a session from its WebSocket to its close frame.
 
     Args:
         request: The request.
-        protocol: Subprotocol of the route, for browsers: they may only send a key as another one.
-        max_message_bytes: Largest message that a client may send.
+        route: Its route, for metrics.
+        socket: Its socket.
+        session_on: Returns the session on a server.
 
     Raises:
-        ApiError: it asks for none, or for other subprotocols only.
+        ApiError: before the WebSocket is accepted: nothing is free.
+        ConnectionResetError: the client has gone without a close frame.
     """
+    gateway = request.app[GATEWAY]
+    with gateway.session_of(request[CALLER], route) as counted:
+        try:
+            ended: Exception | None = None
+            try:
+                async with gateway.servers.reserved() as client:
+                    session = session_on(client)
+                    await socket.accept()
+                    code = await session.run()
+            except Exception as error:
+                if not socket.response.prepared or isinstance(error, ConnectionResetError):
+                    raise
+                ended, code = error, close_code(error)
+            # Only now, so that a client that does not read keeps nothing of the server.
+            async with timeout(2 * CLOSE_TIMEOUT_S):
+                if ended is not None and socket.is_open:
+                    await session.fail(told_error(ended))
+                await socket.close(code)
+        except asyncio.TimeoutError:
+            socket.abort()
+            raise ConnectionResetError("the client does not read") from None
+        except (ConnectionResetError, asyncio.CancelledError):
+            # aiohttp cancels a handler without a connection, after a close frame as well.
+            if socket.code == ABNORMAL:
+                raise
+        finally:
+            if socket.response.prepared:
+                counted.code = socket.code
+    return socket.response
+
+
+def _check_upgrade(request: web.Request, protocol: str) -> None:
     if not is_websocket(request):
         raise ApiError(
             426,
@@ -53,15 +206,6 @@ def socket_for(
             f"offer the subprotocol '{protocol}' before the one with the key, or none",
             code="unknown_subprotocol",
         )
-    socket = web.WebSocketResponse(
-        heartbeat=PING_S,
-        compress=False,
-        max_msg_size=max_message_bytes,
-        protocols=(protocol,),
-        timeout=SEND_TIMEOUT_S,
-    )
-    socket.headers["x-request-id"] = request[REQUEST_ID]
-    return socket
 
 
 def protocols_in(request: web.Request) -> list[str]:
@@ -74,13 +218,16 @@ async def until_one_ends(
     telling: Coroutine[None, None, None],
     reading: Coroutine[None, None, None],
     ending: Coroutine[None, None, None],
-) -> Exception | None:
-    """Run what a session does until its client or its text has ended; return the error, if any.
+) -> None:
+    """Run what a session does until its client or its text has ended.
 
     Args:
         telling: Sends what the server hears, to the last text.
         reading: Reads the socket until it is closed.
         ending: Sees to it that `telling` ends in time.
+
+    Raises:
+        Exception: the error of `telling`, or that of `reading`.
     """
     tasks = [asyncio.create_task(item) for item in (telling, reading, ending)]
     try:
@@ -89,15 +236,9 @@ async def until_one_ends(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return _error_of(tasks[0]) or _error_of(tasks[1])
-
-
-def _error_of(task: "asyncio.Task[None]") -> Exception | None:
-    """Return the error that has ended a task; None if it was cancelled or has ended well."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None and not isinstance(error, Exception):
-        raise error
-    return error
+    for task in tasks[:2]:
+        if not task.cancelled():
+            task.result()
 
 
 async def last_moment(draining: asyncio.Event, longest_s: float) -> int:

@@ -62,6 +62,8 @@ class Gateway:
         self.metrics = GatewayMetrics()
         self.draining = asyncio.Event()
         """Set once the gateway is asked to stop: live sessions then end with their last text."""
+        self.freeing: set[asyncio.Task[None]] = set()
+        """Each ends the stream of a live session that is over."""
         self._num_files = 0
         self._num_sessions = 0
         self._changed = asyncio.Event()
@@ -149,6 +151,11 @@ class Gateway:
         except asyncio.TimeoutError:
             return False
         return True
+
+    async def wait_for_streams(self, timeout_s: float) -> None:
+        """Wait until the streams of sessions that are over have ended on their servers."""
+        if self.freeing:
+            await asyncio.wait(self.freeing, timeout=timeout_s)
 
     async def _until_idle(self) -> None:
         while self._num_files or self._num_sessions:

@@ -10,7 +10,6 @@ import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
-from conch.client.timeouts import timeout
 from conch.gateway.access import secret_in
 from conch.gateway.errors import ApiError
 from conch.gateway.live_audio import RawDecoder
@@ -22,13 +21,11 @@ from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import Style, Turns
 from conch.gateway.sockets import (
-    SEND_TIMEOUT_S,
-    close_code,
+    LiveSocket,
     expired,
+    hold,
     last_moment,
     protocols_in,
-    socket_for,
-    told_error,
     until_one_ends,
 )
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
@@ -56,22 +53,20 @@ async def realtime(request: web.Request) -> web.StreamResponse:
         ApiError: before the WebSocket is accepted: nothing is free, or it is no WebSocket.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    socket = socket_for(request, PROTOCOL, MAX_MESSAGE_BYTES)
-    with gateway.session_of(caller, ROUTE) as counted:
-        async with gateway.servers.reserved() as client:
-            session = _Session(
-                gateway,
-                caller,
-                client,
-                socket,
-                _first_config(request),
-                is_beta=_is_beta(request),
-                request_id=request[REQUEST_ID],
-            )
-            await socket.prepare(request)
-            counted.code = 1006  # unless the session ends otherwise
-            counted.code = await session.run()
-    return socket
+    socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
+
+    def session(client: AsyncClient) -> _Session:
+        return _Session(
+            gateway,
+            caller,
+            client,
+            socket,
+            _first_config(request),
+            is_beta=_is_beta(request),
+            request_id=request[REQUEST_ID],
+        )
+
+    return await hold(request, ROUTE, socket, session)
 
 
 def _is_beta(request: web.Request) -> bool:
@@ -102,7 +97,7 @@ class _Session:
         gateway: Gateway,
         caller: Caller,
         client: AsyncClient,
-        socket: web.WebSocketResponse,
+        socket: LiveSocket,
         config: SessionConfig,
         *,
         is_beta: bool,
@@ -131,24 +126,21 @@ class _Session:
         self._has_text = False
 
     async def run(self) -> int:
-        """Hold the session and return the code of its close frame."""
-        error: Exception | None = None
-        with suppress(ConnectionResetError):
-            kind = "transcription_session.created" if self._is_beta else "session.created"
-            await self._send([events.session_event(kind, self._described(is_beta=self._is_beta))])
-            error = await until_one_ends(self._tell(), self._read(), self._end_in_time())
-        # Only now, so that a client that does not read keeps nothing of the server.
-        if isinstance(error, ConnectionResetError) or self._socket.closed:
-            return int(self._socket.close_code or aiohttp.WSCloseCode.ABNORMAL_CLOSURE)
-        code = self._code
-        with suppress(ConnectionResetError, asyncio.TimeoutError):
-            async with timeout(2 * SEND_TIMEOUT_S):
-                if error is not None:
-                    code = close_code(error)
-                    told = told_error(error)
-                    await self._send([*self._turns.fail(told), events.error_event(told)])
-                await self._socket.close(code=code)
-        return code
+        """Hold the session and return the code of its close frame.
+
+        Raises:
+            ApiError: too much audio waits, or the caller has used up a limit.
+            ConchError: the server has failed.
+            ConnectionResetError: the client is gone.
+        """
+        kind = "transcription_session.created" if self._is_beta else "session.created"
+        await self._send([events.session_event(kind, self._described(is_beta=self._is_beta))])
+        await until_one_ends(self._tell(), self._read(), self._end_in_time())
+        return self._code
+
+    async def fail(self, error: ApiError) -> None:
+        """Tell the client what has ended the session."""
+        await self._send([*self._turns.fail(error), events.error_event(error)])
 
     @property
     def _style(self) -> Style:
@@ -185,9 +177,7 @@ class _Session:
         Raises:
             ApiError: too much audio waits.
         """
-        async for frame in self._socket:
-            if frame.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
-                continue
+        async for frame in self._socket.frames():
             if self._is_closing:
                 continue
             try:
@@ -242,6 +232,7 @@ class _Session:
                 sample_rate=kind.rate,
                 max_backlog_s=most_s,
                 request_id=self._request_id,
+                freeing=self._gateway.freeing,
             )
             self._has_begun.set()
         self._live.feed(samples)
@@ -339,7 +330,7 @@ class _Session:
 
     async def _send(self, told: Iterable[Event]) -> None:
         for event in told:
-            await self._socket.send_str(strict_json(event))
+            await self._socket.send(strict_json(event))
 
 
 def _decoder_of(kind: AudioFormat) -> RawDecoder:
