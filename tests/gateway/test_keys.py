@@ -85,6 +85,15 @@ def test_a_client_secret_stands_for_its_key_until_it_expires() -> None:
     assert secrets.find("ek_other", now=1_000.0)[1] is False
 
 
+def test_many_secrets_of_a_key_push_out_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "MAX_SECRETS", 3)
+    secrets, anna, ben = ClientSecrets(), *(keys.Key(name, name) for name in ("anna", "ben"))
+    of_ben = secrets.make(ben, lifetime_s=60, now=0.0)
+    of_anna = [secrets.make(anna, lifetime_s=60, now=0.0) for _ in range(5)]
+    valid = [secrets.find(secret, now=1.0)[1] for secret in (of_ben, *of_anna)]
+    assert valid == [True, False, False, True, True, True]
+
+
 def test_two_keys_of_one_name_in_two_places_are_refused(file: Path) -> None:
     keys.add_key(file, "anna", Limits())
     with pytest.raises(ConfigError, match="share a name"):

@@ -345,7 +345,8 @@ BROWSER = """
 import { readFileSync } from "node:fs";
 const page = { textContent: "", append: (text) => { console.log(text); process.exit(0); } };
 globalThis.document = { querySelector: () => page };
-const navigator = { mediaDevices: { getUserMedia: async () => null } };
+const delayed = () => new Promise((taken) => setTimeout(taken, 500, null)); // as a person is asked
+const navigator = { mediaDevices: { getUserMedia: delayed } };
 class MediaRecorder {
   start(ms) {
     const webm = readFileSync("talk.webm");

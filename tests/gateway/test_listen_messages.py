@@ -75,16 +75,22 @@ def test_the_same_words_in_the_next_utterance_are_told_again() -> None:
 def test_stats_add_up_over_streams() -> None:
     messages = ListenMessages(has_stats=True)
 
-    def heard(made: int, *path: str) -> LiveUpdate:
+    def heard(made: int, *path: str, ends: bool = False) -> LiveUpdate:
         stages = {name: Stage(2, 1.5) for name in path}
         rolling = RollingPasses(1280, made, 1, 2, 30)
+        transcript = answer("", rolling=rolling)
         return update(
-            transcript=replace(answer("", rolling=rolling), path=path, stages=stages), audio_s=made
+            transcript=replace(transcript, path=path, stages=stages, is_final=ends), audio_s=made
         )
 
     told = [
         list(messages.after(item))[-1]
-        for item in (heard(1, "vad"), heard(5, "vad", "ctc"), heard(2, "vad"), heard(3))
+        for item in (
+            heard(1, "vad"),
+            heard(5, "vad", "ctc", ends=True),
+            heard(8, "vad"),
+            heard(3),
+        )
         if item.transcript.path
     ]
     assert [item["stages"]["vad"] for item in told] == [
@@ -93,10 +99,10 @@ def test_stats_add_up_over_streams() -> None:
         {"calls": 6, "ms": 4.5},
     ]
     assert told[-1]["path"] == ["vad", "ctc"]
-    assert [item["rolling"]["made"] for item in told] == [1, 5, 7]
+    assert [item["rolling"]["made"] for item in told] == [1, 5, 13]
     assert told[-1]["rolling"] == {
         "interval_ms": 1280,
-        "made": 7,
+        "made": 13,
         "skipped": 2,
         "refused": 4,
         "late_ms": 30,

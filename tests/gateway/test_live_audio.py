@@ -225,10 +225,12 @@ def test_garbage_is_an_error(data: bytes, message: str) -> None:
     wait_until(no_thread_is_left)
 
 
-def test_what_follows_the_end_of_a_container_is_left_out() -> None:
+def test_tags_after_the_end_of_a_container_are_left_out_and_audio_is_refused() -> None:
     data = muxed(TONE, RATE, "wav", "pcm_s16le")
     whole = decoded("auto", [data])
-    assert len(decoded("auto", [data, bytes(10_000), bytes(10_000)])) == len(whole) == len(TONE)
+    assert len(decoded("auto", [data, *[bytes(100_000)] * 5])) == len(whole) == len(TONE)
+    with pytest.raises(AudioError, match="the container has ended; open another session"):
+        decoded("auto", [data] * 15)
 
 
 def test_raw_samples_are_no_container(tmp_path: Path) -> None:

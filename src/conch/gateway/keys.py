@@ -21,8 +21,8 @@ PREFIX = "conch_"
 """Beginning of every key that Conch makes, so that scanners of secrets find it."""
 SECRET_PREFIX = "ek_"
 """Beginning of every client secret."""
-MAX_SECRETS = 10_000
-"""Client secrets that are valid at once."""
+MAX_SECRETS = 1_000
+"""Client secrets of one key that are valid at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,10 @@ class ClientSecrets:
             settings: What the sessions that it opens begin with.
         """
         self._secrets = {name: item for name, item in self._secrets.items() if item.until > now}
-        while len(self._secrets) >= MAX_SECRETS:
-            del self._secrets[next(iter(self._secrets))]
+        owner = _name_of(key)
+        own = [name for name, item in self._secrets.items() if _name_of(item.key) == owner]
+        for name in own[: max(0, len(own) + 1 - MAX_SECRETS)]:
+            del self._secrets[name]
         secret = SECRET_PREFIX + secrets.token_urlsafe(32)
         self._secrets[digest(secret)] = _ClientSecret(key, now + lifetime_s, settings)
         return secret
@@ -239,3 +241,7 @@ class ClientSecrets:
         """Return what sessions begin with that a secret opens; None for another secret."""
         found = self._secrets.get(digest(secret))
         return found.settings if found else None
+
+
+def _name_of(key: Key | None) -> str | None:
+    return key.name if key else None

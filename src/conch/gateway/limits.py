@@ -10,7 +10,7 @@ class Limits:
     """The limits of a key; 0 is none."""
 
     requests_per_minute: int = 0
-    """Files, and live sessions that are opened."""
+    """Files, live sessions that are opened, and client secrets."""
     audio_s_per_minute: float = 0.0
     """Seconds of audio, of files and of live sessions."""
     streams: int = 0

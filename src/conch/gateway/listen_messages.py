@@ -59,8 +59,6 @@ class Stats:
         self._stages: dict[str, tuple[int, float]] = {}
         self._ended = RollingPasses(0)
         """Rolling passes of the streams that have ended."""
-        self._rolling: RollingPasses | None = None
-        """Rolling passes of the present stream."""
 
     def after(self, update: LiveUpdate) -> Message:
         """Return the sums after an update."""
@@ -69,11 +67,9 @@ class Stats:
         for name, stage in answer.stages.items():
             calls, ms = self._stages.get(name, (0, 0.0))
             self._stages[name] = (calls + stage.calls, ms + stage.ms)
-        before, present = self._rolling, answer.rolling
-        if before and present and present.made < before.made:  # another stream has begun
-            self._ended = _added(self._ended, before)
-        self._rolling = present
-        rolling = None if present is None else _added(self._ended, present)
+        rolling = None if answer.rolling is None else _added(self._ended, answer.rolling)
+        if rolling is not None and answer.is_final:
+            self._ended = rolling
         stages = {
             name: {"calls": calls, "ms": round(ms, 3)} for name, (calls, ms) in self._stages.items()
         }

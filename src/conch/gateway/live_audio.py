@@ -24,6 +24,10 @@ MAX_DECODED_S = 5.0
 """Seconds of decoded audio after which a decoder waits for them to be taken."""
 
 
+MAX_TRAILER_BYTES = 2**20
+"""Bytes that may follow the audio of a container: tags, and the pictures in them."""
+
+
 def default_rate(encoding: str) -> int:
     """Return the sample rate of an encoding if none is told, in Hz."""
     return 8_000 if encoding in ("mulaw", "alaw") else 16_000
@@ -111,6 +115,9 @@ class ContainerDecoder:
         self._bytes = bytearray()
         self._samples: list[Samples] = []
         self._num_samples = 0
+        self._num_unheard = 0
+        """Bytes since the latest samples; 0 before the first ones."""
+        self._has_samples = False
         self._is_hungry = False
         """Whether the thread waits for bytes."""
         self._is_complete = False
@@ -130,10 +137,12 @@ class ContainerDecoder:
             ends: Whether they are the last.
 
         Raises:
-            AudioError: FFmpeg cannot decode it.
+            AudioError: FFmpeg cannot decode it, or more than tags follow its end.
         """
         with self._lock:
-            if not self._has_ended:  # behind its end a container may have anything
+            if self._has_ended:
+                self._num_unheard += len(data)
+            else:
                 self._bytes += data
             self._is_complete |= ends
             self._is_hungry &= not (data or ends)
@@ -151,6 +160,10 @@ class ContainerDecoder:
             self._told.clear()
         if self._error is not None:
             raise self._error
+        # FFmpeg reads on behind the samples of a WAV, and leaves all of it out.
+        has_ended = self._has_ended or self._container == "wav"
+        if has_ended and self._num_unheard > MAX_TRAILER_BYTES:
+            raise AudioError("the container has ended; open another session for further audio")
 
     async def close(self) -> None:
         """End the thread."""
@@ -173,6 +186,7 @@ class ContainerDecoder:
                 return b""
             data = bytes(self._bytes[:size])
             del self._bytes[:size]
+            self._num_unheard += len(data) * self._has_samples
             return data
 
     def _decode(self) -> None:
@@ -187,6 +201,8 @@ class ContainerDecoder:
             self._error = AudioError(f"the audio cannot be decoded: {error}")
         with self._lock:
             self._has_ended = True
+            self._num_unheard += len(self._bytes)
+            self._bytes.clear()
             self._tell()
 
     def _keep(self, piece: Samples) -> bool:
@@ -194,6 +210,7 @@ class ContainerDecoder:
         with self._lock:
             self._samples.append(piece)
             self._num_samples += len(piece)
+            self._has_samples, self._num_unheard = True, 0
             while self._num_samples > MAX_DECODED_S * self._sample_rate and not self._is_left:
                 self._tell()
                 self._lock.wait()

@@ -13,6 +13,7 @@ from conch.gateway.access import is_websocket
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
+    AudioError,
     ConchError,
     InvalidRequestError,
     OverloadedError,
@@ -266,7 +267,10 @@ def told_error(error: Exception) -> ApiError:
     """Return the error that a client is told of what has ended its session."""
     if isinstance(error, ApiError):
         return error
-    return api_error(error if isinstance(error, ConchError) else public_error(error))
+    told = api_error(error if isinstance(error, ConchError) else public_error(error))
+    if isinstance(error, AudioError):
+        told.param = None  # there is no file
+    return told
 
 
 def close_code(error: Exception) -> int:

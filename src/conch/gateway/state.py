@@ -100,6 +100,15 @@ class Gateway:
             self.metrics.files.dec()
             self._changed.set()
 
+    def count_request(self, caller: Caller) -> None:
+        """Count a request that is neither a file nor a session.
+
+        Raises:
+            ApiError: the gateway stops, or the caller has used up a limit.
+        """
+        self._check(caller)
+        caller.allowance.requests.take(1, time.monotonic())
+
     @contextmanager
     def session_of(self, caller: Caller, route: str) -> Iterator[Session]:
         """Count a live session while it is open. Enter it before the WebSocket is accepted.

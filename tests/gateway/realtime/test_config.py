@@ -241,9 +241,14 @@ def test_unknown_fields_are_left_out() -> None:
         (of_input(format={"type": "audio/opus"}), "session.audio.input.format.type"),
         (of_input(format={"type": "audio/pcm", "rate": 96_000}), "session.audio.input.format.rate"),
         (of_input(format={"rate": True}), "session.audio.input.format.rate"),
+        (
+            of_input(format={"type": "audio/pcmu", "rate": 16_000}),
+            "session.audio.input.format.rate",
+        ),
         (of_input(format={"rate": float("nan")}), "session.audio.input.format.rate"),
         ({"input_audio_format": "mp3"}, "session.input_audio_format"),
         (of_input(noise_reduction={"type": "loud"}), "session.audio.input.noise_reduction.type"),
+        (of_input(noise_reduction={"type": ["x"]}), "session.audio.input.noise_reduction.type"),
         (of_input(transcription="conch"), "session.audio.input.transcription"),
         (
             of_input(transcription={"language": 3}),
@@ -287,3 +292,9 @@ def test_a_contradiction_of_openais_fields_and_conchs_names_the_field() -> None:
     model = of_input(transcription={"model": "conch-attention"})
     error = problem(model, {"conch": {"mode": "streaming"}})
     assert error.param == "session.audio.input.transcription.model"
+
+
+def test_of_noise_reduction_only_what_is_documented_is_kept() -> None:
+    sent = {"type": "far_field", "strength": float("nan")}
+    told = updated(of_input(noise_reduction=sent)).as_session()["audio"]["input"]
+    assert told["noise_reduction"] == {"type": "far_field"}

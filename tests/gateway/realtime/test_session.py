@@ -153,6 +153,7 @@ def test_an_update_of_what_the_server_need_not_know_ends_no_turn() -> None:
         ("{", "invalid_json", None, "an event is JSON"),
         ("[" * 100_000, "invalid_json", None, "an event is JSON"),
         ("[]", "invalid_value", "type", "an object with a type"),
+        ('{"type": "session.update", "event_id": "\\ud800"}', "invalid_json", None, "surrogates"),
         ({"type": 3}, "invalid_value", "type", "an object with a type"),
         ({"type": "response.create"}, "unknown_event", "type", "takes session.update"),
         ({"type": f"{BUFFER}.append"}, "invalid_value", "audio", "takes base64 in a text"),
@@ -560,7 +561,8 @@ def test_a_session_of_the_beta_has_its_secret() -> None:
         ("client_secrets", "{", 400, "body"),
         ("client_secrets", "[]", 400, "body"),
         ("client_secrets", b"\xff", 400, "body"),
-        ("client_secrets", json.dumps("x" * 70_000), 400, "body"),
+        ("client_secrets", json.dumps("x" * 9_000), 400, "body"),
+        ("client_secrets", b'{"session": {"include": "\\ud800"}}', 400, "body"),
         ("client_secrets", {"expires_after": 60}, 400, "expires_after"),
         ("client_secrets", {"expires_after": {"anchor": "now"}}, 400, "expires_after"),
         ("client_secrets", {"expires_after": {"seconds": 5}}, 400, "expires_after.seconds"),
@@ -592,6 +594,15 @@ def test_a_wrong_wish_for_a_secret(path: str, body: Any, status: int, param: str
         assert error["param"] == param
 
     run_gateway(scenario)
+
+
+def test_a_secret_counts_as_a_request() -> None:
+    async def scenario(running: LoopGateway) -> None:
+        await posted(running, "client_secrets", {})
+        refused = await posted(running, "transcription_sessions", {}, status=429)
+        assert refused["error"]["code"] == "rate_limit_exceeded"
+
+    run_gateway(scenario, limits=Limits(requests_per_minute=1))
 
 
 def test_the_largest_append_fits_into_a_message() -> None:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ APPEND, COMMIT, CLEAR = (f"input_audio_buffer.{name}" for name in ("append", "co
 UPDATE = "session.update"
 BETA_UPDATE = "transcription_session.update"
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that is one character only together with the next one."""
 _KNOWN = (UPDATE, BETA_UPDATE, APPEND, COMMIT, CLEAR)
 
 
@@ -22,59 +25,89 @@ _KNOWN = (UPDATE, BETA_UPDATE, APPEND, COMMIT, CLEAR)
 class ClientEvent:
     """An event of a client."""
 
-    type: str
-    """One of those that a transcription session knows."""
     fields: Mapping[str, Any]
+
+    @property
+    def id(self) -> str | None:
+        """Return the id that the client has given it, None for none."""
+        event_id = self.fields.get("event_id")
+        return event_id if isinstance(event_id, str) else None
+
+    @property
+    def type(self) -> str:
+        """Return which event it is: one of those that a transcription session knows.
+
+        Raises:
+            ApiError: it is another one.
+        """
+        kind = self.fields.get("type")
+        if not isinstance(kind, str):
+            raise _wrong("type", f"an event is an object with a type; sent: {kind!r:.80}")
+        if kind not in _KNOWN:
+            message = f"a transcription session takes {', '.join(_KNOWN)}; sent: {kind!r:.80}"
+            raise ApiError(400, message, param="type", code="unknown_event")
+        return kind
+
+    @property
+    def num_audio_bytes(self) -> int:
+        """Return the bytes of the audio of an append, which need not be decoded for it.
+
+        Raises:
+            ApiError: there is none, or too much.
+        """
+        sent = self._base64
+        size = len(sent) // 4 * 3 - sent[-2:].count("=")
+        if size > MAX_AUDIO_BYTES:
+            raise _wrong("audio", f"audio takes at most {MAX_AUDIO_BYTES} bytes; sent: {size}")
+        return size
 
     @property
     def audio(self) -> bytes:
         """Return the audio of an append.
 
         Raises:
-            ApiError: there is none, it is not base64, or too much.
+            ApiError: there is none, or it is not base64.
         """
-        sent = self.fields.get("audio")
-        if not isinstance(sent, str):
-            raise _wrong("audio", f"audio takes base64 in a text; sent: {sent!r:.80}")
         try:
-            audio = base64.b64decode(sent, validate=True)
+            return base64.b64decode(self._base64, validate=True)
         except (binascii.Error, ValueError) as error:
             message = f"audio takes base64, with padding and without line breaks: {error}"
             raise _wrong("audio", message) from None
-        if len(audio) > MAX_AUDIO_BYTES:
-            raise _wrong(
-                "audio", f"audio takes at most {MAX_AUDIO_BYTES} bytes; sent: {len(audio)}"
-            )
-        return audio
 
-
-def event_id_in(text: str) -> str | None:
-    """Return the id that a client has given an event, None for none."""
-    try:
-        event = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    event_id = event.get("event_id") if isinstance(event, dict) else None
-    return event_id if isinstance(event_id, str) else None
+    @property
+    def _base64(self) -> str:
+        sent = self.fields.get("audio")
+        if not isinstance(sent, str):
+            raise _wrong("audio", f"audio takes base64 in a text; sent: {sent!r:.80}")
+        return sent
 
 
 def read_event(text: str) -> ClientEvent:
     """Return the event of a text frame.
 
     Raises:
-        ApiError: it is no event that a transcription session knows.
+        ApiError: it is no event.
     """
     try:
-        event = json.loads(text)
+        event = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"an event is JSON: {error}", code="invalid_json") from None
-    kind = event.get("type") if isinstance(event, dict) else None
-    if not isinstance(kind, str):
+    if not isinstance(event, dict):
         raise _wrong("type", f"an event is an object with a type; sent: {text!r:.80}")
-    if kind not in _KNOWN:
-        message = f"a transcription session takes {', '.join(_KNOWN)}; sent: {kind!r:.80}"
-        raise ApiError(400, message, param="type", code="unknown_event")
-    return ClientEvent(kind, event)
+    return ClientEvent(event)
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is no JSON, or has half of a surrogate pair, which no answer could repeat.
+        RecursionError: it is nested too deeply.
+    """
+    value = json.loads(text)
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def _wrong(param: str, message: str) -> ApiError:

@@ -279,18 +279,18 @@ def _read_format(config: SessionConfig, path: str, value: Any) -> AudioFormat:
     _check_object(value, path)
     before = config.format
     kind = _choice(f"{path}.type", value.get("type", before.type), tuple(_FORMATS))
-    if kind != "audio/pcm" or value.get("rate") is None:
+    rate = value.get("rate")
+    if kind != "audio/pcm" and rate not in (None, TELEPHONE_RATE):
+        raise _wrong(f"{path}.rate", f"{TELEPHONE_RATE} with {kind}", rate)
+    if kind != "audio/pcm" or rate is None:
         return before if kind == before.type else _FORMATS[kind]
-    return AudioFormat(kind, _whole(f"{path}.rate", value["rate"], *PCM_RATES))
+    return AudioFormat(kind, _whole(f"{path}.rate", rate, *PCM_RATES))
 
 
 def _read_noise_reduction(config: SessionConfig, path: str, value: Any) -> Mapping[str, Any] | None:
     if value is None:
         return None
-    _check_object(value, path)
-    changed = {**(config.noise_reduction or {}), **value}
-    _choice(f"{path}.type", changed.get("type", "near_field"), ("near_field", "far_field"))
-    return {name: changed[name] for name in ("type", "strength") if name in changed}
+    return _merged(config.noise_reduction or {}, path, value, _NOISE_REDUCTION)
 
 
 def _read_transcription(config: SessionConfig, path: str, value: Any) -> Mapping[str, Any]:
@@ -373,6 +373,10 @@ def _choice(path: str, value: Any, choices: Sequence[str]) -> Any:
     return value
 
 
+def _noise(path: str, value: Any) -> str:
+    return str(_choice(path, value, ("near_field", "far_field")))
+
+
 def _delay(path: str, value: Any) -> str:
     return str(_choice(path, value, tuple(DELAYS)))
 
@@ -425,6 +429,7 @@ _SERVER_VAD = MappingProxyType(
     }
 )
 _SEMANTIC_VAD = MappingProxyType({"eagerness": _eagerness})
+_NOISE_REDUCTION = MappingProxyType({"type": _noise})
 _READERS: Mapping[str, Callable[[SessionConfig, str, Any], Any]] = MappingProxyType(
     {
         "format": _read_format,

@@ -1,6 +1,5 @@
 """Short-lived secrets for browsers, which open sessions with settings that the page chooses."""
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from conch.gateway.errors import ApiError
+from conch.gateway.realtime.client_events import parse_json
 from conch.gateway.realtime.config import SessionConfig
 from conch.gateway.realtime.events import new_id
 from conch.gateway.state import CALLER, GATEWAY
@@ -15,7 +15,7 @@ from conch.gateway.state import CALLER, GATEWAY
 LIFETIMES_S = (10, 7200)
 """Shortest and longest validity of a secret, in seconds, as at OpenAI."""
 DEFAULT_LIFETIME_S = 600
-MAX_BODY_BYTES = 64 * 2**10
+MAX_BODY_BYTES = 8 * 2**10
 """Largest body: settings are kept as long as their secret."""
 OBJECT = "realtime.transcription_session"
 
@@ -24,7 +24,7 @@ async def make_client_secret(request: web.Request) -> web.Response:
     """Answer with a secret and the settings of the sessions that it opens.
 
     Raises:
-        ApiError: the body is wrong.
+        ApiError: the body is wrong, or the caller has used up a limit.
     """
     body = await _body_of(request)
     lifetime_s = _lifetime_s(body.get("expires_after"), "expires_after")
@@ -38,7 +38,7 @@ async def make_transcription_session(request: web.Request) -> web.Response:
     """Answer with the settings and a secret, as the beta of the API did.
 
     Raises:
-        ApiError: the body is wrong.
+        ApiError: the body is wrong, or the caller has used up a limit.
     """
     body = await _body_of(request)
     wanted = body.get("client_secret")
@@ -60,13 +60,14 @@ def _secret(
 
 
 async def _body_of(request: web.Request) -> Mapping[str, Any]:
+    request.app[GATEWAY].count_request(request[CALLER])
     data = await request.content.read(MAX_BODY_BYTES + 1)
     while len(data) <= MAX_BODY_BYTES and (more := await request.content.read(MAX_BODY_BYTES)):
         data += more
     if len(data) > MAX_BODY_BYTES:
         raise _wrong_body(f"takes at most {MAX_BODY_BYTES} bytes")
     try:
-        body = json.loads(data or b"{}")
+        body = parse_json(data.decode() or "{}")
     except (ValueError, RecursionError) as error:
         raise _wrong_body(f"takes JSON: {error}") from None
     if not isinstance(body, dict):

@@ -15,7 +15,7 @@ from conch.gateway.errors import ApiError
 from conch.gateway.live_audio import RawDecoder
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.realtime import client_events, events
-from conch.gateway.realtime.client_events import ClientEvent, event_id_in, read_event
+from conch.gateway.realtime.client_events import ClientEvent, read_event
 from conch.gateway.realtime.config import LOGPROBS, PARTIALS, AudioFormat, SessionConfig
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
@@ -180,25 +180,23 @@ class _Session:
         async for frame in self._socket.frames():
             if self._is_closing:
                 continue
+            event_id = None
             try:
-                await self._obey(frame.data)
+                event = _event_in(frame.data)
+                event_id = event.id
+                await self._obey(event)
             except ApiError as error:
-                event_id = event_id_in(frame.data) if isinstance(frame.data, str) else None
                 await self._tell_all([events.error_event(error, event_id)])
             except OverloadedError as error:
                 raise ApiError(429, str(error), code="backlog_exceeded") from None
 
-    async def _obey(self, data: str | bytes) -> None:
+    async def _obey(self, event: ClientEvent) -> None:
         """Do what a client asks for.
 
         Raises:
             ApiError: it cannot be done. Nothing has changed.
             OverloadedError: too much audio waits.
         """
-        if isinstance(data, bytes):
-            message = f"an event is a text frame; audio goes as base64 in {client_events.APPEND}"
-            raise ApiError(400, message, code="invalid_frame")
-        event = read_event(data)
         match event.type:
             case client_events.APPEND:
                 self._append(event)
@@ -210,9 +208,9 @@ class _Session:
                 await self._update(event)
 
     def _append(self, event: ClientEvent) -> None:
-        audio, kind = event.audio, self._config.format
+        kind = self._config.format
         most_s = self._gateway.config.max_backlog_s
-        seconds = len(audio) / kind.sample_bytes / kind.rate
+        seconds = event.num_audio_bytes / kind.sample_bytes / kind.rate
         if seconds > most_s:
             raise ApiError(
                 400,
@@ -221,7 +219,7 @@ class _Session:
                 param="audio",
                 code="audio_too_long",
             )
-        samples = self._decoder.samples(audio)
+        samples = self._decoder.samples(event.audio)
         if not len(samples):
             return
         if self._live is None:
@@ -331,6 +329,18 @@ class _Session:
     async def _send(self, told: Iterable[Event]) -> None:
         for event in told:
             await self._socket.send(strict_json(event))
+
+
+def _event_in(data: str | bytes) -> ClientEvent:
+    """Return the event of a frame.
+
+    Raises:
+        ApiError: it is none.
+    """
+    if isinstance(data, bytes):
+        message = f"an event is a text frame; audio goes as base64 in {client_events.APPEND}"
+        raise ApiError(400, message, code="invalid_frame")
+    return read_event(data)
 
 
 def _decoder_of(kind: AudioFormat) -> RawDecoder:
