@@ -1,6 +1,7 @@
 """The turns of a session, by made-up updates: what a server could tell, in any order it could."""
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -235,6 +236,22 @@ def test_what_was_cleared_is_not_told_and_fails_if_it_was_begun() -> None:
     assert kinds(turns.after(speaking(1, "New"))) == ["speech_started", "delta"]
 
 
+@pytest.mark.parametrize("is_manual", [True, False])
+@pytest.mark.parametrize("was_manual", [True, False])
+def test_a_clear_drops_what_was_begun_under_other_settings(
+    was_manual: bool, is_manual: bool
+) -> None:
+    turns = Turns(is_manual=was_manual)
+    begun = turns.after(speaking(0, "One"))
+    turns.cut(is_manual=is_manual)
+    told = turns.clear(2.0)
+    assert kinds(told)[-1] == "failed"
+    assert told[-1]["item_id"] == begun[-1]["item_id"]
+    assert turns.after(update(segment(0, "One.", final=True), finalized=True)) == []
+    assert turns.after(update(cleared=True, index=1)) == []
+    assert text_of_deltas(turns.after(speaking(1, "Two"))) == "Two"
+
+
 def test_clearing_silence_tells_that_alone() -> None:
     for is_manual in (True, False):
         turns = Turns(is_manual=is_manual)
@@ -319,7 +336,26 @@ def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
     told = turns.after(speaking(1, "how", "are", "yu"))
     (partial,) = told
     assert (partial["firm"], partial["tentative"]) == ("Good", " day how are")
-    assert partial["newest"] == " yu"
+    assert (partial["final"], partial["newest"]) == ("", " yu")
+    *_, partial = turns.after(update(segment(0, "Good day.", final=True)))
+    assert (partial["final"], partial["firm"], partial["tentative"]) == (
+        "Good day.",
+        " how",
+        " are",
+    )
+    *_, partial = turns.after(update(segment(1, "How are you?", final=True)))
+    assert (partial["final"], partial["firm"]) == (" How are you?", "")
+
+
+def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> None:
+    turns = Turns(is_manual=True, style=Style(has_partials=True))
+    told = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
+    assert max(len(str(events)) for events in told) < 2 * len(str(told[0]))
+    (era,) = turns._eras
+    assert not era.item.utterances and not turns._owners and not turns._first_heard
+    turns.commit(2000.0)
+    last = turns.after(update(finalized=True))
+    assert completed(last) == [" ".join(["So."] * 1000)]
 
 
 def test_log_probabilities_are_those_of_words() -> None:
@@ -524,8 +560,11 @@ def test_every_word_is_told_once_where_the_client_commits_nothing(seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_the_parts_of_a_partial_are_a_text_without_doubled_words(seed: int) -> None:
+    final: dict[str, str] = defaultdict(str)
     for event in Server(seed, is_manual=True, corrects=False).run(60):
         if event["type"] == "conch.partial":
-            text = event["firm"] + event["tentative"] + event["newest"]
+            final[event["item_id"]] += event["final"]
+            before = final[event["item_id"]]
+            text = before + event["firm"] + event["tentative"] + event["newest"]
             assert text == " ".join(text.split())
             assert len(set(text.split())) == len(text.split())

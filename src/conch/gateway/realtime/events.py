@@ -113,12 +113,13 @@ def error_event(error: ApiError, client_event_id: Any = None) -> Event:
     return _event("error", error={**error.as_dict(), "event_id": client_event_id})
 
 
-def partial(item_id: str, firm: str, tentative: str, newest: str) -> Event:
+def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) -> Event:
     """Return Conch's own event of what is being spoken.
 
-    The three texts, joined as they are, are the text of the item so far.
+    The final texts of all these events of an item and the other three of the latest one, joined
+    as they are, are the text of the item so far.
     """
-    parts = {"firm": firm, "tentative": tentative, "newest": newest}
+    parts = {"final": final, "firm": firm, "tentative": tentative, "newest": newest}
     return _event("conch.partial", item_id=item_id, **parts)
 
 

@@ -16,7 +16,7 @@ from bisect import bisect
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, takewhile
 from operator import itemgetter
 
 from conch.gateway.errors import ApiError, api_error
@@ -92,8 +92,14 @@ class _Item:
     is_single: bool
     """Whether it ends with its utterance: the turn detection has found it."""
     id: str = field(default_factory=lambda: events.new_id("item"))
+    final: list[str] = field(default_factory=list)
+    """Texts of its first utterances, which no longer change: a long turn has many."""
+    words: list[Word] = field(default_factory=list)
+    """Their words."""
+    error: str = ""
+    """Why one of them has no second pass."""
     utterances: dict[int, _Utterance] = field(default_factory=dict)
-    """By index in the session, in order."""
+    """The others, by index in the session, in order."""
     has_begun: bool = False
     """Whether the client was told that somebody speaks."""
     has_delta: bool = False
@@ -102,6 +108,8 @@ class _Item:
     """Seconds of its audio, once it is committed."""
     shown: tuple[str, str, str] | None = None
     """Texts of its latest partial event; None before the first one."""
+    num_shown: int = 0
+    """Final texts in its partial events."""
 
     @property
     def is_known(self) -> bool:
@@ -111,11 +119,12 @@ class _Item:
     @property
     def text(self) -> str:
         """Return the text of all utterances."""
-        return _joined(utterance.text for utterance in self.utterances.values())
+        others = (utterance.text for utterance in self.utterances.values())
+        return _joined([*self.final, *others])
 
     @property
     def parts(self) -> tuple[str, str, str]:
-        """Return firm, tentative and newest text, which are `text` if joined as they are."""
+        """Return firm, tentative and newest text, which are `text` if joined to the final one."""
         firm: list[str] = []
         solid: list[str] = []
         is_settled = True
@@ -124,8 +133,31 @@ class _Item:
             if is_settled:
                 firm.append(utterance.sure)
             is_settled &= utterance.is_final
-        ends = [len(_joined(part)) for part in (firm, solid)]
-        return self.text[: ends[0]], self.text[ends[0] : ends[1]], self.text[ends[1] :]
+        texts = [utterance.text for utterance in self.utterances.values()]
+        before = " " if self.final else ""
+        text, *ends = (before + part if part else "" for part in map(_joined, (texts, firm, solid)))
+        first, second = map(len, ends)
+        return text[:first], text[first:second], text[second:]
+
+    def take_final(self) -> str:
+        """Return the final text that no partial event had; it counts as told from now on."""
+        texts = self.final[self.num_shown :]
+        before = " " if texts and self.num_shown else ""
+        self.num_shown += len(texts)
+        return before + _joined(texts)
+
+    def fold(self) -> list[int]:
+        """Put the first utterances that are final together, and return their indices.
+
+        Otherwise all of a long turn would be looked at with each update.
+        """
+        folded = list(takewhile(lambda index: self.utterances[index].is_final, self.utterances))
+        for index in folded:
+            utterance = self.utterances.pop(index)
+            self.final += [utterance.text] * bool(utterance.text)
+            self.words += utterance.words
+            self.error = self.error or utterance.error
+        return folded
 
     def take_delta(self) -> str:
         """Return the sure text that was not sent; it counts as sent from now on.
@@ -234,15 +266,14 @@ class Turns:
         Args:
             audio_s: Seconds of audio that the session got so far.
         """
-        era = self._eras[-1]
-        item = era.item or era.speaking
-        for other in self._eras:
-            # A turn may have begun under other settings.
-            if other is era or (item is not None and other.item is item):
-                other.item, other.speaking, other.is_dropped = None, None, True
+        # A turn may have begun under other settings.
+        open_eras = [era for era in self._eras if era.item is None or not era.item.is_committed]
+        items = _different([era.item or era.speaking for era in open_eras])
+        for era in open_eras:
+            era.item, era.speaking, era.is_dropped = None, None, True
         self._begin(self._new_era(), audio_s)
         told = [events.cleared()]
-        if item is not None:
+        for item in items:
             self._forget(item)
             if item.has_begun:
                 told.append(events.speech_stopped(item.id, audio_s))
@@ -351,12 +382,15 @@ class Turns:
 
     def _further_text(self, item: _Item) -> list[Event]:
         told = self._delta(item)
+        for index in item.fold():
+            self._owners.pop(index, None)
+            self._first_heard.pop(index, None)
         if not self.style.has_partials:
             return told
-        parts = item.parts
-        if parts != (item.shown or ("", "", "")):
+        final, parts = item.take_final(), item.parts
+        if final or parts != (item.shown or ("", "", "")):
             item.shown = parts
-            told.append(events.partial(item.id, *parts))
+            told.append(events.partial(item.id, final, *parts))
         return told
 
     def _delta(self, item: _Item) -> list[Event]:
@@ -365,15 +399,14 @@ class Turns:
 
     def _complete(self, item: _Item) -> list[Event]:
         self._forget(item)
-        utterances = item.utterances.values()
-        for utterance in utterances:
+        for utterance in item.utterances.values():
             utterance.settle()
-        problem = next((utterance.error for utterance in utterances if utterance.error), "")
-        if problem and not item.text:
-            return [events.failed(item.id, _error_of(problem))]
-        words = [word for utterance in utterances for word in utterance.words]
-        wanted = words if self.style.has_logprobs else None
-        return [*self._delta(item), events.completed(item.id, item.text, item.seconds, wanted)]
+        told = self._delta(item)
+        item.fold()
+        if item.error and not item.text:
+            return [events.failed(item.id, _error_of(item.error))]
+        wanted = item.words if self.style.has_logprobs else None
+        return [*told, events.completed(item.id, item.text, item.seconds, wanted)]
 
     def _finish(self, era: _Era, audio_s: float, keep: _Item | None = None) -> list[Event]:
         """Complete all items up to a mark, of which no further update tells.
