@@ -424,6 +424,21 @@ def test_a_failure_of_the_server_is_told(failure: ConchError, code: int, name: s
     run(scenario, client)
 
 
+def test_pings_and_close_frames_without_a_code_are_answered() -> None:
+    async def scenario(running: Running) -> None:
+        async with running.socket(autoping=False, autoclose=False) as client:
+            await client.message("ready")
+            await client.socket.ping(b"there?")
+            pong = await client.socket.receive()
+            assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"there?")
+            await client.socket._writer.send_frame(b"", aiohttp.WSMsgType.CLOSE)
+            assert (await client.socket.receive()).type == aiohttp.WSMsgType.CLOSE
+        await until(lambda: ended(running, 1005) == 1)
+        assert not running.metric("conch_gateway_cancelled_total", route="/v1/listen")
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("how", ["close frame", "abort"])
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2, 1.0])
 def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, caplog) -> None:

@@ -34,7 +34,7 @@ def test_every_event_has_its_row() -> None:
         events.completed("", "", 0, ()),
         events.failed("", error),
         events.error_event(error),
-        events.partial("", "", "", ""),
+        events.partial("", "", "", "", ""),
     ]
     rows = cells(r"^\| (`[a-z_.]+`(?:, `[a-z_.]+`)?) \| [^|]+ \| ?([^|]*)\|$")
     documented = {name: fields for key, fields in rows for name in names_in(key)}
