@@ -319,6 +319,7 @@ def test_what_is_no_audio_ends_the_session(query: str, data: bytes, message: str
             error = (await socket.rest())[-1]
             assert error["type"] == "error" and message in error["error"]["message"]
             assert error["error"]["code"] == "invalid_audio"
+            assert error["error"]["param"] is None
             assert socket.code == 1008
 
     run(scenario)

@@ -380,8 +380,12 @@ def test_a_client_that_goes_away_frees_the_stream() -> None:
     run_gateway(scenario)
 
 
-def test_a_client_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sends_audio", [True, False])
+def test_a_client_that_does_not_read_is_left(
+    sends_audio: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sockets, "PING_S", 1.0)
+    monkeypatch.setattr(sockets, "SEND_TIMEOUT_S", 2.0)
 
     async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
@@ -391,9 +395,13 @@ def test_a_client_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) ->
             connection.transport.pause_reading()
 
             async def send() -> None:
+                await client.append_samples(spoken(1, 0.2))
                 while True:
-                    await client.append_samples(spoken(1, 0.2))
-                    await client.append_samples(spoken(2, 0.2))
+                    if sends_audio:
+                        await client.append_samples(spoken(1, 0.2))
+                        await client.append_samples(spoken(2, 0.2))
+                    else:
+                        await client.socket.send_str("?")
 
             sending = asyncio.create_task(send())
             await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
