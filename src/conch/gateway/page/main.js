@@ -63,8 +63,8 @@ async function load() {
 function chosen() {
   const isLive = byId("plan-live").checked;
   byId("choices-now").textContent = isComparing()
-    ? `${forms.a?.summary}  |  ${forms.b?.summary}`
-    : (forms.a?.summary ?? "");
+    ? `${forms.a?.summary(isLive)}  |  ${forms.b?.summary(isLive)}`
+    : (forms.a?.summary(isLive) ?? "");
   for (const name of /** @type {("a" | "b")[]} */ (["a", "b"])) {
     plans[name].show(plan(planned(forms[name]?.planFields(isLive) ?? {}, isLive)));
   }
@@ -91,7 +91,7 @@ function wayOf(name, isLive) {
   const form = forms[name];
   const prefix = isComparing() ? `${name.toUpperCase()} · ` : "";
   return {
-    title: `${prefix}${form?.summary ?? "Conch's choice"}`,
+    title: `${prefix}${form?.summary(isLive) ?? "Conch's choice"}`,
     fields: form?.fields(isLive) ?? {},
     plan: form?.planFields(isLive) ?? {},
   };
