@@ -255,7 +255,7 @@ function inputOf(option, help) {
   const shared = { "aria-describedby": help };
   const { kind, low, high } = option;
   if (hasThreeStates(option)) {
-    const states = { "": "as accuracy says", true: "on", false: "off" };
+    const states = { "": "by accuracy", true: "on", false: "off" };
     const items = Object.entries(states).map(([value, text]) => el("option", { value }, text));
     return el("select", shared, ...items);
   }
