@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import (
     Browser,
+    Dialog,
+    FilePayload,
     Locator,
     Page,
     Route,
@@ -139,10 +141,15 @@ def test_the_page_is_not_left_in_mid_session(page: Page) -> None:
     answer(page, lambda socket: tell(socket, said("Still here.")))
     page.locator("#speak").click()
     wait_for(page, "Listening.")
-    asked = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
-    page.get_by_role("link", name="API").click(no_wait_after=True)
-    page.wait_for_function("navigator.userActivation.hasBeenActive")
+    asked: list[str] = []
+
+    def dismiss(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
+    with page.expect_event("dialog"):
+        page.get_by_role("link", name="API").click(no_wait_after=True)
     page.locator("#speak").click()
     wait_for(page, "Ended.")
     assert asked == ["beforeunload"]
@@ -251,7 +258,7 @@ def test_a_file_keeps_the_keyboards_place(page: Page) -> None:
             route.fulfill(json=ANSWER)
 
     page.route("**/v1/audio/transcriptions", transcribe)
-    file = {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"RIFF"}
+    file: FilePayload = {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"RIFF"}
     page.locator("#file").set_input_files(file)
     status = page.locator("#file-panel .status")
     status.filter(has_text="Done: 2 words.").wait_for()
