@@ -48,8 +48,9 @@ async def listen(request: web.Request) -> web.StreamResponse:
         ApiError: before the WebSocket is accepted: the query is wrong, or nothing is free.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    socket = socket_for(request, PROTOCOL, MAX_FRAME_BYTES)
+    # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), gateway.config.model_aliases)
+    socket = socket_for(request, PROTOCOL, MAX_FRAME_BYTES)
     with gateway.session_of(caller, ROUTE) as session:
         async with gateway.servers.reserved() as client:
             listener = _Listener(gateway, caller, query, client, socket, request[REQUEST_ID])
