@@ -28,6 +28,7 @@ COMMANDS = (
     "demo",
     "bench offline",
     "bench live",
+    "bench gateway",
 )
 
 

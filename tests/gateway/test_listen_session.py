@@ -135,6 +135,19 @@ def test_without_an_upgrade_the_answer_tells_what_to_do() -> None:
     run(scenario)
 
 
+def test_a_plain_get_tells_what_a_browser_cannot_know_of_a_refused_socket() -> None:
+    async def scenario(running: Running) -> None:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{running.url}/v1/listen?beam_size=0") as answer,
+        ):
+            error = (await answer.json())["error"]
+        assert (answer.status, error["param"]) == (400, "beam_size")
+        assert "1 to 128" in error["message"]
+
+    run(scenario)
+
+
 def test_a_browsers_subprotocol_is_answered_and_a_lone_key_is_never_logged(caplog) -> None:
     async def scenario(running: Running) -> None:
         key = "openai-insecure-api-key.secret"

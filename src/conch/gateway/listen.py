@@ -44,8 +44,9 @@ async def listen(request: web.Request) -> web.StreamResponse:
         ApiError: before the WebSocket is accepted: the query is wrong, or nothing is free.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
+    # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), gateway.config.model_aliases)
+    socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
 
     def listener(client: AsyncClient) -> _Listener:
         return _Listener(gateway, caller, query, client, socket, request[REQUEST_ID])

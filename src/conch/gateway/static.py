@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from aiohttp import web
 
 POLICY = (
-    "default-src 'self'; connect-src 'self' ws: wss:; worker-src 'self' blob:; "
+    "default-src 'self'; connect-src 'self' ws: wss:; "
     "media-src 'self' blob:; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fieldsOf } from "../../../src/conch/gateway/page/choice_model.js";
+import { fieldsOf, inWords } from "../../../src/conch/gateway/page/choice_model.js";
 
 const option = (name, kind, value, more = {}) => ({
   ...{ name, kind, default: value, low: null, high: null, choices: null, help: "", decoders: [] },
@@ -21,8 +21,8 @@ const OPTIONS = [
   option("channels", "int", "mix", { choices: ["mix", "split"], low: 1, high: 64, live: false }),
 ];
 const AS_SHOWN = {
-  ...{ nbest: "1", lm_weight: "", vad: true, language: "auto", hotwords: "" },
-  ...{ attention_rescore: false, partials: true, channels: "mix" },
+  ...{ nbest: "", lm_weight: "", vad: true, language: "auto", hotwords: "" },
+  ...{ attention_rescore: "", partials: true, channels: "mix" },
 };
 const sent = (values, decoder, isLive = false) =>
   fieldsOf(OPTIONS, { ...AS_SHOWN, ...values }, decoder, isLive);
@@ -38,6 +38,23 @@ test("what was changed is sent, numbers as numbers", () => {
   assert.deepEqual(sent({ lm_weight: "0" }), { lm_weight: 0 });
 });
 
+test("a number that is the usual default is sent: other options change the default", () => {
+  assert.deepEqual(sent({ nbest: "1" }), { nbest: 1 });
+});
+
+test("what the accuracy sets has three states", () => {
+  const of = (attention_rescore) => sent({ attention_rescore }, "ctc");
+  assert.deepEqual(of(""), {});
+  assert.deepEqual(of("true"), { attention_rescore: true });
+  assert.deepEqual(of("false"), { attention_rescore: false });
+});
+
+test("a choice in words tells what is sent", () => {
+  assert.equal(inWords("CTC", { model: "conch-ctc" }), "CTC · fast");
+  const fields = { model: "conch-ctc", accuracy: "best", beam_size: 5, lm_fusion: false };
+  assert.equal(inWords("CTC", fields), "CTC · best · beam_size=5 · lm_fusion=false");
+});
+
 test("an emptied field is left to the server", () => {
   assert.deepEqual(sent({ language: " ", nbest: "" }), {});
 });
@@ -47,8 +64,8 @@ test("an option of other decoders is not sent, except to the first pass of live 
   assert.deepEqual(sent({ hotwords: "Conch" }, undefined), {});
   assert.deepEqual(sent({ hotwords: "Conch" }, "ctc"), { hotwords: "Conch" });
   assert.deepEqual(sent({ hotwords: "Conch" }, "attention", true), { hotwords: "Conch" });
-  assert.deepEqual(sent({ attention_rescore: true }, "attention", true), {});
-  assert.deepEqual(sent({ attention_rescore: true }, "wfst", true), { attention_rescore: true });
+  assert.deepEqual(sent({ attention_rescore: "true" }, "attention", true), {});
+  assert.deepEqual(sent({ attention_rescore: "true" }, "wfst", true), { attention_rescore: true });
 });
 
 test("recordings and live audio have options of their own", () => {

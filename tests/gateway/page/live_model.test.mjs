@@ -3,7 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LiveModel, pressureOf } from "../../../src/conch/gateway/page/live_model.js";
+import {
+  LiveModel,
+  piecesThatStay,
+  pressureOf,
+  told,
+} from "../../../src/conch/gateway/page/live_model.js";
 
 const spoken = (index, firm, tentative, newest, audio_s) => ({
   ...{ type: "text", index, start: 1, firm, tentative, newest, audio_s },
@@ -85,6 +90,64 @@ test("all that was said makes a transcript, in order", () => {
     [0, 1, 3],
   );
   assert.deepEqual([made.duration, made.segments[2].end], [9, 8]);
+});
+
+test("another session goes on after what was said", () => {
+  const live = new LiveModel();
+  live.begin();
+  live.take(segment(0, "First.", true), 3);
+  live.take(spoken(1, "And", "so", "on", 4), 4.5);
+  const [left] = live.finish();
+  assert.deepEqual([left.index, left.isOpen, left.newest], [1, false, ""]);
+  assert.equal(left.tentative, " so on");
+
+  live.begin();
+  assert.deepEqual([live.startS, live.firstIndex, live.lag, live.firmLag], [4, 2, null, null]);
+  const words = [{ text: "Second.", start: 1.5, end: 2, confidence: 0.9 }];
+  const second = live.take({ ...segment(0, "Second.", true), words }, 3);
+  assert.deepEqual([second.index, second.start, second.end], [2, 5, 7]);
+  assert.deepEqual(second.words, [{ text: "Second.", start: 5.5, end: 6, confidence: 0.9 }]);
+  live.take({ type: "stats", audio_s: 4 }, 5);
+  assert.equal(live.lag, 1);
+  const made = live.transcript();
+  assert.equal(made.text, "First. And so on Second.");
+  assert.equal(made.duration, 8);
+});
+
+test("a session without words moves neither numbers nor times", () => {
+  const live = new LiveModel();
+  live.begin();
+  assert.deepEqual(live.finish(), []);
+  live.begin();
+  assert.deepEqual([live.startS, live.firstIndex], [0, 0]);
+});
+
+test("only the common beginning of two texts stays", () => {
+  const pieces = ["He even", " thought", " of him"];
+  assert.equal(piecesThatStay(pieces, "He even thought of him now"), 3);
+  assert.equal(piecesThatStay(pieces, "He even thought so of him"), 2);
+  assert.equal(piecesThatStay(pieces, "He ever"), 0);
+  assert.equal(piecesThatStay([], "He"), 0);
+});
+
+test("the end of a session says why it ended", () => {
+  const fine = { problem: "", wasOn: false, droppedS: 0 };
+  const end = { reason: "end", message: "" };
+  assert.deepEqual(told(end, fine), { text: "Ended.", isProblem: false });
+  assert.deepEqual(told(end, { ...fine, wasOn: true }), {
+    text: "The server ended the session.",
+    isProblem: true,
+  });
+  assert.equal(told(end, { ...fine, wasOn: true, problem: "Too long." }).text, "Too long.");
+  assert.deepEqual(told(end, { ...fine, droppedS: 2.44 }), {
+    text: "Ended. The network was too slow: 2.4 s of audio were left out.",
+    isProblem: true,
+  });
+  const lost = { reason: "lost", message: "The connection broke." };
+  assert.deepEqual(told(lost, { ...fine, problem: "Before." }), {
+    text: "The connection broke.",
+    isProblem: true,
+  });
 });
 
 test("audio that the network does not take is told of, then dropped", () => {

@@ -17,8 +17,9 @@ export class AnswerView {
    * @param {Set<string>} settings.planned Components that the request will call.
    * @param {import("./player.js").Player} settings.player
    * @param {() => Promise<any>} settings.askCandidates Returns a transcript with n-best lists.
+   * @param {(error: Error) => string} settings.explain
    */
-  constructor({ title, fileName, planned, player, askCandidates }) {
+  constructor({ title, fileName, planned, player, askCandidates, explain }) {
     /** @type {any} */
     this.transcript = null;
     /** @type {{element: HTMLElement, text: string, start: number, end: number}[]} */
@@ -26,6 +27,7 @@ export class AnswerView {
     this.player = player;
     this.fileName = fileName;
     this.askCandidates = askCandidates;
+    this.explain = explain;
     this.meta = el("p", { class: "answer-meta" });
     this.text = el("div", {
       ...{
@@ -73,9 +75,11 @@ export class AnswerView {
   finish(transcript) {
     this.transcript = transcript;
     this.words = [];
+    const place = this.place();
     this.text.replaceChildren(...transcript.segments.map((segment) => this.segment(segment)));
     if (!transcript.text) this.text.append(el("p", { class: "nothing" }, "No speech was found."));
     this.arrange();
+    if (place >= 0) this.goTo(place);
     this.path.running = false;
     this.path.show(taken(transcript.stages));
     const seconds = (transcript.stages.total?.ms ?? 0) / 1000;
@@ -93,12 +97,6 @@ export class AnswerView {
       downloads(() => this.transcript, this.fileName),
       ask,
     );
-  }
-
-  /** The request failed, or was cancelled: what came stays. */
-  fail() {
-    this.path.running = false;
-    if (!this.words.length) this.element.classList.add("is-empty");
   }
 
   /**
@@ -185,14 +183,28 @@ export class AnswerView {
 
   /** @param {KeyboardEvent} event */
   moved(event) {
-    const buttons = [...this.text.querySelectorAll("button")];
-    const at = buttons.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
-    const places = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: buttons.length - 1 };
-    const next = buttons[places[event.key]];
-    if (at < 0 || !next) return;
+    // With these the keys are the browser's: Alt and Left go back in its history.
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const at = this.place();
+    const last = this.text.querySelectorAll("button").length - 1;
+    const places = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last };
+    if (at < 0 || !(places[event.key] >= 0 && places[event.key] <= last)) return;
     event.preventDefault();
-    this.stopAt(next);
-    next.focus();
+    this.goTo(places[event.key]);
+  }
+
+  /** @returns {number} The place of the button with the keyboard's focus, or -1. */
+  place() {
+    const buttons = [...this.text.querySelectorAll("button")];
+    return buttons.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
+  }
+
+  /** @param {number} place Of a button, or the last one before. */
+  goTo(place) {
+    const button = [...this.text.querySelectorAll("button")].slice(0, place + 1).at(-1);
+    if (!button) return;
+    this.stopAt(button);
+    button.focus();
   }
 
   /** @param {HTMLElement} button */
@@ -217,16 +229,20 @@ export class AnswerView {
 
   /** @param {HTMLButtonElement} button */
   async showCandidates(button) {
-    button.disabled = true;
+    // A disabled button would lose the keyboard's place.
+    if (button.getAttribute("aria-disabled")) return;
+    button.setAttribute("aria-disabled", "true");
     button.textContent = "Asking again…";
     try {
-      const transcript = await this.askCandidates();
-      this.candidates.replaceChildren(candidatesOf(transcript));
+      const found = candidatesOf(await this.askCandidates());
+      this.candidates.replaceChildren(found);
+      if (button === document.activeElement) found.focus();
       button.remove();
     } catch (error) {
-      button.disabled = false;
+      button.removeAttribute("aria-disabled");
       button.textContent = "Other candidates";
-      this.candidates.replaceChildren(el("p", { class: "warning" }, error.message));
+      const why = error.name === "AbortError" ? "Cancelled." : this.explain(error);
+      this.candidates.replaceChildren(el("p", { class: "warning", role: "alert" }, why));
     }
   }
 }

@@ -3,32 +3,45 @@
 import { SseReader } from "./sse.js";
 
 const KEY = "conch-key";
+const UNREADABLE =
+  "The file cannot be read: it is a folder, or it was changed or moved since it was chosen. " +
+  "Choose it again.";
 
 /** An answer that is an error, as the gateway tells it. */
 export class ApiError extends Error {
   /**
    * @param {number} status HTTP status; 0 without an answer.
-   * @param {{message?: string, param?: string | null, code?: string | null}} error
+   * @param {{message?: string}} error
    * @param {string | null} [retryAfter] Seconds.
    */
   constructor(status, error, retryAfter = null) {
     const said = error.message || `the server answered with status ${status}`;
     super(retryAfter ? `${said.replace(/\.$/, "")}. Try again in ${retryAfter} s.` : said);
     this.status = status;
-    this.param = error.param ?? null;
-    this.code = error.code ?? null;
   }
 }
 
+/** The key of this page, where the browser keeps nothing for sites. */
+let kept = "";
+
 /** @returns {string} The key of this tab, or nothing. */
 export function key() {
-  return sessionStorage.getItem(KEY) ?? "";
+  try {
+    return sessionStorage.getItem(KEY) ?? kept;
+  } catch {
+    return kept;
+  }
 }
 
 /** @param {string} value */
 export function keepKey(value) {
-  if (value) sessionStorage.setItem(KEY, value);
-  else sessionStorage.removeItem(KEY);
+  kept = value;
+  try {
+    if (value) sessionStorage.setItem(KEY, value);
+    else sessionStorage.removeItem(KEY);
+  } catch {
+    // It is asked for again when the page is loaded again.
+  }
 }
 
 /**
@@ -39,12 +52,13 @@ export function keepKey(value) {
  */
 export async function getJson(path) {
   const headers = key() ? { Authorization: `Bearer ${key()}` } : {};
-  const answer = await fetch(path, { headers }).catch(() => {
+  const unanswered = () => {
     throw new ApiError(0, { message: "The server does not answer." });
-  });
-  const text = await answer.text();
+  };
+  const answer = await fetch(path, { headers }).catch(unanswered);
+  const text = await answer.text().catch(unanswered);
   if (!answer.ok) throw errorOf(answer.status, text, answer.headers.get("Retry-After"));
-  return JSON.parse(text);
+  return parsed(text);
 }
 
 /**
@@ -58,7 +72,7 @@ export async function getJson(path) {
  * @param {(event: any) => void} [hooks.onEvent] An event of a streamed answer.
  * @param {AbortSignal} [hooks.signal]
  * @returns {Promise<any>} The answer, or the last transcript of a streamed one.
- * @throws {ApiError} An error, in mid-stream too.
+ * @throws {ApiError} An error, in mid-stream too, or the file cannot be read.
  * @throws {DOMException} AbortError: cancelled.
  */
 export function transcribe(file, fields, { onUpload, onEvent, signal } = {}) {
@@ -77,6 +91,14 @@ export function transcribe(file, fields, { onUpload, onEvent, signal } = {}) {
       reject(error);
       request.abort();
     };
+    // What a listener throws would settle nothing.
+    const guarded = (listener) => () => {
+      try {
+        listener();
+      } catch (error) {
+        fail(error);
+      }
+    };
     const readOn = () => {
       if (request.status !== 200 || !isStream()) return;
       const piece = request.responseText.slice(read);
@@ -94,8 +116,8 @@ export function transcribe(file, fields, { onUpload, onEvent, signal } = {}) {
       if (event.lengthComputable) onUpload?.(event.loaded / event.total);
     };
     request.upload.onload = () => onUpload?.(1);
-    request.onprogress = readOn;
-    request.onload = () => {
+    request.onprogress = guarded(readOn);
+    request.onload = guarded(() => {
       const { status, responseText } = request;
       if (status !== 200) {
         reject(errorOf(status, responseText, request.getResponseHeader("Retry-After")));
@@ -104,11 +126,19 @@ export function transcribe(file, fields, { onUpload, onEvent, signal } = {}) {
         // Has no effect if the last event came.
         reject(new ApiError(0, { message: "The answer ended before its last part." }));
       } else {
-        resolve(JSON.parse(responseText));
+        resolve(parsed(responseText));
       }
-    };
-    request.onerror = () => {
-      const message = last ? "The connection broke in mid-answer." : "The server does not answer.";
+    });
+    request.onerror = async () => {
+      const broken = last ? "The connection broke in mid-answer." : "The server does not answer.";
+      // A file that cannot be read breaks a request in the same way.
+      const message = await file
+        .slice(0, 1)
+        .arrayBuffer()
+        .then(
+          () => broken,
+          () => UNREADABLE,
+        );
       reject(new ApiError(0, { message }));
     };
     request.onabort = () => reject(new DOMException("cancelled", "AbortError"));
@@ -129,5 +159,18 @@ function errorOf(status, text, retryAfter) {
   } catch {
     // A proxy in between answers in its own way.
     return new ApiError(status, {}, retryAfter);
+  }
+}
+
+/**
+ * @param {string} text
+ * @returns {any}
+ * @throws {ApiError} A proxy in between has answered.
+ */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ApiError(0, { message: "What answers at this address is not Conch's server." });
   }
 }

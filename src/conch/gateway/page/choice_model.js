@@ -1,14 +1,17 @@
 /** Which options a request sends, from what stands in a form. */
 
 /**
- * @typedef {{name: string, kind: string, default: any, low: number | null, high: number | null,
- *   choices: string[] | null, help: string, decoders: string[], live: boolean,
- *   recordings: boolean}} Option An item of `/v1/options`.
+ * @typedef {{name: string, kind: string, default: any, default_in_words: string,
+ *   low: number | null, high: number | null, choices: string[] | null, help: string,
+ *   decoders: string[], live: boolean, recordings: boolean}} Option An item of `/v1/options`.
  */
 
+/** Switches that `accuracy` sets too: those of `conch.wire.presets`. */
+const BY_ACCURACY = new Set(["rescore", "ctc_rescore", "attention_rescore", "lm_fusion"]);
+
 /**
- * Return the options to send: those that are not at their default and that the path takes. An
- * option that is not sent is left to the server, as other options may change its default.
+ * Return the options to send: those that somebody chose and that the path takes. An option that is
+ * not sent is left to the server, as other options may change its default.
  * @param {Option[]} options
  * @param {Record<string, any>} values What stands in the form, by option.
  * @param {string | undefined} decoder
@@ -45,15 +48,45 @@ export function isFollowed(option, decoder = "attention", isLive = false) {
 }
 
 /**
+ * @param {Option} option
+ * @returns {boolean}
+ */
+export function isNumber(option) {
+  return (option.kind === "int" || option.kind === "float") && !option.choices?.length;
+}
+
+/**
+ * Return whether a form shows three states of a switch: as the accuracy says, on and off.
+ * @param {Option} option
+ * @returns {boolean}
+ */
+export function hasThreeStates(option) {
+  return BY_ACCURACY.has(option.name);
+}
+
+/**
+ * Return in a few words how a request is recognised.
+ * @param {string} title Of the model.
+ * @param {Record<string, any>} fields Those that are sent.
+ * @returns {string}
+ */
+export function inWords(title, { model, accuracy = "fast", ...others }) {
+  const rest = Object.entries(others).map(([name, value]) => `${name}=${value}`);
+  return [title, accuracy, ...rest].join(" · ");
+}
+
+/**
  * Return the value to send, or undefined for the default.
  * @param {Option} option
  * @param {any} value
  * @returns {any}
  */
 function valueOf(option, value) {
-  if (value === undefined) return undefined;
-  const isNumber = option.kind === "int" || option.kind === "float";
-  const read = isNumber && value !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
-  if (typeof read === "string" && read.trim() === "") return undefined;
-  return read === option.default || String(read) === String(option.default) ? undefined : read;
+  if (value === undefined || String(value).trim() === "") return undefined;
+  if (hasThreeStates(option)) return value === "true";
+  const mayBeNumber = option.kind === "int" || option.kind === "float";
+  const read = mayBeNumber && Number.isFinite(Number(value)) ? Number(value) : value;
+  // The field of a number is empty until somebody fills it.
+  if (isNumber(option)) return read;
+  return String(read) === String(option.default) ? undefined : read;
 }

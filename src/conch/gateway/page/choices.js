@@ -1,7 +1,7 @@
 /** Forms in which somebody chooses how a request is recognised. */
 
 import { el, freshId } from "./dom.js";
-import { fieldsOf, isFor, isFollowed } from "./choice_model.js";
+import { fieldsOf, hasThreeStates, inWords, isFor, isFollowed, isNumber } from "./choice_model.js";
 
 /**
  * @typedef {import("./choice_model.js").Option} Option
@@ -22,6 +22,8 @@ const ACCURACIES = {
   balanced: "rescores where it is close",
   best: "rescores more candidates",
 };
+/** Letters of a default that a field has room for. */
+const SHORT = 12;
 const RESCORING = ["rescore", "ctc_rescore", "attention_rescore"];
 /** Options that have a place of their own above the list, or that the page sets itself. */
 const PLACED = new Set(["accuracy", "language", "decoder", "word_timestamps", ...RESCORING]);
@@ -79,7 +81,7 @@ export class Choices {
   }
 
   /**
-   * Return the fields to send: the model, and the options that are not at their default.
+   * Return the fields to send: the model, and the options that somebody chose.
    * @param {boolean} isLive
    * @returns {Record<string, any>}
    */
@@ -98,12 +100,25 @@ export class Choices {
     return this.decoder ? { ...options, decoder: this.decoder } : options;
   }
 
-  /** @returns {string} In a few words. */
-  get summary() {
-    const { model, accuracy = "fast", ...rest } = { ...this.fields(false), ...this.fields(true) };
-    const name = MODELS[model]?.[0] ?? model;
-    const others = Object.entries(rest).map(([key, value]) => `${key}=${value}`);
-    return [name, accuracy, ...others].join(" · ");
+  /**
+   * @param {boolean} isLive
+   * @returns {string} In a few words.
+   */
+  summary(isLive) {
+    return inWords(MODELS[this.model]?.[0] ?? this.model, this.fields(isLive));
+  }
+
+  /** @returns {HTMLInputElement | null} The first field whose value the server would refuse. */
+  get wrong() {
+    return this.form.querySelector("input:invalid");
+  }
+
+  /** Show what is wrong. */
+  complain() {
+    const { wrong } = this;
+    const fold = wrong?.closest("details");
+    if (fold) fold.open = true;
+    wrong?.reportValidity();
   }
 
   /** @returns {Record<string, any>} Inputs by option, as they stand. */
@@ -133,7 +148,7 @@ export class Choices {
         (fits, live) => fits && isFollowed(option, this.decoder, live === 1),
       );
       input.disabled = !isTaken;
-      input.closest(".option, .check")?.classList.toggle("is-off", !isTaken);
+      input.closest(".option")?.classList.toggle("is-off", !isTaken);
     }
   }
 
@@ -165,18 +180,7 @@ export class Choices {
    * @returns {HTMLElement | false}
    */
   rescoringPicker(options) {
-    const rows = options.map((option) => {
-      const help = freshId("help");
-      const input = el("input", { type: "checkbox", "aria-describedby": help });
-      this.inputs.set(option.name, input);
-      const name = el(
-        "span",
-        {},
-        el("code", {}, option.name),
-        el("small", { id: help }, option.help),
-      );
-      return el("label", { class: "check" }, input, name);
-    });
+    const rows = options.map((option) => this.row(option));
     return (
       rows.length > 0 && el("fieldset", { class: "checks" }, el("legend", {}, "Rescoring"), ...rows)
     );
@@ -212,11 +216,13 @@ export class Choices {
     this.inputs.set(option.name, input);
     const name = el("code", { class: "option-name" }, option.name);
     const only = option.decoders?.length ? ` Decoder ${option.decoders.join(" or ")}.` : "";
+    const words = isNumber(option) ? option.default_in_words : "";
+    const otherwise = words.length > SHORT ? ` Default: ${words}.` : "";
     return el(
       "div",
       { class: "option" },
       el("label", {}, name, input),
-      el("small", { id: help }, `${option.help}.${only}`),
+      el("small", { id: help }, `${option.help}.${only}${otherwise}`),
     );
   }
 }
@@ -248,6 +254,11 @@ function card(name, value, title, help, isChosen) {
 function inputOf(option, help) {
   const shared = { "aria-describedby": help };
   const { kind, low, high } = option;
+  if (hasThreeStates(option)) {
+    const states = { "": "by accuracy", true: "on", false: "off" };
+    const items = Object.entries(states).map(([value, text]) => el("option", { value }, text));
+    return el("select", shared, ...items);
+  }
   if (kind === "bool")
     return el("input", { type: "checkbox", checked: option.default === true, ...shared });
   // Words or a number: a list would hide the numbers.
@@ -257,18 +268,10 @@ function inputOf(option, help) {
     );
     return el("select", shared, ...items);
   }
-  if ((kind === "int" || kind === "float") && !option.choices?.length) {
+  if (isNumber(option)) {
     const step = kind === "int" ? 1 : "any";
-    const value = option.default ?? "";
-    return el("input", {
-      type: "number",
-      min: low,
-      max: high,
-      step,
-      value,
-      placeholder: "auto",
-      ...shared,
-    });
+    const placeholder = option.default_in_words;
+    return el("input", { type: "number", min: low, max: high, step, placeholder, ...shared });
   }
   const value = option.default ?? "";
   return el("input", { type: "text", value, autocomplete: "off", spellcheck: "false", ...shared });

@@ -196,8 +196,11 @@ async function show() {
     const schemas = Object.entries(found.components.schemas);
     document.getElementById("version").textContent = `Version ${found.info.version}, OpenAPI ${found.openapi}`;
     const menu = contents(groups, schemas);
-    // A phone shows the reference first.
-    menu.open = matchMedia("(min-width: 60rem)").matches;
+    // A phone shows the reference first; beside it, the contents have no button that opens them.
+    const wide = matchMedia("(min-width: 60rem)");
+    const fit = () => (menu.open = wide.matches);
+    wide.addEventListener("change", fit);
+    fit();
     document.getElementById("contents").append(menu);
     reference.append(
       ...prose(found.info.description),

@@ -5,6 +5,7 @@ import { transcribe } from "./api.js";
 import { el } from "./dom.js";
 import { onOneScale, planned, taken } from "./path_model.js";
 import { Player } from "./player.js";
+import { StatusLine } from "./status_line.js";
 import { diffWords } from "./word_diff.js";
 
 /** Candidates to ask for. */
@@ -18,7 +19,8 @@ export class FilePanel {
   /**
    * @param {HTMLElement} host
    * @param {object} settings
-   * @param {() => Way[]} settings.ways The choices as they stand: one, or two to compare.
+   * @param {() => Way[] | null} settings.ways The choices as they stand: one, or two to compare;
+   *   null: one is wrong.
    * @param {() => void} settings.onCompare Asked to compare with another choice.
    * @param {(error: Error) => string} settings.explain
    */
@@ -31,7 +33,7 @@ export class FilePanel {
     /** @type {AbortController | null} */
     this.running = null;
     this.name = el("h2", { tabindex: -1 });
-    this.status = el("p", { class: "status", role: "status" });
+    this.status = new StatusLine();
     this.upload = progressBar("Upload");
     this.recognition = progressBar("Recognition");
     this.bars = el("div", { class: "bars" }, this.upload.element, this.recognition.element);
@@ -63,7 +65,7 @@ export class FilePanel {
       this.againButton,
       this.compareButton,
     );
-    const parts = [this.name, this.status, this.bars, this.audio, this.silent];
+    const parts = [this.name, this.status.element, this.bars, this.audio, this.silent];
     host.append(...parts, buttons, this.legend, this.answers);
   }
 
@@ -86,21 +88,23 @@ export class FilePanel {
     this.cancel();
     const running = (this.running = new AbortController());
     const ways = this.ways();
-    const views = ways.map((way) => this.viewOf(way, this.file));
-    this.player.listeners.forEach(
-      (_, owner) => views.includes(owner) || this.player.listeners.delete(owner),
-    );
-    this.answers.replaceChildren(...views.map((view) => view.element));
-    this.answers.classList.toggle("is-comparison", ways.length > 1);
-    this.compareButton.textContent =
-      ways.length > 1 ? "Change the choices" : "Compare with another choice";
-    this.legend.textContent = "";
+    if (!ways) {
+      this.answers.replaceChildren();
+      this.legend.textContent = "";
+      this.busy(false);
+      this.status.say("A choice has a value that the server does not take.", true);
+      return;
+    }
+    /** @type {AnswerView[]} */
+    let views = [];
     this.busy(true);
     try {
+      views = ways.map((way) => this.viewOf(way, this.file, running.signal));
+      this.show(views);
       // One after the other, so that neither slows the other's times.
       for (const [at, way] of ways.entries())
         await this.ask(way, views[at], running.signal, ways.length > 1);
-      this.say(
+      this.status.say(
         ways.length > 1 ? this.compare(views) : `Done: ${count(views[0].words.length, "word")}.`,
       );
       this.legend.textContent =
@@ -110,11 +114,24 @@ export class FilePanel {
           : "");
     } catch (error) {
       if (this.running !== running) return;
-      views.forEach((view) => view.transcript || view.fail());
-      if (error.name === "AbortError") this.say("Cancelled.");
-      else this.say(this.explain(error), true);
+      views.forEach((view) => (view.path.running = false));
+      if (error.name === "AbortError") this.status.say("Cancelled.");
+      else this.status.say(this.explain(error), true);
+    } finally {
+      if (this.running === running) this.busy(false);
     }
-    if (this.running === running) this.busy(false);
+  }
+
+  /** @param {AnswerView[]} views */
+  show(views) {
+    this.player.listeners.forEach(
+      (_, owner) => views.includes(owner) || this.player.listeners.delete(owner),
+    );
+    this.answers.replaceChildren(...views.map((view) => view.element));
+    this.answers.classList.toggle("is-comparison", views.length > 1);
+    this.compareButton.textContent =
+      views.length > 1 ? "Change the choices" : "Compare with another choice";
+    this.legend.textContent = "";
   }
 
   /** Stop what runs; the server stops too. */
@@ -133,13 +150,13 @@ export class FilePanel {
     const of = isOneOfTwo ? `${way.title}: ` : "";
     this.upload.set(0);
     this.recognition.set(null);
-    this.say(`${of}Uploading…`);
+    this.status.say(`${of}Uploading…`);
     const fields = { ...way.fields, response_format: "conch", word_timestamps: true, stream: true };
     const transcript = await transcribe(this.file, fields, {
       signal,
       onUpload: (share) => {
         this.upload.set(share);
-        if (share === 1) this.say(`${of}Recognising…`);
+        if (share === 1) this.status.say(`${of}Recognising…`);
       },
       onEvent: (event) => {
         if (event.type !== "transcript.part") return;
@@ -172,9 +189,10 @@ export class FilePanel {
   /**
    * @param {Way} way
    * @param {File} file
+   * @param {AbortSignal} signal
    * @returns {AnswerView}
    */
-  viewOf(way, file) {
+  viewOf(way, file, signal) {
     const beam = Number(way.fields.beam_size ?? NBEST);
     const fields = { ...way.fields, response_format: "conch", nbest: Math.min(NBEST, beam) };
     return new AnswerView({
@@ -182,7 +200,8 @@ export class FilePanel {
       fileName: file.name.replace(/\.[^.]*$/, "") || "transcript",
       planned: planned(way.plan),
       player: this.player,
-      askCandidates: () => transcribe(file, fields),
+      askCandidates: () => transcribe(file, fields, { signal }),
+      explain: this.explain,
     });
   }
 
@@ -193,21 +212,12 @@ export class FilePanel {
 
   /** @param {boolean} isBusy */
   busy(isBusy) {
-    const hasFocus = this.cancelButton === document.activeElement;
+    const buttons = [this.cancelButton, this.againButton, this.compareButton];
+    const hasFocus = buttons.includes(document.activeElement);
     this.bars.hidden = this.cancelButton.hidden = !isBusy;
     this.againButton.hidden = this.compareButton.hidden = isBusy;
     // A button that goes away must not take the keyboard's place with it.
-    if (hasFocus && !isBusy) this.againButton.focus();
-  }
-
-  /**
-   * @param {string} text
-   * @param {boolean} [isProblem]
-   */
-  say(text, isProblem = false) {
-    // A screen reader says what changes, so the same text is not written again.
-    if (this.status.textContent !== text) this.status.textContent = text;
-    this.status.classList.toggle("is-problem", isProblem);
+    if (hasFocus) (isBusy ? this.cancelButton : this.againButton).focus();
   }
 }
 

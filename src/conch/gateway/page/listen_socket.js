@@ -8,7 +8,7 @@ import { BYTES_PER_SECOND, SAMPLE_RATE } from "./pcm.js";
 const END_WAIT_S = 60;
 
 /**
- * @typedef {{reason: "end" | "error" | "refused" | "lost", message: string, code: number}} Ending
+ * @typedef {{reason: "end" | "error" | "refused" | "lost", message: string}} Ending
  */
 
 export class ListenSocket {
@@ -24,7 +24,9 @@ export class ListenSocket {
       ...{ word_timestamps: "true" },
       ...Object.fromEntries(Object.entries(options).map(([name, value]) => [name, String(value)])),
     });
-    const address = new URL(`/v1/listen?${query}`, location.href);
+    /** Where it listens; plain HTTP tells there why it refuses. */
+    this.path = `/v1/listen?${query}`;
+    const address = new URL(this.path, location.href);
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     // A browser cannot send headers with a WebSocket.
     const protocols = key() ? ["conch", `openai-insecure-api-key.${key()}`] : ["conch"];
@@ -87,12 +89,13 @@ export class ListenSocket {
   close() {
     if (this.isClosing) return;
     this.isClosing = true;
+    // A connection that is still to open has no longer either.
+    this.timer = setTimeout(() => this.socket.close(), END_WAIT_S * 1000);
     if (this.socket.readyState === WebSocket.OPEN) this.sendClose();
   }
 
   sendClose() {
     this.socket.send('{"type":"close"}');
-    this.timer = setTimeout(() => this.socket.close(), END_WAIT_S * 1000);
   }
 
   /**
@@ -101,10 +104,10 @@ export class ListenSocket {
    */
   take(message, onMessage) {
     if (message.type === "ready") this.isReady = true;
-    if (message.type === "end") this.ending = { reason: "end", message: "", code: 1000 };
+    if (message.type === "end") this.ending = { reason: "end", message: "" };
     if (message.type === "error") {
       const said = message.error?.message ?? "The server failed.";
-      this.ending = { reason: "error", message: said, code: 0 };
+      this.ending = { reason: "error", message: said };
     }
     onMessage(message);
   }
@@ -114,6 +117,6 @@ export class ListenSocket {
     clearTimeout(this.timer);
     const lost = event.reason || "The connection ended before the last text came.";
     const reason = this.isReady ? "lost" : "refused";
-    this.onEnding(this.ending ?? { reason, message: lost, code: event.code });
+    this.onEnding(this.ending ?? { reason, message: lost });
   }
 }

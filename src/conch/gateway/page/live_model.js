@@ -1,4 +1,4 @@
-/** What the messages of a live session say so far: its utterances, and how late the text is. */
+/** What the messages of live sessions say so far: utterances, and how late the text is. */
 
 /**
  * @typedef {{text: string, start: number, end: number, confidence: number}} Word
@@ -11,6 +11,9 @@ export class LiveModel {
     /** @type {Map<number, Utterance>} By their number. */
     this.utterances = new Map();
     this.audioS = 0;
+    /** Where the session begins: seconds of audio and utterances of those before it. */
+    this.startS = 0;
+    this.firstIndex = 0;
     /** @type {number | null} Seconds of audio that were sent and not recognised. */
     this.lag = null;
     /** @type {number | null} Seconds of audio from the first sight of a word until it is firm. */
@@ -19,19 +22,59 @@ export class LiveModel {
     this.seen = new Map();
   }
 
+  /** Begin another session: what is said in it comes after all that was said. */
+  begin() {
+    const utterances = [...this.utterances.values()];
+    this.startS = utterances.reduce((latest, one) => Math.max(latest, one.end), this.audioS);
+    this.firstIndex = utterances.reduce((next, one) => Math.max(next, one.index + 1), 0);
+    this.audioS = this.startS;
+    this.lag = this.firmLag = null;
+    this.seen.clear();
+  }
+
+  /**
+   * End the session: what is still open stays as it is.
+   * @returns {Utterance[]} The utterances that it changed.
+   */
+  finish() {
+    return [...this.utterances.values()]
+      .filter((one) => one.isOpen)
+      .map((one) => {
+        const tentative = `${one.tentative}${one.newest}`;
+        return this.put({ ...one, tentative, newest: "", isOpen: false });
+      });
+  }
+
   /**
    * Take a message of the server.
    * @param {Record<string, any>} message
-   * @param {number} sentS Seconds of audio that were sent before it came.
+   * @param {number} sentS Seconds of audio that the session was sent before it came.
    * @returns {Utterance | null} The utterance that it changed.
    */
   take(message, sentS) {
+    const sent = this.startS + sentS;
     if (typeof message.audio_s === "number") {
-      this.audioS = message.audio_s;
-      this.lag = Math.max(0, sentS - this.audioS);
+      this.audioS = this.startS + message.audio_s;
+      this.lag = Math.max(0, sent - this.audioS);
     }
-    if (message.type === "text") return this.spoken(message, sentS);
-    return message.type === "segment" ? this.ended(message, sentS) : null;
+    if (message.type === "text") return this.spoken(this.placed(message), sent);
+    return message.type === "segment" ? this.ended(this.placed(message), sent) : null;
+  }
+
+  /**
+   * Return a message with its number and times after those of the sessions before.
+   * @param {Record<string, any>} message
+   * @returns {Record<string, any>}
+   */
+  placed(message) {
+    /** @param {any} timed */
+    const later = ({ start, end, ...rest }) => ({
+      ...rest,
+      start: start + this.startS,
+      ...(end !== undefined && { end: end + this.startS }),
+    });
+    const words = message.words && { words: message.words.map(later) };
+    return { ...later(message), index: message.index + this.firstIndex, ...words };
   }
 
   /**
@@ -150,4 +193,39 @@ function count(text) {
 export function pressureOf(waitingS) {
   if (waitingS > 8) return "drop";
   return waitingS > 1 ? "late" : "fine";
+}
+
+/**
+ * Return how many pieces of a text on the page stay when it becomes another: those that the new
+ * text begins with, one after the other.
+ * @param {string[]} pieces
+ * @param {string} text
+ * @returns {number}
+ */
+export function piecesThatStay(pieces, text) {
+  let length = 0;
+  const firstWrong = pieces.findIndex((piece) => {
+    const isThere = text.startsWith(piece, length);
+    length += piece.length;
+    return !isThere;
+  });
+  return firstWrong < 0 ? pieces.length : firstWrong;
+}
+
+/**
+ * Return what to say of a session that has come to its end.
+ * @param {import("./listen_socket.js").Ending} ending
+ * @param {object} session
+ * @param {string} session.problem What went wrong before, or nothing.
+ * @param {boolean} session.wasOn Nobody had asked for the end.
+ * @param {number} session.droppedS Seconds of audio that the network did not take.
+ * @returns {{text: string, isProblem: boolean}}
+ */
+export function told({ reason, message }, { problem, wasOn, droppedS }) {
+  const end = problem || (wasOn ? "The server ended the session." : "Ended.");
+  const lost = `The network was too slow: ${droppedS.toFixed(1)} s of audio were left out.`;
+  return {
+    text: `${reason === "end" ? end : message}${droppedS ? ` ${lost}` : ""}`,
+    isProblem: reason !== "end" || Boolean(problem) || wasOn || droppedS > 0,
+  };
 }

@@ -2,15 +2,16 @@
 
 import { clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
-import { LiveModel } from "./live_model.js";
+import { LiveModel, piecesThatStay, told } from "./live_model.js";
 import { ListenSocket } from "./listen_socket.js";
-import { MicrophoneError, openMicrophone } from "./microphone.js";
+import { openMicrophone } from "./microphone.js";
 import { plan, planned, taken } from "./path_model.js";
 import { PathView } from "./path_view.js";
+import { StatusLine } from "./status_line.js";
 
 /** Utterances on the page; older ones stay in the downloads. */
 const MAX_SHOWN = 200;
-/** Decibels and seconds by which a microphone counts as muted. */
+/** Decibels and frames by which a microphone counts as muted. */
 const MUTED_DB = -85;
 const MUTED_FRAMES = 100;
 
@@ -25,19 +26,26 @@ export class LivePanel {
   /**
    * @param {HTMLElement} host
    * @param {object} settings
-   * @param {() => {fields: Record<string, any>, plan: Record<string, any>}} settings.way
+   * @param {() => import("./file_panel.js").Way | null} settings.way The choices as they stand;
+   *   null: one is wrong.
    * @param {() => any} settings.microphone The chosen device and switches.
+   * @param {() => void} settings.onMicrophone The browser has opened a microphone.
    * @param {(state: "off" | "on" | "ending") => void} settings.onState
-   * @param {(refusal: string) => Promise<string>} settings.explainRefusal
+   * @param {(path: string) => Promise<string>} settings.explainRefusal Why it refuses at a path.
    */
-  constructor(host, { way, microphone, onState, explainRefusal }) {
+  constructor(host, { way, microphone, onMicrophone, onState, explainRefusal }) {
     this.host = host;
     this.way = way;
     this.choice = microphone;
+    this.onMicrophone = onMicrophone;
     this.onState = onState;
     this.explainRefusal = explainRefusal;
     this.state = "off";
-    this.status = el("p", { class: "status", role: "status" });
+    /** All that was said since the page was loaded. */
+    this.model = new LiveModel();
+    /** @type {Map<number, any>} Elements by utterance. */
+    this.shown = new Map();
+    this.status = new StatusLine();
     this.levelBar = el("span", { class: "level-bar" });
     this.timer = el("span", { class: "figure" }, "0:00");
     this.lag = el("span", { class: "figure" }, "–");
@@ -57,21 +65,11 @@ export class LivePanel {
         { class: "live-bar" },
         el("span", { class: "level", "aria-hidden": "true" }, this.levelBar),
         this.timer,
-        el(
-          "span",
-          { title: "Seconds of audio that were sent and are not recognised yet" },
-          "lag ",
-          this.lag,
-        ),
-        el(
-          "span",
-          { title: "Seconds of audio from the first sight of a word until it stays" },
-          "firm after ",
-          this.firmLag,
-        ),
+        el("span", {}, "lag ", this.lag),
+        el("span", {}, "firm after ", this.firmLag),
         this.endUtterance,
       ),
-      this.status,
+      this.status.element,
       this.list,
       el(
         "p",
@@ -81,7 +79,8 @@ export class LivePanel {
         el("span", { class: "tentative" }, "Tentative"),
         " may change. ",
         el("span", { class: "newest" }, "Newest"),
-        " was just heard.",
+        " was just heard. Lag: audio that was sent and is not recognised yet. Firm after: from " +
+          "the first sight of a word until it stays.",
       ),
       el("h3", { class: "path-caption" }, "The path"),
       path,
@@ -97,42 +96,47 @@ export class LivePanel {
   }
 
   async start() {
+    const way = this.way();
+    if (!way) return;
+    /** What comes late from a start that was stopped is told by it. */
+    const start = (this.current = {});
+    const isCurrent = () => this.current === start;
     this.enter("on");
-    this.host.hidden = false;
-    this.model = new LiveModel();
-    /** @type {Map<number, any>} Elements by utterance. */
-    this.shown = new Map();
-    this.list.replaceChildren();
-    this.tools.replaceChildren();
-    this.quiet = 0;
-    /** What the server complained of, while the session goes on. */
-    this.problem = "";
-    const { fields, plan: options } = this.way();
-    this.expected = planned(options, true);
-    this.path.show(plan(this.expected));
-    this.path.running = true;
-    this.say("Waiting for the microphone…");
+    let microphone;
     try {
-      const onGone = () => this.stop("The microphone was unplugged.");
-      this.microphone = await openMicrophone(this.choice(), (frame) => this.heard(frame), onGone);
+      this.host.hidden = false;
+      this.quiet = 0;
+      this.isHeard = this.isPaused = false;
+      /** @type {"fine" | "late" | "drop"} */
+      this.pressure = "fine";
+      /** What went wrong while the session goes on. */
+      this.problem = "";
+      this.model.begin();
+      this.expected = planned(way.plan, true);
+      this.path.show(plan(this.expected));
+      this.path.running = true;
+      this.status.say("Waiting for the microphone…");
+      microphone = await openMicrophone(this.choice(), {
+        onFrame: (frame) => isCurrent() && this.heard(frame),
+        onGone: () => isCurrent() && this.stop("The microphone was unplugged."),
+        onPause: (isPaused) => isCurrent() && this.paused(isPaused),
+      });
+      this.onMicrophone();
+      if (!isCurrent()) return;
+      this.microphone = microphone;
+      this.socket = new ListenSocket(way.fields, {
+        onMessage: (message) => this.take(message),
+        onEnding: (ending) => this.ended(ending),
+      });
+      this.tell();
     } catch (error) {
-      if (!(error instanceof MicrophoneError)) throw error;
+      if (!isCurrent()) return;
       this.finished();
-      this.say(error.message, true);
-      return;
+      this.status.say(error.message, true);
+    } finally {
+      // It came too late, or there is nobody to send it to.
+      if (this.microphone !== microphone) await microphone?.stop();
     }
-    // Stop was pressed while the browser asked for permission.
-    if (this.state !== "on") {
-      await this.microphone.stop();
-      this.finished();
-      this.say("");
-      return;
-    }
-    this.say("Connecting…");
-    this.socket = new ListenSocket(fields, {
-      onMessage: (message) => this.take(message),
-      onEnding: (ending) => this.ended(ending),
-    });
   }
 
   /**
@@ -141,10 +145,21 @@ export class LivePanel {
    */
   async stop(why = "") {
     if (this.state !== "on") return;
+    const { microphone, socket } = this;
+    if (!socket) {
+      // The browser still asks for permission.
+      this.finished();
+      this.status.say(why, true);
+      return;
+    }
     this.enter("ending");
-    this.say(`${why} Waiting for the last words…`.trim());
-    await this.microphone?.stop();
-    this.socket?.close();
+    this.problem ||= why;
+    this.status.say(`${why} Waiting for the last words…`.trim());
+    try {
+      await microphone?.stop();
+    } finally {
+      socket.close();
+    }
   }
 
   /** @param {{bytes: ArrayBuffer, level: number}} frame */
@@ -152,18 +167,35 @@ export class LivePanel {
     this.levelBar.style.transform = `scaleX(${Math.max(0, Math.min(1, (level + 60) / 60))})`;
     if (!this.socket) return;
     const pressure = this.socket.send(bytes);
-    this.timer.textContent = clock(this.socket.sentS);
+    // What goes to and fro would be said each time.
+    if (pressure !== "late" || this.pressure !== "drop") this.pressure = pressure;
+    this.timer.textContent = clock(this.model.startS + this.socket.sentS);
     this.quiet = level < MUTED_DB ? this.quiet + 1 : 0;
-    if (this.state !== "on" || !this.socket.isReady) return;
-    if (pressure === "drop") {
-      this.say(
-        `The network is too slow: ${this.socket.droppedS.toFixed(0)} s of audio were left out.`,
-        true,
-      );
-    } else if (pressure === "late") this.say("The network is slow: the text comes later.", true);
+    this.isHeard = true;
+    this.tell();
+  }
+
+  /** @param {boolean} isPaused */
+  paused(isPaused) {
+    this.isPaused = isPaused;
+    this.isHeard = false;
+    this.tell();
+  }
+
+  /** Say how the session goes. */
+  tell() {
+    if (this.state !== "on" || !this.socket) return;
+    if (this.isPaused) {
+      const again = "If it does not go on, press Stop and then Speak again.";
+      this.status.say(`The browser gives no sound from the microphone now. ${again}`, true);
+    } else if (!this.socket.isReady || !this.isHeard) this.status.say("Connecting…");
+    else if (this.pressure === "drop")
+      this.status.say("The network is too slow: some audio is left out.", true);
+    else if (this.pressure === "late")
+      this.status.say("The network is slow: the text comes later.", true);
     else if (this.quiet > MUTED_FRAMES)
-      this.say("No sound arrives. Is the microphone muted?", true);
-    else if (!this.problem) this.say("Listening.");
+      this.status.say("No sound arrives. Is the microphone muted?", true);
+    else this.status.say(this.problem || "Listening.", Boolean(this.problem));
   }
 
   /** @param {Record<string, any>} message */
@@ -175,37 +207,49 @@ export class LivePanel {
       this.path.show(taken(message.stages, this.state === "on" ? this.expected : undefined));
     }
     if (message.type === "error")
-      this.say((this.problem = message.error?.message ?? "The server failed."), true);
+      this.status.say((this.problem = message.error?.message ?? "The server failed."), true);
     if (this.model.lag !== null) this.lag.textContent = `${this.model.lag.toFixed(1)} s`;
     if (this.model.firmLag !== null)
       this.firmLag.textContent = `${this.model.firmLag.toFixed(1)} s`;
   }
 
   /** @param {import("./listen_socket.js").Ending} ending */
-  async ended({ reason, message }) {
-    this.socket = undefined;
-    // The server ended it: nobody listens to the microphone any more.
-    if (this.state === "on") await this.microphone?.stop();
-    this.finished();
-    if (reason === "end") this.say("Ended.");
-    else this.say(reason === "refused" ? await this.explainRefusal(message) : message, true);
+  async ended(ending) {
+    const { microphone, socket, problem } = this;
+    const wasOn = this.state === "on";
+    this.enter("ending");
+    try {
+      // The server may have ended it: nobody listens to the microphone any more.
+      await microphone?.stop();
+    } finally {
+      this.finished();
+    }
+    const isRefused = ending.reason === "refused";
+    const message = (isRefused && (await this.explainRefusal(socket.path))) || ending.message;
+    // Another session may have begun meanwhile.
+    if (this.state !== "off") return;
+    const session = { problem, wasOn, droppedS: socket.droppedS };
+    const { text, isProblem } = told({ ...ending, message }, session);
+    this.status.say(text, isProblem);
   }
 
   finished() {
-    this.microphone = undefined;
+    this.current = this.microphone = this.socket = undefined;
     this.path.running = false;
     this.levelBar.style.transform = "scaleX(0)";
+    this.model.finish().forEach((utterance) => this.show(utterance));
     this.enter("off");
-    if (this.model.utterances.size) {
-      this.tools.replaceChildren(downloads(() => this.model.transcript(), "live"));
-    }
   }
 
   /** @param {"off" | "on" | "ending"} state */
   enter(state) {
     this.state = state;
+    // A button that goes away must not take the keyboard's place with it.
+    if (state !== "on" && this.endUtterance === document.activeElement) this.list.focus();
     this.endUtterance.hidden = state !== "on";
-    this.host.classList.toggle("is-live", state === "on");
+    // Only while it is needed: it keeps a browser from holding the page ready for a return.
+    if (state === "off") removeEventListener("beforeunload", stay);
+    else addEventListener("beforeunload", stay);
     this.onState(state);
   }
 
@@ -215,11 +259,15 @@ export class LivePanel {
     const parts = this.shown.get(utterance.index) ?? this.line(utterance);
     const { item, time, firm, tentative, newest } = parts;
     time.textContent = clock(utterance.start);
-    // Only what was added is said aloud.
-    const old = firm.textContent;
-    if (utterance.firm.startsWith(old)) {
-      if (utterance.firm !== old) firm.append(utterance.firm.slice(old.length));
-    } else firm.textContent = utterance.firm;
+    // Only what is added is said aloud.
+    const pieces = [...firm.childNodes];
+    const kept = piecesThatStay(
+      pieces.map((piece) => piece.data),
+      utterance.firm,
+    );
+    pieces.slice(kept).forEach((piece) => piece.remove());
+    const added = utterance.firm.slice(firm.textContent.length);
+    if (added) firm.append(added);
     tentative.textContent = utterance.tentative;
     newest.textContent = utterance.newest;
     item.classList.toggle("is-open", utterance.isOpen);
@@ -246,6 +294,7 @@ export class LivePanel {
     parts.item = el("li", {}, parts.time, el("p", {}, parts.firm, parts.tentative, parts.newest));
     this.list.append(parts.item);
     this.shown.set(index, parts);
+    if (!this.tools.firstChild) this.tools.append(downloads(() => this.model.transcript(), "live"));
     for (const [oldest, { item }] of this.shown) {
       if (this.shown.size <= MAX_SHOWN) break;
       item.remove();
@@ -253,13 +302,14 @@ export class LivePanel {
     }
     return parts;
   }
+}
 
-  /**
-   * @param {string} text
-   * @param {boolean} [isProblem]
-   */
-  say(text, isProblem = false) {
-    if (this.status.textContent !== text) this.status.textContent = text;
-    this.status.classList.toggle("is-problem", isProblem);
-  }
+/**
+ * Have the browser ask before the page is left.
+ * @param {Event} event
+ */
+function stay(event) {
+  event.preventDefault();
+  // Older browsers look at this alone.
+  event.returnValue = true;
 }

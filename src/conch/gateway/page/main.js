@@ -9,6 +9,7 @@ import { microphones } from "./microphone.js";
 import { plan, planned } from "./path_model.js";
 import { PathView } from "./path_view.js";
 
+const FULL = "The server takes no more sessions now; try again in a minute.";
 const SWITCHES = ["echoCancellation", "noiseSuppression", "autoGainControl"];
 
 /** @type {Record<"a" | "b", Choices | null>} */
@@ -28,8 +29,7 @@ function explain(error) {
     askKey();
     return "This server wants a key.";
   }
-  if (error instanceof ApiError) return error.message;
-  throw error;
+  return error.message;
 }
 
 function askKey() {
@@ -41,6 +41,7 @@ function askKey() {
 /** Load what the server offers. Without it the page still works, with the server's defaults. */
 async function load() {
   const notice = byId("notice");
+  const isAsked = byId("key-form").contains(document.activeElement);
   try {
     const [{ options, version }, models] = await Promise.all([
       getJson("/v1/options"),
@@ -52,6 +53,7 @@ async function load() {
     forms.b = new Choices(byId("form-b"), settings);
     byId("version").textContent = `Conch ${version}`;
     byId("key-form").hidden = true;
+    if (isAsked) byId("speak").focus();
     notice.textContent = "";
     chosen();
   } catch (error) {
@@ -63,8 +65,8 @@ async function load() {
 function chosen() {
   const isLive = byId("plan-live").checked;
   byId("choices-now").textContent = isComparing()
-    ? `${forms.a?.summary}  |  ${forms.b?.summary}`
-    : (forms.a?.summary ?? "");
+    ? `${forms.a?.summary(isLive)}  |  ${forms.b?.summary(isLive)}`
+    : (forms.a?.summary(isLive) ?? "");
   for (const name of /** @type {("a" | "b")[]} */ (["a", "b"])) {
     plans[name].show(plan(planned(forms[name]?.planFields(isLive) ?? {}, isLive)));
   }
@@ -91,14 +93,29 @@ function wayOf(name, isLive) {
   const form = forms[name];
   const prefix = isComparing() ? `${name.toUpperCase()} · ` : "";
   return {
-    title: `${prefix}${form?.summary ?? "Conch's choice"}`,
+    title: `${prefix}${form?.summary(isLive) ?? "Conch's choice"}`,
     fields: form?.fields(isLive) ?? {},
     plan: form?.planFields(isLive) ?? {},
   };
 }
 
+/**
+ * Return the choices as they stand, or null if one has a value that the server refuses: it is shown.
+ * @param {("a" | "b")[]} names
+ * @param {boolean} isLive
+ */
+function waysOf(names, isLive) {
+  for (const name of names) {
+    if (!forms[name]?.wrong) continue;
+    byId("choices").open = true;
+    forms[name].complain();
+    return null;
+  }
+  return names.map((name) => wayOf(name, isLive));
+}
+
 const file = new FilePanel(byId("file-panel"), {
-  ways: () => (isComparing() ? [wayOf("a", false), wayOf("b", false)] : [wayOf("a", false)]),
+  ways: () => waysOf(isComparing() ? ["a", "b"] : ["a"], false),
   onCompare: () => {
     byId("compare").checked = true;
     byId("choices").open = true;
@@ -110,11 +127,13 @@ const file = new FilePanel(byId("file-panel"), {
 });
 
 const live = new LivePanel(byId("live-panel"), {
-  way: () => wayOf("a", true),
+  way: () => waysOf(["a"], true)?.[0] ?? null,
   microphone: () => ({
     deviceId: byId("device").value,
     ...Object.fromEntries(SWITCHES.map((name) => [name, byId(name).checked])),
   }),
+  // Names of devices are told once the microphone was allowed.
+  onMicrophone: listDevices,
   onState: (state) => {
     byId("speak").setAttribute("data-state", state);
     // A disabled button would lose the keyboard's place.
@@ -122,16 +141,15 @@ const live = new LivePanel(byId("live-panel"), {
     byId("speak-title").textContent = { off: "Speak", on: "Stop", ending: "Ending…" }[state];
     byId("speak-note").textContent =
       state === "off" ? "Text while you talk" : "Then the last words come";
-    // Names of devices are told once the microphone was allowed.
-    if (state === "on") setTimeout(listDevices, 1000);
   },
-  explainRefusal: async (message) => {
-    // A browser does not tell the status of a refused WebSocket; plain HTTP does.
+  explainRefusal: async (path) => {
+    // A browser does not tell why a WebSocket is refused; plain HTTP does.
     try {
-      await getJson("/v1/models");
-      return message;
+      await getJson(path);
+      return "";
     } catch (error) {
-      return explain(error);
+      // Nothing is wrong with what was asked for.
+      return error.status === 426 ? FULL : explain(error);
     }
   },
 });

@@ -11,6 +11,17 @@ const REASONS = {
   NotReadableError: "The microphone is in use by another program, or does not answer.",
   OverconstrainedError: "The chosen microphone is not there any more. Choose another one.",
 };
+/** Milliseconds after which a browser that does not answer counts as paused. */
+const ANSWER_MS = 1000;
+
+/**
+ * @typedef {object} Hooks
+ * @property {(frame: {bytes: ArrayBuffer, level: number}) => void} onFrame Level in decibels.
+ * @property {() => void} onGone The device went away.
+ * @property {(isPaused: boolean) => void} onPause The browser gives no sound, or gives it again.
+ *
+ * @typedef {{stop: () => Promise<void>}} Microphone `stop` hands on the last frame first.
+ */
 
 /**
  * Open a microphone.
@@ -19,12 +30,11 @@ const REASONS = {
  * @param {boolean} choice.echoCancellation
  * @param {boolean} choice.noiseSuppression
  * @param {boolean} choice.autoGainControl
- * @param {(frame: {bytes: ArrayBuffer, level: number}) => void} onFrame Level in decibels.
- * @param {() => void} onGone The device went away.
- * @returns {Promise<{stop: () => Promise<void>}>} `stop` hands on the last frame first.
- * @throws {MicrophoneError}
+ * @param {Hooks} hooks
+ * @returns {Promise<Microphone>}
+ * @throws {MicrophoneError} Then the microphone is off.
  */
-export async function openMicrophone(choice, onFrame, onGone) {
+export async function openMicrophone(choice, hooks) {
   if (!navigator.mediaDevices?.getUserMedia) {
     throw new MicrophoneError(
       "The browser gives the microphone to pages on https or localhost only. Open this page by " +
@@ -36,31 +46,71 @@ export async function openMicrophone(choice, onFrame, onGone) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio }).catch((error) => {
     throw new MicrophoneError(REASONS[error.name] ?? `No sound: ${error.message}`);
   });
-  const context = new AudioContext();
   try {
-    await context.audioWorklet.addModule(new URL("capture_worklet.js", import.meta.url).href);
+    return await captured(stream, hooks).catch((error) => {
+      // Firefox takes no microphone into a context of another rate.
+      const { sampleRate } = stream.getAudioTracks()[0].getSettings();
+      if (error.name !== "NotSupportedError" || !sampleRate) throw error;
+      return captured(stream, hooks, { sampleRate });
+    });
   } catch (error) {
     stream.getTracks().forEach((track) => track.stop());
-    await context.close();
+    if (error instanceof MicrophoneError) throw error;
     throw new MicrophoneError(`The browser cannot read the microphone: ${error.message}`);
   }
-  const node = new AudioWorkletNode(context, "conch-capture", { numberOfOutputs: 1 });
+}
+
+/**
+ * Capture the frames of a stream.
+ * @param {MediaStream} stream
+ * @param {Hooks} hooks
+ * @param {AudioContextOptions} [options]
+ * @returns {Promise<Microphone>}
+ */
+async function captured(stream, { onFrame, onGone, onPause }, options) {
+  const context = new AudioContext(options);
   let flushed = () => {};
-  node.port.onmessage = ({ data }) => (data === "flushed" ? flushed() : onFrame(data));
-  // Its output is silent; a node that leads nowhere is not run by every browser.
-  context.createMediaStreamSource(stream).connect(node).connect(context.destination);
-  await context.resume();
-  stream.getAudioTracks()[0].addEventListener("ended", onGone);
-  return {
-    async stop() {
+  try {
+    await context.audioWorklet.addModule(new URL("capture_worklet.js", import.meta.url).href);
+    const node = new AudioWorkletNode(context, "conch-capture", { numberOfOutputs: 1 });
+    node.port.onmessage = ({ data }) => (data === "flushed" ? flushed() : onFrame(data));
+    // Its output is silent; a node that leads nowhere is not run by every browser.
+    context.createMediaStreamSource(stream).connect(node).connect(context.destination);
+    await orInTime(context.resume());
+    const track = stream.getAudioTracks()[0];
+    track.addEventListener("ended", onGone);
+    // It may have gone before anybody listened for that.
+    if (track.readyState === "ended") throw new MicrophoneError("The microphone went away.");
+    context.onstatechange = () => {
+      onPause(context.state !== "running");
+      // One that is interrupted comes back by itself, or not at all.
+      if (context.state === "suspended") context.resume().catch(() => {});
+    };
+    if (context.state !== "running") onPause(true);
+
+    const end = async () => {
+      context.onstatechange = null;
       const done = new Promise((resolve) => (flushed = () => resolve(undefined)));
       node.port.postMessage("flush");
       // A context that the browser has suspended never answers.
-      await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 1000))]);
-      stream.getTracks().forEach((track) => track.stop());
+      await orInTime(done);
+      stream.getTracks().forEach((one) => one.stop());
       await context.close();
-    },
-  };
+    };
+    let ending = null;
+    return { stop: () => (ending ??= end()) };
+  } catch (error) {
+    await context.close();
+    throw error;
+  }
+}
+
+/**
+ * Wait for a promise, but not for ever.
+ * @param {Promise<unknown>} promise
+ */
+async function orInTime(promise) {
+  await Promise.race([promise, new Promise((resolve) => setTimeout(resolve, ANSWER_MS))]);
 }
 
 /**

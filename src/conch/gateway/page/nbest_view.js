@@ -35,7 +35,7 @@ export function candidatesOf(transcript) {
     "Scores are natural logarithms: the highest is the best. Words that differ from the best are marked.";
   return el(
     "div",
-    {},
+    { tabindex: -1 },
     el("h4", {}, "Candidates"),
     el("p", { class: "hint" }, note),
     tableOf(transcript.nbest, "the whole audio"),

@@ -12,7 +12,7 @@ import { SINK, SOURCE, STEPS, duration, inWords } from "./path_model.js";
  */
 
 /** Narrower than this the picture stands upright. */
-const WIDE_PX = 760;
+const WIDE_PX = 950;
 
 /** From left to right, one row per family of models. */
 const WIDE = layoutOf({

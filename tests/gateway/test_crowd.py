@@ -1,0 +1,80 @@
+"""Sixty-four live sessions at once, while a file of an hour runs."""
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+import soundfile
+from gateways import Gateway
+from recordings import Recording, wer
+
+pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(900)]
+
+RATE = 16_000
+SESSIONS = 64
+CHUNK_S = 0.1
+
+
+def an_hour_of(path: Path) -> bytes:
+    """Return a recording again and again, as FLAC."""
+    samples, rate = soundfile.read(path, dtype="int16")
+    file = io.BytesIO()
+    soundfile.write(file, np.resize(samples, 3600 * rate), rate, format="FLAC")
+    return file.getvalue()
+
+
+async def listened(url: str, samples: np.ndarray, delay_s: float) -> list[dict[str, Any]]:
+    """Send samples as they would be spoken; return every message."""
+    chunk = round(CHUNK_S * RATE)
+    found: list[dict[str, Any]] = []
+    async with (
+        # Its own connection and pings, as a client of its own.
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{url}/v1/listen", heartbeat=20) as socket,
+    ):
+
+        async def speak() -> None:
+            loop = asyncio.get_running_loop()
+            began = loop.time() + delay_s
+            for place, at in enumerate(range(0, len(samples), chunk), 1):
+                await asyncio.sleep(max(0.0, began + place * CHUNK_S - loop.time()))
+                await socket.send_bytes(samples[at : at + chunk].tobytes())
+            await socket.send_json({"type": "close"})
+
+        speaking = asyncio.create_task(speak())
+        async for message in socket:
+            found.append(json.loads(message.data))
+        await speaking
+        assert socket.close_code == 1000, found[-1]
+    return found
+
+
+def test_many_sessions_beside_a_long_file(gateway: Gateway, talk: Recording) -> None:
+    samples, _ = soundfile.read(talk.path, dtype="int16")
+
+    async def all_at_once() -> tuple[dict[str, Any], list[list[dict[str, Any]]]]:
+        form = aiohttp.FormData()
+        form.add_field("file", io.BytesIO(an_hour_of(talk.path)), filename="hour.flac")
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(800)) as session:
+            url = f"{gateway.openai_url}/audio/transcriptions"
+            sending = asyncio.ensure_future(session.post(url, data=form))
+            sessions = await asyncio.gather(
+                *(listened(gateway.url, samples, 0.1 * number) for number in range(SESSIONS))
+            )
+            async with await sending as answer:
+                assert answer.status == 200
+                return await answer.json(), sessions
+
+    file, sessions = asyncio.run(all_at_once())
+    for messages in sessions:
+        assert not [message for message in messages if message["type"] == "error"]
+        assert messages[-1]["type"] == "end"
+        assert wer(talk.text, messages[-1]["text"]) < 0.4
+    repeats = 3600 * RATE / len(samples)
+    spoken = len(talk.text.split()) * repeats
+    assert len(file["text"].split()) == pytest.approx(spoken, rel=0.15)

@@ -1,0 +1,130 @@
+"""Which server gets the next work, with clients that never reach one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import ClassVar
+
+import pytest
+
+from conch.client import AsyncClient
+from conch.gateway import servers as module
+from conch.gateway.servers import Servers
+from conch.wire.errors import AudioError, ConchError, ServerError
+
+URLS = ("grpc://a:1", "grpc://b:1", "grpc://c:1")
+
+
+class PlainClient:
+    """A server that is there, or not."""
+
+    gone: ClassVar[set[str]] = set()
+
+    def __init__(self, url: str, **settings: object) -> None:
+        self.url = url
+
+    async def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
+        if self.url in self.gone:
+            raise ServerError(f"cannot reach a server at {self.url}")
+        return model != "rescorer"
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def plain_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "AsyncClient", PlainClient)
+    monkeypatch.setattr(PlainClient, "gone", set())
+    yield
+
+
+def run(scenario: Callable[[Servers], Awaitable[None]]) -> None:
+    async def main() -> None:
+        servers = Servers(URLS)
+        await servers.start()
+        try:
+            await scenario(servers)
+        finally:
+            await servers.close()
+
+    asyncio.run(main())
+
+
+async def url_of(client: AsyncClient) -> str:
+    return str(client.url)  # type: ignore[attr-defined]
+
+
+def failing(error: ConchError, *urls: str) -> Callable[[AsyncClient], Awaitable[str]]:
+    """Return a request that fails at some servers; the others answer with their URL."""
+
+    async def ask(client: AsyncClient) -> str:
+        url = await url_of(client)
+        if url in urls:
+            PlainClient.gone.add(url) if isinstance(error, ServerError) else None
+            raise error
+        return url
+
+    return ask
+
+
+def test_the_least_busy_one_gets_the_next_session() -> None:
+    async def scenario(servers: Servers) -> None:
+        async with servers.reserved() as first, servers.reserved() as second:
+            async with servers.reserved() as third:
+                found = {await url_of(client) for client in (first, second, third)}
+                assert found == set(URLS)
+            async with servers.reserved() as fourth:
+                assert await url_of(fourth) == await url_of(third)
+
+    run(scenario)
+
+
+def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
+    async def scenario(servers: Servers) -> None:
+        ask = failing(ServerError("lost"), "grpc://a:1", "grpc://b:1")
+        assert await servers.answer(ask) == "grpc://c:1"
+        # The lost ones get no more work.
+        for _ in range(3):
+            assert await servers.answer(url_of) == "grpc://c:1"
+        with pytest.raises(ServerError, match="no speech server is ready"):
+            await servers.answer(failing(ServerError("lost"), *URLS))
+        assert not servers.is_ready
+
+    run(scenario)
+
+
+def test_an_error_of_the_request_is_not_tried_elsewhere() -> None:
+    async def scenario(servers: Servers) -> None:
+        with pytest.raises(AudioError):
+            await servers.answer(failing(AudioError("no audio"), "grpc://a:1"))
+        assert await servers.answer(url_of) == "grpc://a:1"
+
+    run(scenario)
+
+
+def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
+    async def scenario(servers: Servers) -> None:
+        with pytest.raises(ServerError, match="lost"):
+            async with servers.reserved() as client:
+                await failing(ServerError("lost"), await url_of(client))(client)
+        async with servers.reserved() as client:
+            assert await url_of(client) == "grpc://b:1"
+
+    run(scenario)
+
+
+def test_a_server_that_comes_back_gets_work_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0.01)
+    PlainClient.gone.update(URLS)
+
+    async def scenario(servers: Servers) -> None:
+        assert not servers.is_ready
+        assert await servers.ready_models(["vad"]) == set()
+        PlainClient.gone.discard("grpc://b:1")
+        async with asyncio.timeout(10):
+            while not servers.is_ready:
+                await asyncio.sleep(0.01)
+        assert await servers.answer(url_of) == "grpc://b:1"
+        assert await servers.ready_models(["vad", "rescorer"]) == {"vad"}
+
+    run(scenario)
