@@ -43,7 +43,10 @@ def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:
         metrics_url="http://127.0.0.1:8002/metrics",
         models=lambda: ["speech"],
     )
-    lines = [line.split() for line in _welcome(server, "http://127.0.0.1:9000").splitlines()]
+    lines = [
+        line.split()
+        for line in _welcome(server, "http://127.0.0.1:9000", "this machine").splitlines()
+    ]
     assert ["gateway", "http://127.0.0.1:9000"] in [line[:2] for line in lines]
     assert ["HTTP", "http://127.0.0.1:8000"] in lines
     assert ["gRPC", "grpc://127.0.0.1:8001"] in lines

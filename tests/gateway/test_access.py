@@ -19,6 +19,7 @@ from conch.gateway import GatewayConfig, GatewayService, keys
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError
 
+FIELD = b'Content-Disposition: form-data; name="language"'
 NOWHERE = ("grpc://127.0.0.1:1",)
 
 
@@ -221,7 +222,15 @@ def test_without_a_server_a_file_may_be_sent_again_later(plain: str) -> None:
             "missing_file",
         ),
         ({"data": form(b"")}, 400, "invalid_audio"),
-        ({"data": form(language=b"\xff")}, 400, "invalid_form"),
+        ({"data": form(language=b"x")}, 400, "missing_file"),
+        (
+            {
+                "data": b"--x\r\n" + FIELD + b"\r\n\r\n\xff\r\n--x--",
+                "headers": {"Content-Type": "multipart/form-data; boundary=x"},
+            },
+            400,
+            "invalid_form",
+        ),
         ({"data": form(prompt="x" * 70_000)}, 400, "invalid_form"),
         (
             {

@@ -58,11 +58,11 @@ def metric(gateway: Gateway, pattern: str) -> float:
 
 
 @contextmanager
-def watched_gateway(gateway: Gateway) -> Iterator[tuple[Gateway, psutil.Process]]:
+def watched_gateway(gateway: Gateway, *arguments: str) -> Iterator[tuple[Gateway, psutil.Process]]:
     """Yield another gateway in front of the same server, and its process."""
     me = psutil.Process()
     known = {child.pid for child in me.children()}
-    with gateway_alone("--url", gateway.grpc_url) as alone:
+    with gateway_alone("--url", gateway.grpc_url, *arguments) as alone:
         (process,) = [child for child in me.children() if child.pid not in known]
         yield alone, process
 
@@ -234,6 +234,33 @@ def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, long_talk, speech)
             assert process.wait(60) == 0
         finally:
             process.kill()
+
+
+def test_a_stop_without_time_tells_everybody_what_it_breaks_off(gateway, long_talk):
+    """A file gets 503, a streamed one an error event, and a live session a close frame."""
+
+    async def ask(url: str, stream: str) -> tuple[int, bytes]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data=form(long_talk, stream=stream)) as answer,
+        ):
+            return answer.status, await answer.read()
+
+    async def broken_off() -> list[Any]:
+        url = files_url(alone)
+        asking = [asyncio.ensure_future(ask(url, stream)) for stream in ("false", "true")]
+        await asyncio.to_thread(wait_until, lambda: metric(alone, "conch_gateway_files") == 2)
+        process.terminate()
+        return await asyncio.gather(*asking)
+
+    with watched_gateway(gateway, "--drain-s", "0") as (alone, process):
+        whole, streamed = asyncio.run(broken_off())
+    status, body = whole
+    assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
+    status, body = streamed
+    # It may have had no part yet.
+    last = body if status == 503 else body.strip().splitlines()[-1].removeprefix(b"data: ")
+    assert "could not finish" in json.loads(last)["error"]["message"]
 
 
 def test_idle_connections_do_not_hold_up_a_stop(gateway):

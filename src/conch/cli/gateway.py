@@ -8,7 +8,7 @@ from pathlib import Path
 from conch.cli.arguments import Subparsers, number, positive
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config
 from conch.cli.logs import shown_log
-from conch.cli.signals import interrupt_on_sigterm
+from conch.cli.signals import interrupt_on_signals
 
 EPILOG = """\
 examples:
@@ -120,15 +120,17 @@ def run(args: argparse.Namespace) -> int:
     """
     from conch.gateway import GatewayService
 
-    interrupt_on_sigterm()
+    interrupt_on_signals()
     urls = tuple(args.url or ("grpc://127.0.0.1:8001",))
     with shown_log(args.log_level):
         service = GatewayService(replace(gateway_config(args), servers=urls))
         try:
             with service:
                 print(
-                    f"The gateway is ready.\n  gateway  {service.url}\n  servers  "
-                    f"{', '.join(urls)}\nCtrl-C stops it.",
+                    "The gateway is ready.\n"
+                    f"  gateway  {service.url}  (for {service.openness})\n"
+                    f"  servers  {', '.join(urls)}: {service.num_ready} of {len(urls)} ready\n"
+                    "Ctrl-C stops it.",
                     flush=True,
                 )
                 while True:

@@ -202,8 +202,8 @@ def _serve(args: argparse.Namespace) -> int:
         signal.signal(number, on_signal)
     try:
         # The gateway ends first: what runs for its clients needs the server.
-        with server, _gateway(gateway, server) as url:
-            print(_welcome(server, url), flush=True)
+        with server, _gateway(gateway, server) as (url, openness):
+            print(_welcome(server, url, openness), flush=True)
             raise ServerError(server.wait_for_failure())
     except KeyboardInterrupt:
         return 0
@@ -227,23 +227,23 @@ def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
 
 
 @contextlib.contextmanager
-def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator[str]:
-    """Serve the gateway inside a `with` block; yield its URL, empty where there is none."""
+def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator[tuple[str, str]]:
+    """Serve the gateway inside a `with` block; yield its URL and whom it serves, empty for none."""
     if config is None:
-        yield ""
+        yield "", ""
         return
     from conch.gateway import GatewayService
 
     with GatewayService(replace(config, servers=(f"grpc://{server.grpc_url}",))) as service:
-        yield service.url
+        yield service.url, service.openness
 
 
-def _welcome(server: "TritonServer", gateway_url: str) -> str:
-    gateway = (
-        f"  gateway  {gateway_url}  (the page; OpenAI's API under /v1)\n" if gateway_url else ""
-    )
+def _welcome(server: "TritonServer", gateway_url: str, openness: str) -> str:
+    gateway = f"  gateway  {gateway_url}  (the page, and OpenAI's API under /v1)\n"
+    gateway = f"{gateway}  for      {openness}\n" if gateway_url else ""
+    key = "-H 'Authorization: Bearer KEY' " if openness.endswith("with a key") else ""
     hint = (
-        f"Try: curl -F file=@talk.mp3 {gateway_url}/v1/audio/transcriptions\n"
+        f"Try: curl -F file=@talk.mp3 {key}{gateway_url}/v1/audio/transcriptions\n"
         if gateway_url
         else f"Try: curl http://{server.http_url}/v2/models/speech/config\n"
     )

@@ -23,13 +23,15 @@ from conch.gateway import (
 )
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.errors import ApiError, api_error
-from conch.gateway.state import ANYBODY, CALLER, GATEWAY, REQUEST_ID, Gateway
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.errors import ConchError, public_error
 
 logger = logging.getLogger("conch.gateway")
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+NOBODY = "none"
+"""Name of a caller whose key is missing or wrong, for logs and metrics."""
 SAFE_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 """Ids of requests that clients may choose; others are replaced, as logs repeat them."""
 
@@ -81,7 +83,7 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
     finally:
         seconds = time.monotonic() - began
         caller = request.get(CALLER)
-        name = caller.name if caller else ANYBODY
+        name = caller.name if caller else NOBODY
         if not is_websocket(request):
             gateway.metrics.requests.labels(route, str(status), name).inc()
             gateway.metrics.request_seconds.labels(route).observe(seconds)

@@ -96,6 +96,12 @@ def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> 
         else:
             ignored.append("prompt")
     RecognitionOptions.parse(options)
+    if granularities and format != "verbose_json":
+        ignored.append("timestamp_granularities")
+    if has_logprobs and not (format == "json" or (is_streamed and format != "conch")):
+        ignored.append("include")
+    if is_streamed and format not in ("json", "conch"):
+        ignored.append("response_format")
     ignored += [name for name in sent if name not in _KNOWN and name not in OPTIONS]
     return FileRequest(
         options=options,

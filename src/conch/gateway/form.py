@@ -98,6 +98,13 @@ async def _read(
                 has_file = True
                 await _copy(part, file, max_bytes, too_large)
                 continue
+            if part.filename is not None:
+                raise ApiError(
+                    400,
+                    f"the file is in the field {part.name!r:.80}; it goes into the field 'file'",
+                    param="file",
+                    code="missing_file",
+                )
             text = io.BytesIO()
             await _copy(part, text, MAX_FIELD_BYTES, _long_field(part.name))
             name = part.name or ""

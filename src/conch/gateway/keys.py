@@ -3,17 +3,19 @@
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 KEYS_VARIABLE = "CONCH_API_KEYS"
 """Environment variable of keys: `name:key`, separated by commas."""
@@ -148,14 +150,15 @@ class KeyRing:
         """
         self._path, self._others = path, list(others)
         self._version: tuple[int, int] | None = None
+        self._problem = ""
+        """What the log has been told of the file."""
         self._keys = self._others
         self._refresh()
 
     @property
     def is_needed(self) -> bool:
         """Whether requests need a key: there is a file of keys, or a key."""
-        with suppress(ConfigError):
-            self._refresh()
+        self._try_refresh()
         return bool(self._others) or self._version is not None
 
     def find(self, secret: str) -> Key | None:
@@ -163,8 +166,7 @@ class KeyRing:
 
         The time tells nothing of how much of a key is right.
         """
-        with suppress(ConfigError):  # while it is damaged, the former keys stay
-            self._refresh()
+        self._try_refresh()
         sent = digest(secret)
         found = None
         for key in self._keys:
@@ -176,6 +178,16 @@ class KeyRing:
         """Return whether a key is still one of these; None is where none is needed."""
         return not self.is_needed if key is None else key in self._keys
 
+    def _try_refresh(self) -> None:
+        """Read the file again if it has changed; while it is damaged, the former keys stay."""
+        try:
+            self._refresh()
+            self._problem = ""
+        except ConfigError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                logger.warning("%s; the keys of before stay in force", error)
+
     def _refresh(self) -> None:
         if self._path is None:
             return
@@ -184,7 +196,8 @@ class KeyRing:
             version = (status.st_mtime_ns, status.st_ino)
         except (FileNotFoundError, NotADirectoryError):
             # Once there were keys, a file that is lost must not open the gateway.
-            if self._version is not None:
+            if self._version is not None and self._keys != self._others:
+                logger.warning("keys file %s is gone: its keys are refused", self._path)
                 self._keys = self._others
             return
         except OSError as error:

@@ -82,7 +82,12 @@ class Servers:
     @property
     def is_ready(self) -> bool:
         """Whether any of them is ready."""
-        return any(server.is_ready for server in self._servers)
+        return self.num_ready > 0
+
+    @property
+    def num_ready(self) -> int:
+        """How many of them are ready."""
+        return sum(server.is_ready for server in self._servers)
 
     async def ready_models(self, models: Sequence[str]) -> set[str]:
         """Return which of the models a ready server has."""

@@ -63,6 +63,19 @@ class GatewayService:
         scheme = "https" if self._tls else "http"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._port.result()}"
 
+    @property
+    def openness(self) -> str:
+        """Whom a gateway serves, in words."""
+        where = "this machine" if is_loopback(self._config.host) else "every machine"
+        if self._gateway.keys.is_needed:
+            return f"{where}, with a key"
+        return where if is_loopback(self._config.host) else f"{where}, without a key"
+
+    @property
+    def num_ready(self) -> int:
+        """How many of its servers are ready."""
+        return self._gateway.servers.num_ready
+
     def __enter__(self) -> "GatewayService":
         """Begin to serve.
 
@@ -121,7 +134,8 @@ class GatewayService:
             except OSError as error:
                 raise ServerError(
                     f"the gateway cannot listen on {config.host}:{config.port}: {error.strerror}; "
-                    "--gateway HOST:PORT takes another address, port 0 any free port"
+                    "another address is given by conch serve --gateway HOST:PORT, or conch gateway "
+                    "--listen HOST:PORT; port 0 takes any free port"
                 ) from None
             await gateway.servers.start()
             self._ask_to_stop = partial(loop.call_soon_threadsafe, stop.set)
@@ -149,5 +163,8 @@ def _tls(config: GatewayConfig) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(config.tls_cert, config.tls_key)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"the certificate {config.tls_cert} cannot be used: {error}") from None
+        raise ConfigError(
+            f"the certificate {config.tls_cert} cannot be used: {error}; --tls-cert takes the "
+            "certificate chain and --tls-key its private key, both as PEM"
+        ) from None
     return context

@@ -168,7 +168,7 @@ async def hold(
                 async with gateway.servers.reserved() as client:
                     session = session_on(client)
                     await socket.accept()
-                    code = await session.run()
+                    code = await gateway.unless_broken_off(session.run())
             except Exception as error:
                 if not socket.response.prepared or isinstance(error, ConnectionResetError):
                     raise
@@ -280,6 +280,8 @@ def close_code(error: Exception) -> int:
             return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
         case SessionError():
             return int(aiohttp.WSCloseCode.SERVICE_RESTART)
+        case ApiError() if error.status == 503:
+            return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
         case ApiError() | InvalidRequestError():
             return int(aiohttp.WSCloseCode.POLICY_VIOLATION)
     return int(aiohttp.WSCloseCode.INTERNAL_ERROR)

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -16,6 +17,10 @@ from conch.gateway.limits import Allowance, Limits
 from conch.gateway.metrics import GatewayMetrics
 from conch.gateway.servers import Servers
 
+Result = TypeVar("Result")
+
+BREAK_OFF_S = 3.0
+"""Seconds to tell clients that a stop has broken off what they wait for."""
 ANYBODY = "anybody"
 """Name of a caller where no key is needed."""
 
@@ -62,6 +67,8 @@ class Gateway:
         self.metrics = GatewayMetrics()
         self.draining = asyncio.Event()
         """Set once the gateway is asked to stop: live sessions then end with their last text."""
+        self._broken_off = asyncio.Event()
+        """Set once there is no more time for what is still running."""
         self.freeing: set[asyncio.Task[None]] = set()
         """Each ends the stream of a live session that is over."""
         self._num_files = 0
@@ -158,8 +165,28 @@ class Gateway:
         try:
             await asyncio.wait_for(self._until_idle(), timeout_s)
         except asyncio.TimeoutError:
+            self._broken_off.set()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._until_idle(), BREAK_OFF_S)
             return False
         return True
+
+    async def unless_broken_off(self, work: Awaitable[Result]) -> Result:
+        """Return the result of work that is cancelled when a stop has no more time for it.
+
+        Raises:
+            ApiError: it was cancelled so.
+        """
+        running = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._broken_off.wait())
+        try:
+            await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                raise overloaded("this gateway stops and could not finish this; send it again")
+            return running.result()
+        finally:
+            stop.cancel()
+            await cancelled(running)
 
     async def wait_for_streams(self, timeout_s: float) -> None:
         """Wait until the streams of sessions that are over have ended on their servers."""
@@ -178,6 +205,25 @@ class Gateway:
         if wait_s := allowance.requests.wait_s(1, now):
             raise _used_up(f"{allowance.limits.requests_per_minute} requests a minute", wait_s)
         self.check_audio(caller)
+
+
+async def cancelled(task: "asyncio.Future[Any]", grace_s: float = 0.0) -> None:
+    """Cancel a task that still runs, and wait for its end.
+
+    Args:
+        task: The task.
+        grace_s: Seconds in which it may end by itself.
+    """
+    while not task.done():
+        # A second cancellation of the caller must not leave the task behind.
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task], timeout=grace_s)
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()  # whoever cares has asked for it
 
 
 def _used_up(limit: str, wait_s: float) -> ApiError:

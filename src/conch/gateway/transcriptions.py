@@ -15,7 +15,7 @@ from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
 from conch.wire.errors import ConchError, ServerError
 from conch.wire.result import Transcript, strict_json
 
@@ -78,7 +78,7 @@ async def _answer(
         file = await asyncio.to_thread(form.read)
         return await client.transcribe(file, request_id=request[REQUEST_ID], **asked.options)
 
-    transcript = await gateway.servers.answer(ask)
+    transcript = await gateway.unless_broken_off(gateway.servers.answer(ask))
     gateway.heard(request[CALLER], ROUTE, transcript.duration)
     # In a thread: an hour of words takes a while to write.
     text = await asyncio.to_thread(file_answer.body, transcript, asked)
@@ -117,7 +117,7 @@ async def _stream_from_one(
         parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
         async with aclosing(parts):
             # Errors of the request come before the first part, and still get their status.
-            first = await anext(parts)
+            first = await gateway.unless_broken_off(anext(parts))
             answer = web.StreamResponse(
                 headers={
                     "Content-Type": "text/event-stream",
@@ -146,13 +146,16 @@ async def _send_events(
     try:
         for event in deltas.of_part(first):
             await _send(answer, event)
-        async for part in _with_keep_alive(parts, lambda: answer.write(b": still at work\n\n")):
+        coming = _unless_broken_off(gateway, parts)
+        async for part in _with_keep_alive(coming, lambda: answer.write(b": still at work\n\n")):
             heard.append(part)
             for event in deltas.of_part(part):
                 await _send(answer, event)
         # In a thread: an hour of words takes a while to join and to write.
         last = await asyncio.to_thread(_last_event, deltas, heard, asked.nbest)
         await answer.write(last)
+    except ApiError as error:
+        await _send(answer, {"error": error.as_dict()})
     except ConchError as error:
         await _send(answer, {"error": api_error(error).as_dict()})
     finally:
@@ -177,6 +180,17 @@ def _written(event: dict[str, Any]) -> bytes:
     return f"data: {data}\n\n".encode()
 
 
+async def _unless_broken_off(
+    gateway: Gateway, items: AsyncGenerator[Item, None]
+) -> AsyncGenerator[Item, None]:
+    """Yield items; raise an ApiError once a stop has no more time for them."""
+    while True:
+        try:
+            yield await gateway.unless_broken_off(anext(items))
+        except StopAsyncIteration:
+            return
+
+
 async def _with_keep_alive(
     items: AsyncGenerator[Item, None], keep_alive: Callable[[], Any]
 ) -> AsyncIterator[Item]:
@@ -191,8 +205,5 @@ async def _with_keep_alive(
             return
         finally:
             # A part, or the end, may be about to come: see `conch.client.streams`.
-            if not coming.done() and not (await asyncio.wait([coming], timeout=GRACE_S))[0]:
-                coming.cancel()
-                with suppress(asyncio.CancelledError, ConchError):
-                    await coming
+            await cancelled(coming, GRACE_S)
         yield item
