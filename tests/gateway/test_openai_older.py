@@ -14,7 +14,10 @@ VERSION = re.findall(r"^openai==(\S+)$", (HERE / "openai-older.txt").read_text()
 pytestmark = [pytest.mark.server, pytest.mark.timeout(400)]
 
 
-@pytest.mark.parametrize("name", ["test_openai_files.py", "test_openai_realtime.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["test_openai_files.py", pytest.param("test_openai_realtime.py", marks=pytest.mark.nightly)],
+)
 def test_clients_of_a_year_ago(given_gateways, name):
     environment = {
         **given_gateways,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from servers import processes_with
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
 
 def test_both_sides_are_measured_and_ended(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
+from conch.client.timeouts import timeout
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.errors import ConchError, ServerError, SessionError
 from conch.wire.result import Stage, Transcript
@@ -232,12 +233,27 @@ class _Stream:
         """Close the WebSocket, and with it the stream of the server."""
         self.is_over = True
         if self._socket is not None:
+            connection = self._socket.get_extra_info("socket")
             await self._socket.close()
+            await _closed(connection)
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
+
+
+async def _closed(connection: Any) -> None:
+    """Wait until a connection is closed; with TLS this takes some turns of the event loop.
+
+    Args:
+        connection: What asyncio shows of its socket; None if it is closed.
+    """
+    with contextlib.suppress(asyncio.TimeoutError):
+        async with timeout(CLOSE_S):
+            # aiohttp does not wait for it, and the event loop may end with the client.
+            while connection is not None and connection.fileno() >= 0:
+                await asyncio.sleep(CLOSE_S / 400)
 
 
 def joined_answers(answers: Sequence[Transcript]) -> Transcript:
