@@ -86,8 +86,16 @@ class RealtimeClient:
 
     @property
     def texts(self) -> list[str]:
-        """Return the texts of the items that are completed."""
-        return [event["transcript"] for event in self.of(f"{TEXT}.completed")]
+        """Return the texts of the items that are completed, in the order of their audio.
+
+        A later item may be committed or completed first: each tells the one before it.
+        """
+        found = {event["item_id"]: event["transcript"] for event in self.of(f"{TEXT}.completed")}
+        items: list[str] = []
+        for event in self.of("input_audio_buffer.committed"):
+            before = event["previous_item_id"]
+            items.insert(items.index(before) + 1 if before in items else 0, event["item_id"])
+        return [found[item] for item in items if item in found]
 
     def deltas(self, item_id: str) -> str:
         """Return what the deltas of an item said."""
