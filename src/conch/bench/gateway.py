@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,20 +178,20 @@ class _Sides:
     triton_pid: int
     gateway: psutil.Process
 
-    def cpu(self) -> tuple[Mapping[str, float], float]:
-        """Return the CPU seconds so far: of Triton by process, and of the gateway."""
-        times = self.gateway.cpu_times()
-        return _of_triton(self.triton_pid), times.user + times.system
+    def cpu(self) -> tuple[float, float]:
+        """Return the CPU seconds so far: of Triton with its models, and of the gateway."""
+        models_s = sum(cpu_by_process(self.triton_pid).values())
+        return _cpu_s(psutil.Process(self.triton_pid)) + models_s, _cpu_s(self.gateway)
 
-    def since(self, before: tuple[Mapping[str, float], float]) -> tuple[float, float]:
+    def since(self, before: tuple[float, float]) -> tuple[float, float]:
         """Return the CPU seconds of Triton and of the gateway since `before`."""
         triton, gateway = self.cpu()
-        return sum(triton.values()) - sum(before[0].values()), gateway - before[1]
+        return triton - before[0], gateway - before[1]
 
 
-def _of_triton(pid: int) -> Mapping[str, float]:
-    times = psutil.Process(pid).cpu_times()
-    return {"tritonserver": times.user + times.system, **cpu_by_process(pid)}
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 @contextmanager

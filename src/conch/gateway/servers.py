@@ -76,9 +76,6 @@ class Servers:
         for server in self._servers:
             await server.client.close()
 
-    def __len__(self) -> int:
-        return len(self._servers)
-
     @property
     def is_ready(self) -> bool:
         """Whether any of them is ready."""
@@ -125,7 +122,7 @@ class Servers:
 
     @asynccontextmanager
     async def reserved(self) -> AsyncIterator[AsyncClient]:
-        """Yield the client of the server for a live session or a streamed answer.
+        """Yield the client of the server for a live session.
 
         Raises:
             ServerError: none of them is ready.

@@ -43,8 +43,6 @@ class Caller:
 class Session:
     """A live session that is open."""
 
-    route: str
-    caller: Caller
     code: int = 1000
     """Code of its close frame."""
 
@@ -130,7 +128,7 @@ class Gateway:
         if allowance.limits.streams and allowance.streams >= allowance.limits.streams:
             raise _used_up(f"{allowance.limits.streams} live sessions at once", 1.0)
         allowance.requests.take(1, time.monotonic())
-        session = Session(route, caller)
+        session = Session()
         allowance.streams += 1
         self._num_sessions += 1
         self.metrics.sessions.labels(route).inc()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -16,7 +16,7 @@ from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
-from conch.wire.errors import ConchError, ServerError
+from conch.wire.errors import ConchError
 from conch.wire.result import Transcript, strict_json
 
 ROUTE = "/v1/audio/transcriptions"
@@ -97,39 +97,43 @@ async def _stream(
     request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
 ) -> web.StreamResponse:
     """Answer with server-sent events: the segments as they become final, then the whole."""
-    for _ in range(len(gateway.servers)):
-        # Before its first part an answer may still come from another server.
-        with suppress(ServerError):
-            return await _stream_from_one(request, gateway, form, asked)
-    return await _stream_from_one(request, gateway, form, asked)
+
+    async def ask(client: AsyncClient) -> web.StreamResponse:
+        return await _stream_from(client, request, gateway, form, asked)
+
+    # Before its first part an answer may still come from another server.
+    return await gateway.servers.answer(ask)
 
 
-async def _stream_from_one(
-    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
+async def _stream_from(
+    client: AsyncClient,
+    request: web.Request,
+    gateway: Gateway,
+    form: Form,
+    asked: FileRequest,
 ) -> web.StreamResponse:
     """Answer with the events of one server.
 
     Raises:
         ServerError: it cannot be reached; nothing was sent.
     """
-    async with gateway.servers.reserved() as client:
-        file = await asyncio.to_thread(form.read)
-        parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
-        async with aclosing(parts):
-            # Errors of the request come before the first part, and still get their status.
-            first = await gateway.unless_broken_off(anext(parts))
-            answer = web.StreamResponse(
-                headers={
-                    "Content-Type": "text/event-stream",
-                    "Cache-Control": "no-cache",
-                    "X-Accel-Buffering": "no",
-                    "x-request-id": request[REQUEST_ID],
-                    **_headers(asked),
-                    **cors_headers(request),
-                }
-            )
-            await answer.prepare(request)
-            await _send_events(answer, first, parts, asked, gateway, request)
+    file = await asyncio.to_thread(form.read)
+    parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
+    async with aclosing(parts):
+        # Errors of the request come before the first part, and still get their status.
+        first = await gateway.unless_broken_off(anext(parts))
+        answer = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream",
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+                "x-request-id": request[REQUEST_ID],
+                **_headers(asked),
+                **cors_headers(request),
+            }
+        )
+        await answer.prepare(request)
+        await _send_events(answer, first, parts, asked, gateway, request)
     await answer.write_eof()
     return answer
 
