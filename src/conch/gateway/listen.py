@@ -15,6 +15,7 @@ from conch.gateway.listen_messages import Answers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.session_meter import SessionMeter
 from conch.gateway.sockets import (
     LiveSocket,
     expired,
@@ -66,7 +67,7 @@ class _Listener:
         socket: LiveSocket,
         request_id: str,
     ) -> None:
-        self._gateway, self._caller, self._query = gateway, caller, query
+        self._gateway, self._query = gateway, query
         self._socket = socket
         options = dict(query.options)
         if query.answers_all:  # whose answers are those of a stream without a gateway
@@ -87,9 +88,7 @@ class _Listener:
         """Code of the close frame after the last text."""
         self._is_closing = False
         """Whether no more audio is taken."""
-        self._charged_s = 0.0
-        self._first_audio_at: float | None = None
-        self._has_text = False
+        self._meter = SessionMeter(gateway, caller, ROUTE)
 
     async def run(self) -> int:
         """Hold the session and return the code of its close frame.
@@ -143,8 +142,7 @@ class _Listener:
     async def _hear(self, data: bytes, *, ends: bool = False) -> None:
         if self._is_closing:
             return
-        if self._first_audio_at is None:
-            self._first_audio_at = time.monotonic()
+        self._meter.audio_came()
         try:
             async for samples in self._frames.decoded(data, ends=ends):
                 if not self._is_closing:
@@ -184,9 +182,10 @@ class _Listener:
                 await self._answer(update)
             else:
                 for message in self._messages.after(update):
-                    self._observe(message)
+                    if message.get("text"):
+                        self._meter.text_came()
                     await self._send(message)
-            self._charge(update.audio_s)
+            self._meter.charge(update.audio_s, is_closing=self._is_closing)
         await self._send(self._messages.end())
 
     async def _answer(self, update: LiveUpdate) -> None:
@@ -195,21 +194,6 @@ class _Listener:
         if (answer := self._answers.after(update)) is not None:
             text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
             await self._socket.send(text)
-
-    def _observe(self, message: Mapping[str, Any]) -> None:
-        """Measure how long the first text took."""
-        if not self._has_text and message.get("text") and self._first_audio_at is not None:
-            self._has_text = True
-            seconds = time.monotonic() - self._first_audio_at
-            self._gateway.metrics.first_text_seconds.labels(ROUTE).observe(seconds)
-
-    def _charge(self, audio_s: float) -> None:
-        """Count what was heard since the last time."""
-        if audio_s > self._charged_s:
-            self._gateway.heard(self._caller, ROUTE, audio_s - self._charged_s)
-            self._charged_s = audio_s
-            if not self._is_closing:
-                self._gateway.check_audio(self._caller)
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         await self._socket.send(strict_json(message))

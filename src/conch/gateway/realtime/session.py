@@ -20,6 +20,7 @@ from conch.gateway.realtime.config import LOGPROBS, PARTIALS, AudioFormat, Sessi
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import Style, Turns
+from conch.gateway.session_meter import SessionMeter
 from conch.gateway.sockets import (
     LiveSocket,
     expired,
@@ -103,7 +104,7 @@ class _Session:
         is_beta: bool,
         request_id: str,
     ) -> None:
-        self._gateway, self._caller, self._client = gateway, caller, client
+        self._gateway, self._client = gateway, client
         self._socket, self._request_id = socket, request_id
         self._config, self._is_beta = config, is_beta
         self._id = events.new_id("sess")
@@ -121,9 +122,7 @@ class _Session:
         """Code of the close frame after the last text."""
         self._is_closing = False
         """Whether no more events of the client are heeded."""
-        self._charged_s = 0.0
-        self._first_audio_at: float | None = None
-        self._has_text = False
+        self._meter = SessionMeter(gateway, caller, ROUTE)
 
     async def run(self) -> int:
         """Hold the session and return the code of its close frame.
@@ -223,7 +222,7 @@ class _Session:
         if not len(samples):
             return
         if self._live is None:
-            self._first_audio_at = time.monotonic()
+            self._meter.audio_came()
             self._live = LiveSession(
                 self._client,
                 self._config.options(self._gateway.config.model_aliases),
@@ -293,34 +292,13 @@ class _Session:
             return
         async with self._live as live:
             async for update in live.updates():
-                self._observe(update)
+                if _has_text(update):
+                    self._meter.text_came()
                 async with self._sending:
                     await self._send(self._turns.after(update))
-                self._charge(update.audio_s)
+                self._meter.charge(update.audio_s, is_closing=self._is_closing)
         async with self._sending:
             await self._send(self._turns.finish(self._audio_s))
-
-    def _observe(self, update: LiveUpdate) -> None:
-        """Measure how long the first text took."""
-        has_text = bool(update.utterance and update.utterance.words) or any(
-            found.segment.text for found in update.segments
-        )
-        if has_text and not self._has_text and self._first_audio_at is not None:
-            self._has_text = True
-            seconds = time.monotonic() - self._first_audio_at
-            self._gateway.metrics.first_text_seconds.labels(ROUTE).observe(seconds)
-
-    def _charge(self, audio_s: float) -> None:
-        """Count what was heard since the last time.
-
-        Raises:
-            ApiError: the caller has used up a limit.
-        """
-        if audio_s > self._charged_s:
-            self._gateway.heard(self._caller, ROUTE, audio_s - self._charged_s)
-            self._charged_s = audio_s
-            if not self._is_closing:
-                self._gateway.check_audio(self._caller)
 
     async def _tell_all(self, told: Iterable[Event]) -> None:
         async with self._sending:
@@ -345,3 +323,10 @@ def _event_in(data: str | bytes) -> ClientEvent:
 
 def _decoder_of(kind: AudioFormat) -> RawDecoder:
     return RawDecoder(_ENCODINGS[kind.type])
+
+
+def _has_text(update: LiveUpdate) -> bool:
+    """Return whether an update tells words."""
+    return bool(update.utterance and update.utterance.words) or any(
+        found.segment.text for found in update.segments
+    )
