@@ -187,6 +187,7 @@ def test_full_context_does_not_learn_from_a_chunk():
     assert not chunk.grad[1, 3:].any()  # padding teaches nothing
 
 
+@pytest.mark.nightly
 def test_two_views_learn_too(options, tmp_path):
     masked = [item if item != "none" else "masks" for item in options]
     main([*masked, "--epochs", "10", "--consistency", "0.2"])
