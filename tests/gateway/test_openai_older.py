@@ -11,13 +11,10 @@ from programs import required
 HERE = Path(__file__).parent
 VERSION = re.findall(r"^openai==(\S+)$", (HERE / "openai-older.txt").read_text(), re.MULTILINE)
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(400)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["test_openai_files.py", pytest.param("test_openai_realtime.py", marks=pytest.mark.nightly)],
-)
+@pytest.mark.parametrize("name", ["test_openai_files.py", "test_openai_realtime.py"])
 def test_clients_of_a_year_ago(given_gateways, name):
     environment = {
         **given_gateways,

@@ -206,6 +206,7 @@ def test_a_burst_leaves_other_streams_their_answers(server, talk):
     assert final.text
 
 
+@pytest.mark.nightly
 def test_passes_become_rarer_under_load_and_come_back(busy, recordings):
     monologue = np.concatenate([item.waveform() for item in recordings] * 4)
     enough = threading.Event()
