@@ -491,7 +491,7 @@ def test_without_endpoints_an_utterance_ends_by_its_length_alone():
         answers = [await client.send(audio(item)) for item in "1...2" + "3" * 8 + "45.." + "." * 99]
         return [*answers, await client.send(audio("6"), ends=True)]
 
-    answers, components = run(scenario)
+    answers, _ = run(scenario)
     ended = [segment for answer in answers[:-1] for segment in answer.segments]
     # At the first pause after three fifths of the length, or at the length in silence.
     assert [segment.endpoint for segment in ended] == ["length"]

@@ -79,8 +79,8 @@ class ScreenLog:
     def shown(self, answer: Transcript, now_s: float) -> Shown:
         """Return what an answer shows that came `now_s` seconds after the first sample.
 
-        An answer without `utterance` may be of a server that does not tell it. There the text of the
-        open utterance is what follows the ended ones in `text`, and `stable` says what is firm.
+        An answer without `utterance` may be of a server that does not tell it. There the text of
+        the open utterance is what follows the ended ones in `text`; `stable` says what is firm.
         """
         ended = tuple(
             Ended(

@@ -134,7 +134,7 @@ class LiveSession:
 
         Args:
             client: Connection to the server.
-            options: Options of the live streams. Without `history_s`, the last answer repeats little.
+            options: Options of the live streams. Without `history_s`, little is told again.
             sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait for the server.
             request_id: Id of the session's requests in the server's log.

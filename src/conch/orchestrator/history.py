@@ -9,7 +9,7 @@ from conch.wire.result import Segment
 class History:
     """The latest ended utterances of a stream, numbered from its start.
 
-    A stream of a day has 15,000 of them, 50 MB with the times of their words. Its client knows each.
+    A stream of a day has 15,000 of them, 50 MB with the times of their words. Its client has them.
     """
 
     def __init__(self, seconds: float) -> None:
