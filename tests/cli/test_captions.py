@@ -67,8 +67,14 @@ def test_an_utterance_without_text_is_no_line_and_may_still_get_one() -> None:
 
 def test_one_pass_is_final_when_the_utterance_ends() -> None:
     captions = Captions(has_second_pass=False)
-    assert captions.after(answer("good day", stable="good")).open == (Line("good", newest="day"),)
-    ended = captions.after(answer("good day how", segment("good day", 0), stable="good day"))
+    said = spoken("good", "", "day")
+    assert captions.after(answer("good day", stable="good", utterance=said)).open == (
+        Line("good", newest="day"),
+    )
+    said = spoken("", "", "how")
+    ended = captions.after(
+        answer("good day how", segment("good day", 0), stable="good day", utterance=said)
+    )
     assert ended == Caption(("good day",), (Line(newest="how"),))
     last = [segment("good day", 0), segment("how", 1)]
     stable = "good day how"
@@ -77,21 +83,31 @@ def test_one_pass_is_final_when_the_utterance_ends() -> None:
     )
 
 
-def test_two_passes_of_a_server_that_tells_no_parts() -> None:
+@pytest.mark.parametrize("repeated", ["", "Long ago. "])
+def test_an_answer_may_repeat_what_is_final_or_not(repeated: str) -> None:
     captions = Captions(has_second_pass=True)
-    assert captions.after(answer("good")).open == (Line(newest="good"),)
-    ended = captions.after(answer("good day how", segment("good day", 0)))
-    assert ended == Caption((), (Line(tentative="good day"), Line(newest="how")))
-    done = segment("Good day.", 0, passes=2)
-    found = captions.after(answer("Good day. how", done, stable="Good day."))
-    assert found == Caption(("Good day.",), (Line(newest="how"),))
+    long_ago = segment("Long ago.", 0, passes=2)
+    captions.after(answer("Long ago.", long_ago, stable="Long ago.", rolling=ROLLING))
+    said = spoken("three")
+    told = answer(
+        f"{repeated}one two three",
+        segment("one two", 1),
+        stable=f"{repeated}one",
+        utterance=said,
+        rolling=ROLLING,
+    )
+    assert captions.after(told) == Caption((), (Line("one", "two"), Line("three")))
+    done = segment("One, two.", 1, passes=2)
+    told = answer("One, two. three", done, stable="One, two.", utterance=said, rolling=ROLLING)
+    assert captions.after(told) == Caption(("One, two.",), (Line("three"),))
 
 
-def test_one_pass_of_an_older_server_where_two_are_expected() -> None:
+def test_one_pass_of_a_server_without_whisper_where_two_are_expected() -> None:
     captions = Captions(has_second_pass=True)
     captions.after(answer("", segment("", 0)))
-    found = captions.after(answer("good day how", segment("good day", 1), stable="good day how"))
-    assert found == Caption(("good day",), (Line("how"),))
+    said = spoken("how")
+    told = answer("good day how", segment("good day", 1), stable="good day how", utterance=said)
+    assert captions.after(told) == Caption(("good day",), (Line("how"),))
 
 
 def test_the_last_answer_makes_all_final() -> None:

@@ -1,6 +1,8 @@
 """The decoder components: options and errors by row, and streams that equal whole segments."""
 
+import gc
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -238,6 +240,26 @@ def test_an_utterance_that_is_over_leaves_nothing_to_the_next(decoder, streaming
     (last,) = streaming([Row(inputs(np.zeros((0, 1), np.float32)), {}, 3, False, True)])
     assert texts(last) == ["cd"]
     np.testing.assert_allclose(last["word_starts"], [0.02])
+
+
+@pytest.mark.parametrize("decoder", ["ctc", "wfst"])
+def test_a_stream_keeps_nothing_of_its_utterances(streaming, decoder):
+    frames = inputs(log_probs_of("--a-bb-b-a--  th-e--" * 4))
+
+    def held_after(utterances: int, *, starts: bool = False) -> int:
+        for number in range(2 * utterances):
+            sent = {"is_over": bool(number % 2), **({"decoder": decoder} if starts else {})}
+            streaming([Row(frames, sent, "long", starts, False)])
+            starts = False
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+        return held
+
+    tracemalloc.start()
+    first = held_after(5, starts=True)
+    assert held_after(12) < first + frames["log_probs"].nbytes  # those of one
+    tracemalloc.stop()
+    streaming([Row(inputs(np.zeros((0, 1), np.float32)), {}, "long", False, True)])
 
 
 def test_streams_share_a_batch_and_keep_apart(streaming):

@@ -1,6 +1,7 @@
 """The live path on plain functions: order, silence, endpoints, times."""
 
 import asyncio
+import gc
 import time
 from types import SimpleNamespace
 
@@ -154,7 +155,7 @@ def test_until_somebody_speaks_the_vad_alone_is_called():
     # The step before speech with it, none twice, and the stream's end.
     encoded = [len(waveform) / STEP for waveform in components.waveforms("ctc_streaming_encoder")]
     assert encoded == [2, 1, 1, 1, 1, 1, 0]
-    assert answer.text == final.text == "0.10 0.20"
+    assert (answer.text, final.text) == ("0.20", "0.10 0.20")
     assert final.path == ("vad",)
     assert components.calls.count("vad") == 10
     assert ended_once(components)
@@ -191,7 +192,7 @@ def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
 @pytest.mark.parametrize("ends", [False, True])
 def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, max_utterance_s=2.0)
+        client = Client(recognizer, components, max_utterance_s=2.0, repeat_text=True)
         first = await client.send(audio(".12345"))
         return first, await client.send(audio("6"), ends=ends)
 
@@ -210,7 +211,7 @@ def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
 
     answers, _ = run(scenario)
     assert [len(item.segments) for item in answers] == [0, 0, 1, 0, 2]
-    assert [item.stable for item in answers] == ["", "", "0.10", "0.10", "0.10 0.20"]
+    assert [item.stable for item in answers] == ["", "", "0.10", "", "0.10 0.20"]
 
 
 def test_partials_may_be_left_out():
@@ -220,7 +221,7 @@ def test_partials_may_be_left_out():
         return [*answers, await client.send(audio("."), ends=True)]
 
     answers, _ = run(scenario)
-    assert [item.text for item in answers] == ["", "", "0.10", "0.10", "0.10 0.20"]
+    assert [item.text for item in answers] == ["", "", "0.10", "", "0.10 0.20"]
 
 
 def test_chunks_sent_without_waiting_are_heard_in_order():
@@ -374,13 +375,54 @@ def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_o
     assert all(answer.text.startswith(answer.stable) for answer in told)
 
 
+def test_an_answer_tells_what_is_new_and_the_last_one_all():
+    answers, _ = sent_by_steps("12..3..4")
+    assert [answer.text for answer in answers] == [
+        "0.10",
+        "0.10 0.20",
+        "0.10 0.20",
+        "0.10 0.20",  # which has ended
+        "0.30",
+        "0.30",
+        "0.30",
+        "0.10 0.20 0.30 0.40",
+    ]
+    ended = [[segment.text for segment in answer.segments] for answer in answers]
+    assert ended == [[], [], [], ["0.10 0.20"], [], [], ["0.30"], ["0.10 0.20", "0.30", "0.40"]]
+    assert answers[-1].stable == answers[-1].text
+
+
+@pytest.mark.parametrize("asks", [{"repeat_text": True}, {"repeats_text": True}])
 @pytest.mark.parametrize(("history_s", "repeated"), [(0, 3), (600, 3), (4, 2), (2, 1)])
-def test_an_answer_repeats_what_was_said_a_while_ago(history_s, repeated):
-    answers, _ = sent_by_steps("1..2..3...", history_s=history_s)
+def test_an_answer_repeats_what_was_said_a_while_ago_if_asked(asks, history_s, repeated):
+    """By the option, or by the output TRANSCRIPTS of each chunk."""
+    options = {key: asks[key] for key in asks if key == "repeat_text"}
+    changes = {key: asks[key] for key in asks if key == "repeats_text"}
+
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, history_s=history_s, **options)
+        answers = [await client.send(audio(item), **changes) for item in "1..2..3.."]
+        return [*answers, await client.send(audio("."), ends=True, **changes)]
+
+    answers, _ = run(scenario)
     said = ["0.10", "0.20", "0.30"]
     assert answers[-2].text == answers[-2].stable == " ".join(said[-repeated:])
-    assert answers[-1].text == answers[-1].stable == "0.10 0.20 0.30"
-    assert len(answers[-1].segments) == 3
+    assert answers[-1].text == answers[-1].stable == answers[-2].text
+    assert [segment.index for segment in answers[-1].segments] == [0, 1, 2][-repeated:]
+
+
+@pytest.mark.parametrize("history_s", [1, 600, 0])
+def test_what_ends_with_the_last_chunk_is_told_however_long_ago_it_was(history_s):
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, history_s=history_s)
+        await client.send(audio("1.."))
+        await client.send(audio("..."))
+        return await client.send(audio("2..3......"), ends=True)
+
+    final, _ = run(scenario)
+    assert [segment.index for segment in final.segments] == (
+        [1, 2] if history_s == 1 else [0, 1, 2]
+    )
 
 
 def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
@@ -418,10 +460,42 @@ def test_the_answers_of_a_stream_of_two_hours_do_not_grow():
 
     (sizes, final), _ = run(scenario)
     per_minute = round(60 / 2.56)
-    later = sizes[12 * per_minute :]
-    assert max(later) < 1.1 * max(sizes[10 * per_minute : 12 * per_minute])
-    assert len(final.segments) == len(sizes)
-    assert len(final.text) > 3 * max(later)
+    assert max(sizes[10 * per_minute :]) < 1.1 * max(sizes[per_minute : 2 * per_minute])
+    assert len(final.segments) == pytest.approx(600 / 2.56, abs=2)
+
+
+def test_what_is_kept_of_a_stream_does_not_grow():
+    """Words, texts and passes of twenty minutes with a history of one."""
+
+    async def scenario(recognizer, components):
+        options = {"mode": "two_pass", "word_timestamps": True, "history_s": 60}
+        client = Client(recognizer, components, **options)
+        kept = []
+        for number in range(round(20 * 60 / 2.56)):
+            await client.send(audio("12.."))
+            for told in (components.calls, components.inputs, components.parameters):
+                told.clear()
+            components.wanted.clear()
+            if number % 50 == 49:
+                gc.collect()
+                kept.append(len(gc.get_objects()))
+        return kept
+
+    kept, _ = run(scenario)
+    assert max(kept[2:]) - min(kept[2:]) < 100
+
+
+def test_without_endpoints_an_utterance_ends_by_its_length_alone():
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, endpointing=False, max_utterance_s=10)
+        answers = [await client.send(audio(item)) for item in "1...2" + "3" * 8 + "45.." + "." * 99]
+        return [*answers, await client.send(audio("6"), ends=True)]
+
+    answers, _ = run(scenario)
+    ended = [segment for answer in answers[:-1] for segment in answer.segments]
+    # At the first pause after three fifths of the length, or at the length in silence.
+    assert [segment.endpoint for segment in ended] == ["length"]
+    assert answers[-1].text.split() == ["0.10", "0.20", *["0.30"] * 8, "0.40", "0.50", "0.60"]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
-from conch.triton.memory import IdleWatch, settled
+from conch.triton.memory import MANY_ENDED, IdleWatch, settled
 
 SUPPORT = Path(__file__).parents[1] / "support"
 
@@ -35,6 +36,22 @@ def test_calls_put_it_off():
         tick.wait(0.1)
     assert not ran.is_set()
     assert ran.wait(30)
+
+
+def test_many_streams_that_end_do_not_wait_for_a_time_without_calls():
+    ran = threading.Semaphore(0)
+    watch = IdleWatch(ran.release, idle_s=0.1)
+    tick, until = threading.Event(), time.monotonic() + 30
+    for _ in range(MANY_ENDED):
+        watch.called(num_ended=1)
+    while not ran.acquire(blocking=False):  # one live stream that goes on
+        assert time.monotonic() < until
+        watch.called()
+        tick.wait(0.01)
+    for _ in range(100):  # few have ended since
+        watch.called(num_ended=0)
+        tick.wait(0.01)
+    assert not ran.acquire(blocking=False)
 
 
 def test_a_component_does_not_load_the_orchestrator():

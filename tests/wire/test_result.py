@@ -34,6 +34,17 @@ def test_json_and_back_is_the_same():
     assert Transcript.from_json(TRANSCRIPT.to_json()) == TRANSCRIPT
 
 
+def test_a_live_text_is_written_no_more_than_twice():
+    spoken = replace(TRANSCRIPT, nbest=(BEST,), segments=(), is_final=False, stable="good")
+    assert Transcript.from_json(spoken.to_json()) == spoken
+    data = json.loads(spoken.to_json())
+    assert "nbest" not in data
+    assert (data["text"], data["stable"], data["score"]) == ("good day", "good", -0.5)
+    final = replace(spoken, is_final=True)
+    assert Transcript.from_json(final.to_json()) == final
+    assert json.loads(final.to_json())["nbest"][0]["text"] == "good day"
+
+
 def test_channels_and_warnings_and_back():
     segment = Segment(0.0, 1.0, (BEST,), WORDS, channel=2)
     call = replace(

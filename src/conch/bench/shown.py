@@ -79,8 +79,8 @@ class ScreenLog:
     def shown(self, answer: Transcript, now_s: float) -> Shown:
         """Return what an answer shows that came `now_s` seconds after the first sample.
 
-        The text of the open utterance is what follows the ended ones in `text`. Its firm words are
-        those of `utterance`; a server that does not tell them says in `stable` what is firm.
+        An answer without `utterance` may be of a server that does not tell it. There the text of
+        the open utterance is what follows the ended ones in `text`; `stable` says what is firm.
         """
         ended = tuple(
             Ended(
@@ -92,11 +92,13 @@ class ScreenLog:
             for segment in answer.segments
         )
         self._texts |= {item.index: item.text for item in ended}
-        before = " ".join(filter(None, (self._texts[index] for index in sorted(self._texts))))
-        text, firm = _following(answer.text, before), _following(answer.stable, before)
+        text: str | None
+        firm: str | None
         if answer.utterance is not None:
-            text = answer.utterance.text if text is None else text
-            firm = text_of_words(answer.utterance.firm)
+            text, firm = answer.utterance.text, text_of_words(answer.utterance.firm)
+        else:
+            before = " ".join(filter(None, (self._texts[index] for index in sorted(self._texts))))
+            text, firm = _following(answer.text, before), _following(answer.stable, before)
         return Shown(now_s, ended, text or "", firm or "", answer.is_final)
 
 

@@ -6,6 +6,7 @@ Nothing here knows a terminal.
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from conch.wire.result import Segment, Transcript, text_of_words
 
@@ -50,60 +51,50 @@ class Captions:
         self._known: dict[int, Segment] = {}
         """Utterances that have ended and are not final."""
         self._num_final = 0
-        self._length = 0
-        """Characters of the transcript's text that are final utterances."""
 
     def after(self, answer: Transcript) -> Caption:
         """Return what to show after the next answer."""
         segments = {segment.index: segment for segment in answer.segments}
         self._known |= {index: segments[index] for index in segments if index >= self._num_final}
         final: list[str] = []
-        for segment, end in self._ended()[: self._count_final(answer)]:
+        for segment in self._ended()[: self._count_final(answer)]:
             del self._known[segment.index]
             self._num_final += 1
-            self._length = end
             final += filter(None, [segment.text])
         return Caption(tuple(final), tuple(line for line in self._lines(answer) if line.text))
 
-    def _ended(self) -> list[tuple[Segment, int]]:
-        """Return the utterances of `_known`, each with the end of its text in the transcript's."""
-        ended, end, index = [], self._length, self._num_final
+    def _ended(self) -> list[Segment]:
+        """Return the utterances of `_known` that follow the final ones without a gap."""
+        ended, index = [], self._num_final
         while (segment := self._known.get(index)) is not None:
-            if segment.text:
-                end += len(segment.text) + (end > 0)
-            ended.append((segment, end))
+            ended.append(segment)
             index += 1
         return ended
 
     def _count_final(self, answer: Transcript) -> int:
         """Return how many of the utterances that have ended are final."""
         ended = self._ended()
-        if answer.is_final or not self._has_second_pass:
+        # A server without Whisper makes one pass where nothing is asked for.
+        if answer.is_final or not self._has_second_pass or answer.rolling is None:
             return len(ended)
-        count = 0
-        for number, (segment, end) in enumerate(ended, 1):
-            # An older server makes one pass where nothing is asked for. There all of it is stable.
-            is_stable = answer.rolling is None and segment.text and end <= len(answer.stable)
-            is_done = segment.passes > 1 or segment.error
-            if is_stable or (is_done and count == number - 1):
-                count = number
-        return count
+        done = takewhile(lambda segment: segment.passes > 1 or segment.error, ended)
+        return sum(1 for _ in done)
 
     def _lines(self, answer: Transcript) -> Iterator[Line]:
         """Yield the lines of the utterances that are not final; a line may be empty."""
-        said = self._length
-        for segment, end in self._ended():
-            said = end
-            firm = max(0, len(answer.stable) - (end - len(segment.text)))
-            yield Line(segment.text[:firm].strip(), segment.text[firm:].strip())
-        if answer.is_final:
-            return
-        if (spoken := answer.utterance) is not None:
+        texts = [segment.text for segment in self._ended()]
+        spoken = None if answer.is_final else answer.utterance
+        open_text = "" if spoken is None else spoken.text
+        # Utterances that are final may come before them in the answer's text.
+        num_firm = len(answer.stable) - len(answer.text)
+        num_firm += len(" ".join(filter(None, [*texts, open_text])))
+        for text in texts:
+            firm = min(max(0, num_firm), len(text))
+            yield Line(text[:firm].strip(), text[firm:].strip())
+            num_firm -= len(text) + bool(text)
+        if spoken is not None:
             parts = (spoken.firm, spoken.tentative, spoken.newest)
             yield Line(*(text_of_words(part) for part in parts))
-        else:
-            rest = answer.text[max(said, len(answer.stable)) :]
-            yield Line(answer.stable[said:].strip(), newest=rest.strip())
 
 
 def cut(line: Line, columns: int) -> Line:

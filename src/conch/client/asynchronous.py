@@ -121,6 +121,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         model: str = "speech",
         request_id: str = "",
+        keep_segments: bool = True,
         **options: tensors.OptionValue,
     ) -> AsyncLiveStream:
         """Open a live stream; see `Client.live`."""
@@ -130,6 +131,7 @@ class AsyncClient:
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
             model=model,
             request_id=request_id,
+            keep_segments=keep_segments,
             options=options,
         )
 

@@ -4,6 +4,7 @@ import contextlib
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 from conch.client import tensors
 from conch.client.triton_messages import Result
 from conch.wire.errors import ConchError
+from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Transcript
+from conch.wire.result import Segment, Transcript
 from conch.wire.stream_place import StreamPlace
 
 
 class _Chunks:
-    """Builds the requests of one live stream."""
+    """Builds the requests of one live stream, and completes its last answer."""
 
     def __init__(
         self,
@@ -28,8 +30,12 @@ class _Chunks:
         model: str,
         options: Mapping[str, tensors.OptionValue],
         request_id: str = "",
+        keep_segments: bool = True,
     ) -> None:
         parsed = RecognitionOptions.parse(options, live=True)
+        self._nbest = parsed.nbest
+        self._told: dict[int, Segment] | None = {} if keep_segments else None
+        """Utterances of the answers so far, by index."""
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
         self._options = {name: getattr(parsed, name) for name in options}
         self._request_id = request_id
@@ -56,6 +62,20 @@ class _Chunks:
             place=StreamPlace(self._id, starts, ends),
             request_id=self._request_id,
         )
+
+    def completed(self, answer: Transcript) -> Transcript:
+        """Return the next answer; the last one with all utterances, if they are kept.
+
+        A server tells again what it keeps of a stream, and each utterance when it ends.
+        """
+        if self._told is None:
+            return answer
+        self._told |= {segment.index: segment for segment in answer.segments}
+        if not answer.is_final or len(self._told) == len(answer.segments):
+            return answer
+        segments = tuple(self._told[index] for index in sorted(self._told))
+        nbest = joined([segment.nbest for segment in segments], self._nbest)
+        return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
 
     @contextlib.contextmanager
     def unless_refused(self, request: tensors.Request) -> Iterator[None]:
@@ -87,10 +107,12 @@ class LiveStream:
                 self.finish()
 
     def send(self, chunk: NDArray[Any]) -> Transcript:
-        """Send the next samples and return the transcript so far.
+        """Send the next samples and return what is new.
 
         The `segments` of the transcript are the utterances that ended, or got their second pass,
-        since the last answer. `stable` is the beginning of `text` that no longer changes.
+        since the last answer. `text` begins with the first utterance that is one of them or that
+        may still change, with `repeat_text` up to `history_s` before it. `stable` is the beginning
+        of `text` that no longer changes.
 
         Args:
             chunk: Mono samples [N] of any number: floats in [-1, 1], int32, or int16 in half the
@@ -107,6 +129,9 @@ class LiveStream:
     def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
         """Send the last samples, if there are any, and return the final transcript.
 
+        It holds all utterances of the stream. Those from before `history_s` are kept here; without
+        `keep_segments` they are left out.
+
         Args:
             chunk: The last samples, as of `send`.
 
@@ -119,7 +144,7 @@ class LiveStream:
     def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         request = self._chunks.request(chunk, ends=ends)
         with self._chunks.unless_refused(request):
-            return tensors.transcripts(self._infer(request), 1)[0]
+            return self._chunks.completed(tensors.transcripts(self._infer(request), 1)[0])
 
 
 class AsyncLiveStream:
@@ -149,4 +174,4 @@ class AsyncLiveStream:
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         request = self._chunks.request(chunk, ends=ends)
         with self._chunks.unless_refused(request):
-            return tensors.transcripts(await self._infer(request), 1)[0]
+            return self._chunks.completed(tensors.transcripts(await self._infer(request), 1)[0])

@@ -51,7 +51,7 @@ ANSWER_TIMEOUT_S = 120.0
 FREE_TIMEOUT_S = 2.0
 """Seconds that the end of a session waits for that of its stream, which goes on afterwards."""
 HISTORY_S = 1
-"""Seconds of ended text that an answer repeats: a session keeps what it needs."""
+"""Seconds of ended utterances that the server keeps: a session keeps what it needs."""
 MAX_WAITING = 10_000
 """Frames and requests that may wait: half a minute of the shortest frames that anybody sends, of
 3 ms. Shorter ones would take more memory than their audio."""
@@ -134,7 +134,7 @@ class LiveSession:
 
         Args:
             client: Connection to the server.
-            options: Options of the live streams. Without `history_s`, answers repeat little text.
+            options: Options of the live streams. Without `history_s`, little is told again.
             sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait for the server.
             request_id: Id of the session's requests in the server's log.
@@ -376,6 +376,7 @@ class LiveSession:
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
+            keep_segments=False,
             **cast(dict[str, Any], self._options),
         )
         mode = RecognitionOptions.parse(self._options, live=True).mode
@@ -502,7 +503,7 @@ class _Stream:
         """Return the segments of an answer that are new or got their second pass.
 
         Args:
-            answer: The next answer of the stream; the last one repeats all segments.
+            answer: The next answer of the stream; the last one repeats segments.
             endpoint: What has ended an utterance that ended with the stream.
         """
         found = []

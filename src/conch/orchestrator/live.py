@@ -13,7 +13,6 @@ import asyncio
 import math
 import time
 import uuid
-from bisect import bisect_left
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -28,6 +27,7 @@ from conch.orchestrator.calls import Calls
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
+from conch.orchestrator.history import History
 from conch.orchestrator.live_passes import LivePasses
 from conch.orchestrator.live_state import (
     NO_SAMPLES,
@@ -109,7 +109,7 @@ class LiveStream:
         self._endpointer = Endpointer(endpoint_rules(options))
         self._num_samples = 0
         """Number of samples of the steps so far."""
-        self._segments: list[Segment] = []
+        self._history = History(options.history_s)
         """Utterances that have ended, with the text of their latest pass."""
         self._second_passes = SecondPasses(
             options, detached, shared, config.max_second_passes, self._is_ahead
@@ -127,17 +127,26 @@ class LiveStream:
         self._speed = SendingSpeed(time.monotonic())
 
     async def recognize(
-        self, steps: Sequence[tuple[Array, bool]], calls: Calls, *, ends: bool
+        self,
+        steps: Sequence[tuple[Array, bool]],
+        calls: Calls,
+        *,
+        ends: bool,
+        repeats_text: bool = False,
     ) -> Transcript:
-        """Recognise a chunk; return the transcript so far, or the final one at the end.
+        """Recognise a chunk; return what is new in the transcript, or the final one at the end.
 
-        The segments of the transcript are those that are new or replaced since the last answer, or
-        all at the end. After an error the stream must be closed.
+        The segments of the transcript are those that are new or replaced since the last answer.
+        Its text begins with the first utterance that is one of them or may still change. With
+        `repeats_text`, the option or the argument, it repeats `history_s` seconds. The final
+        transcript holds the text and the segments of so many seconds too, and what is new. So
+        answers do not grow with the stream. After an error the stream must be closed.
 
         Args:
             steps: Steps that `audio` returned for the chunk, each with whether it is the last.
             calls: Calls of the chunk's request.
             ends: Whether the chunk is the last.
+            repeats_text: Whether the client reads no more than the text.
 
         Raises:
             TranscriptionError: a call failed; see `Calls`.
@@ -145,7 +154,7 @@ class LiveStream:
         if self._has_first_pass is None:
             await self._choose(calls)
         self._speed.mark(self._num_samples, time.monotonic())
-        known = len(self._segments)
+        known = self._history.end
         for step, is_last in steps:
             began = time.monotonic()
             await self._recognize_step(step, calls, ends=is_last)
@@ -156,14 +165,24 @@ class LiveStream:
             await self._second_passes.finish()
         elif self._needs_keep_alive:
             await self._keep_alive(calls)
-        changed = set(range(0 if ends else known, len(self._segments)))
+        changed = set(range(self._history.first if ends else known, self._history.end))
         for segment in self._second_passes.take_done():
-            self._segments[segment.index] = segment
+            self._history.replace(segment)
             self._firm.pop(segment.index, None)
             changed.add(segment.index)
         # The passes since the last answer, which no chunk's request has called.
         calls.adopt(self._detached)
-        return self._transcript(sorted(changed), calls, ends=ends)
+        may_change = self._history.end if (at := self._second_passes.first) is None else at
+        recent = min(self._history.recent(self._num_samples / SAMPLE_RATE), may_change)
+        if ends:
+            since = self._history.first
+        elif repeats_text or self.options.repeat_text:
+            since = recent
+        else:
+            since = min(changed | {may_change})
+        transcript = self._transcript(sorted(changed), since, calls, ends=ends)
+        self._history.forget_before(recent)
+        return transcript
 
     async def close(self) -> None:
         """Free the components' state of the stream, unless its end has freed it."""
@@ -320,9 +339,8 @@ class LiveStream:
         """Return the rule that ends the utterance after a step, or None."""
         self._num_samples += len(step.waveform)
         rule = self._endpointer.push(step.speech)
-        if rule is None or not self.options.endpointing:
-            return None
-        self._metrics.add(ENDPOINTS, rule=rule)
+        if rule is not None:
+            self._metrics.add(ENDPOINTS, rule=rule)
         return rule
 
     async def _find_speech(self, samples: Array, calls: Calls) -> SpeechProbs:
@@ -346,7 +364,7 @@ class LiveStream:
         if speech.first is None and not best.text:
             return
         spoken = self._spoken(utterance, span)
-        before = self._segments[-1].text if self._segments else ""
+        before = self._history.latest_text
         heard = Heard(replace(spoken, said_before=saying(before)), calls)
         nbest = await rescored(found.nbest, heard, self._search_options, calls)
         segment = Segment(
@@ -354,13 +372,13 @@ class LiveStream:
             end=round(span.end / SAMPLE_RATE, 3),
             nbest=tuple(nbest[: self.options.nbest]),
             words=found.words[nbest[0].text] if self.options.word_timestamps else (),
-            index=len(self._segments),
+            index=self._history.end,
             endpoint=endpoint,
         )
         if self._has_second_pass:
             segment = _with_passes(segment, text, found.words.get(best.text, ()), self.options)
             self._firm[segment.index] = text_of_words(text.firm)
-        self._segments.append(segment)
+        self._history.append(segment)
         if self._has_second_pass:
             await self._second_passes.begin(segment, span, spoken)
 
@@ -390,14 +408,24 @@ class LiveStream:
             log_probs = share_of(whole, start / length, end / length).copy()
         return SpeechSegment(seconds, waveform, speech_probs, log_probs)
 
-    def _transcript(self, changed: Sequence[int], calls: Calls, *, ends: bool) -> Transcript:
-        since = 0 if ends else self._repeated_from
-        texts = [segment.text for segment in self._segments[since:]]
+    def _transcript(
+        self, changed: Sequence[int], since: int, calls: Calls, *, ends: bool
+    ) -> Transcript:
+        """Return the answer to a chunk.
+
+        Args:
+            changed: Indices of its segments.
+            since: Index of the first utterance of its text.
+            calls: Calls of the chunk's request.
+            ends: Whether the chunk is the last.
+        """
+        segments = self._history.since(since)
+        texts = [segment.text for segment in segments]
         pending = self._second_passes.first
         if pending is None:
             stable = list(texts)
         else:
-            stable = [segment.text for segment in self._segments[since:pending]]
+            stable = texts[: pending - since]
             stable.append(self._firm.get(pending, ""))
         utterance = self._open_utterance() if self.options.partials else None
         if utterance:
@@ -405,14 +433,15 @@ class LiveStream:
             if pending is None:
                 stable.append(text_of_words(utterance.firm))
         if ends:
-            nbest = joined([segment.nbest for segment in self._segments], self.options.nbest)
+            nbest = joined([segment.nbest for segment in segments], self.options.nbest)
         else:
-            scores = [segment.nbest[0].score for segment in self._segments[since:]]
-            score = sum(scores, self._utterance.score)
+            score = sum((segment.nbest[0].score for segment in segments), self._utterance.score)
             nbest = (Hypothesis(" ".join(filter(None, texts)), score, am_score=score),)
+        first = min(changed, default=self._history.end)
+        newest = self._history.since(first)
         return Transcript(
             nbest=nbest,
-            segments=tuple(self._segments[index] for index in changed),
+            segments=tuple(newest[index - first] for index in changed),
             duration=round(self._num_samples / SAMPLE_RATE, 3),
             path=calls.path,
             stages=calls.stages,
@@ -421,19 +450,6 @@ class LiveStream:
             utterance=utterance,
             rolling=self._passes.report if self._has_second_pass else None,
         )
-
-    @property
-    def _repeated_from(self) -> int:
-        """Index of the first ended utterance whose text an answer repeats.
-
-        One whose text may still change is repeated in any case.
-        """
-        if not self.options.history_s:
-            return 0
-        oldest = self._num_samples / SAMPLE_RATE - self.options.history_s
-        first = bisect_left(self._segments, oldest, key=lambda segment: segment.end)
-        pending = self._second_passes.first
-        return first if pending is None else min(first, pending)
 
     def _open_utterance(self) -> OpenUtterance | None:
         """Return the utterance that is being spoken, as it is to be shown."""
@@ -502,10 +518,15 @@ async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other
 
 
 def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
-    """Return the endpoint rules of a request's options."""
+    """Return the endpoint rules of a request's options.
+
+    The rule length always holds: the search keeps all frames of an utterance, and looks at all of
+    them for each chunk.
+    """
+    waits = options.endpointing
     return EndpointRules(
         threshold=options.vad_threshold,
-        silence_ms=options.endpoint_silence_ms,
-        no_speech_ms=options.endpoint_no_speech_ms,
+        silence_ms=options.endpoint_silence_ms if waits else math.inf,
+        no_speech_ms=options.endpoint_no_speech_ms if waits else math.inf,
         length_s=options.max_utterance_s,
     )

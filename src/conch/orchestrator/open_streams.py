@@ -172,7 +172,9 @@ class OpenStreams:
             steps = self._steps(entry, request)
         except InvalidRequestError as error:
             return _Refused(error)
-        transcript = await entry.stream.recognize(steps, calls, ends=request.ends)
+        transcript = await entry.stream.recognize(
+            steps, calls, ends=request.ends, repeats_text=request.repeats_text
+        )
         if request.ends:
             self._close(request.stream_id, entry, "end")
         return transcript

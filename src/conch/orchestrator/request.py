@@ -41,6 +41,8 @@ class SpeechRequest:
     """Whether it is the first chunk of a live stream."""
     ends: bool = False
     """Whether it is the last chunk of a live stream."""
+    repeats_text: bool = False
+    """Whether the answer to a live chunk repeats text: the client asks for TRANSCRIPTS."""
 
     def check(self) -> None:
         """Check that the tensors go together.

@@ -151,6 +151,7 @@ def _speech_request(request: Any) -> SpeechRequest:
         stream_id=request.correlation_id(),
         starts=starts,
         ends=ends,
+        repeats_text="TRANSCRIPTS" in request.requested_output_names(),
     )
 
 

@@ -19,6 +19,10 @@ Each return costs the next call some milliseconds, so it does not come between t
 stream.
 """
 
+MANY_ENDED = 32
+"""Streams that end with calls all the while, after which it is worth those milliseconds: 200 MB
+in `ctc_streaming_encoder`. A server with one live stream is never idle."""
+
 
 def trim() -> None:
     """Give freed memory back."""
@@ -26,20 +30,30 @@ def trim() -> None:
 
 
 class IdleWatch:
-    """Runs a function once after each time of calls, when none has come for a while."""
+    """Runs a function once after each time of calls, when none has come for a while.
+
+    Within a time of calls it runs after MANY_ENDED streams, once in `idle_s` at most.
+    """
 
     def __init__(self, then: Callable[[], None], idle_s: float) -> None:
         """Prepare to run `then`; nothing runs before `called`."""
         self._then = then
         self._idle_s = idle_s
+        self._num_ended = 0
+        """Streams that have ended since the function ran."""
         self._called = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def called(self) -> None:
-        """Take note of a call."""
+    def called(self, num_ended: int = 0) -> None:
+        """Take note of a call.
+
+        Args:
+            num_ended: Streams that end with it.
+        """
         self._called.set()
         with self._lock:
+            self._num_ended += num_ended
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="idle watch", daemon=True)
                 self._thread.start()
@@ -51,7 +65,14 @@ class IdleWatch:
             while self._called.is_set():
                 self._called.clear()
                 time.sleep(self._idle_s)
-            self._then()
+                if self._num_ended >= MANY_ENDED:
+                    self._give_back()
+            self._give_back()
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._num_ended = 0
+        self._then()
 
 
 watch = IdleWatch(trim, IDLE_S)

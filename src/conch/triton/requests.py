@@ -20,9 +20,9 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
         requests: Requests of Triton.
         component: The component.
     """
-    watch.called()
     read = [_read(request) for request in requests]
     rows = [row for found in read if not isinstance(found, Exception) for row in found]
+    watch.called(num_ended=sum(row.ends for row in rows))
     answers = iter(_answers(rows, component) if rows else ())
     return [
         _component_response(

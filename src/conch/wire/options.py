@@ -203,15 +203,20 @@ class RecognitionOptions:
     )
     history_s: int = option(
         600,
-        "live: seconds of ended utterances that the text of each answer repeats, 0 for all; the "
-        "last answer has all",
+        "live: seconds of ended utterances that the server keeps, 0 for all: the last answer tells "
+        "them, and so does the text of answers with repeat_text or the output TRANSCRIPTS",
         low=0,
         high=86_400,
     )
+    repeat_text: bool = option(
+        False,
+        "live: the text of each answer repeats that of history_s; otherwise it begins with the "
+        "first utterance that is new, or that may still change",
+    )
     endpointing: bool = option(
         True,
-        "live: end utterances by the rules endpoint_silence_ms, endpoint_no_speech_ms and "
-        "max_utterance_s",
+        "live: end utterances by the rules endpoint_silence_ms and endpoint_no_speech_ms; "
+        "max_utterance_s holds in any case",
     )
     endpoint_silence_ms: int = option(
         1000,

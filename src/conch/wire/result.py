@@ -173,7 +173,7 @@ class Transcript:
     nbest: tuple[Hypothesis, ...]
     """Candidates for the whole audio, best first; at least one."""
     segments: tuple[Segment, ...]
-    """Segments in order of time."""
+    """Segments in order of time. Live: those that are new or replaced since the last answer."""
     duration: float
     """Seconds of audio."""
     path: tuple[str, ...]
@@ -185,7 +185,10 @@ class Transcript:
     """Live: whether the stream has ended."""
     stable: str = ""
     """Live: the beginning of `text` that no longer changes, except that the second pass of an
-    utterance may correct its firm words once, after its end."""
+    utterance may correct its firm words once, after its end.
+
+    Before the last answer, `text` begins with the first utterance that is in `segments` or that may
+    still change; with `repeat_text`, up to `history_s` before."""
     utterance: OpenUtterance | None = None
     """Live: the utterance that is being spoken; None between utterances."""
     rolling: RollingPasses | None = None
@@ -211,8 +214,15 @@ class Transcript:
         return tuple(span for segment in self.segments for span in segment.unrecognised)
 
     def to_json(self) -> str:
-        """Return the JSON of the tensor RESULT: all fields, and the text of each n-best list."""
-        return strict_json(_fields(self), default=_fields)
+        """Return the JSON of the tensor RESULT: all fields, and the text of each n-best list.
+
+        A live text that is not final has one candidate. Its fields are there without `nbest`, which
+        would repeat the text.
+        """
+        fields = _fields(self)
+        if not self.is_final and len(self.nbest) == 1:
+            fields |= _fields(fields.pop("nbest")[0])
+        return strict_json(fields, default=_fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Transcript":

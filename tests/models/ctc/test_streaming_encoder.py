@@ -1,5 +1,8 @@
 """Streams in pieces against the masked full pass of the model that the graph was exported from."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -98,6 +101,41 @@ def test_a_stream_of_any_length_takes_constant_memory(encoder, speech):
         assert np.isfinite(answer["log_probs"]).all()
         assert encoder.held_bytes(1) <= held + 4 * 10_240
     assert abs(sum(lengths) * 320 - 10 * len(waveform)) <= 10_240
+
+
+def test_what_many_streams_took_is_given_back_when_they_end():
+    """In a process of its own, because an allocator hands on what other tests have freed."""
+    code = """
+import ctypes
+import numpy as np, psutil
+from conch.component import Row
+from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+
+def row(stream, flags):
+    samples = np.zeros(0 if flags.get("ends") else 10_640, np.float32)
+    return Row({"waveform": samples}, stream_id=stream, **flags)
+
+def held():
+    ctypes.CDLL(None).malloc_trim(0)
+    return psutil.Process().memory_full_info().uss / 1e6
+
+encoder = CtcStreamingEncoder(CtcStreamingEncoderConfig(intra_threads=1))
+encoder([row(0, {"starts": True})])
+encoder([row(0, {"ends": True})])
+amounts = [held()]
+for flags in ({"starts": True}, {"ends": True}):
+    for stream in range(40):
+        encoder([row(stream, flags)])
+    amounts.append(held())
+encoder.close()
+print(*amounts)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
+    )
+    before, during, after = map(float, done.stdout.split())
+    assert during > before + 40 * 6
+    assert after < before + 30
 
 
 def test_hears_speech_where_the_vad_does(speech):

@@ -53,9 +53,11 @@ class Caches(NamedTuple):
         return cls._make(map(np.concatenate, zip(*streams, strict=True)))
 
     def of_stream(self, index: int) -> "Caches":
-        """Return a copy of the caches of one stream, as a batch of one."""
-        if len(self.position) == 1:
-            return self
+        """Return a copy of the caches of one stream, as a batch of one.
+
+        Without a copy they would stay where ONNX Runtime has put them, in its arena: that grows by
+        the caches of all streams that are open at once, and gives nothing back.
+        """
         return Caches._make(item[index : index + 1].copy() for item in self)
 
 
