@@ -1,12 +1,11 @@
 """An hour in one request: in order, on its clock, in memory that does not grow with it."""
 
-import re
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
+from anonymous import anonymous_mb
 from recordings import wer
 
 from conch.client import Client
@@ -15,12 +14,6 @@ from conch.launcher.stubs import model_processes
 pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 RATE = 16_000
-
-
-def anonymous_mb(process: int) -> float:
-    """Return the anonymous memory of a process, in MB."""
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) / 1024
 
 
 @contextmanager

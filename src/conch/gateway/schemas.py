@@ -273,7 +273,8 @@ def _of_dataclass(kind: type[Any]) -> Iterator[tuple[str, Schema]]:
     for item in fields(kind):
         schema = _of_type(hints[item.name])
         properties[item.name] = {**schema, "description": notes.get(item.name, "")}
-    yield kind.__name__, _object(inspect.cleandoc(kind.__doc__ or ""), properties)
+    without = ("nbest",) if kind is Transcript else ()  # which a live one may lack
+    yield kind.__name__, _object(inspect.cleandoc(kind.__doc__ or ""), properties, without=without)
     for hint in hints.values():
         for inner in _dataclasses_in(hint):
             yield from _of_dataclass(inner)

@@ -171,7 +171,8 @@ class Transcript:
     """The answer to one request."""
 
     nbest: tuple[Hypothesis, ...]
-    """Candidates for the whole audio, best first; at least one."""
+    """Candidates for the whole audio, best first; at least one. In the JSON of a live text that is
+    not final, the fields of the only one are in place of the list."""
     segments: tuple[Segment, ...]
     """Segments in order of time. Live: those that are new or replaced since the last answer."""
     duration: float
