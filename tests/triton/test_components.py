@@ -59,6 +59,19 @@ def test_a_call_carries_one_row_and_its_place(models, components):
     assert request.parameters == {"nbest": 2}
 
 
+def test_a_call_carries_the_key_of_its_server(models, components, monkeypatch):
+    sent = []
+
+    def vad(request):
+        sent.append(request.parameters)
+        return InferenceResponse([Tensor("speech_probs", request.inputs["waveform"])])
+
+    models["vad"] = vad
+    monkeypatch.setenv("CONCH_COMPONENT_KEY", "a-key-of-this-server")
+    call(components)
+    assert sent == [{"nbest": 2, "component_key": "a-key-of-this-server"}]
+
+
 def test_an_option_that_a_component_refuses_is_the_clients_word(models, components):
     refused = OptionError("a text that begins otherwise")
     models["vad"] = failing(triton_error(refused))

@@ -113,6 +113,11 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help="time for all models to load (default: %(default)g)",
     )
+    parser.add_argument(
+        "--open-components",
+        action="store_true",
+        help="let everybody who reaches Triton's ports call the components, for tests of them",
+    )
     add_gateway_flags(parser, "--gateway")
     parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
     parser.add_argument(
@@ -156,6 +161,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     return TritonServer(
         ServerConfig(
             model_config=args.model_config,
+            open_components=args.open_components,
             host=args.host,
             http_port=args.http_port,
             grpc_port=args.grpc_port,

@@ -1,0 +1,57 @@
+"""What a stranger who reaches Triton's ports does not get."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http as http
+from tritonclient.utils import InferenceServerException
+
+from conch.component import Array, bytes_array
+
+pytestmark = pytest.mark.server
+
+SECOND = np.zeros((1, 16_000), np.float32)
+FRAMES = np.zeros((1, 2, 4), np.float32)
+COUNT = np.array([[2]], np.int32)
+TEXTS = bytes_array(["a text"])[np.newaxis]
+ENCODED = {"encoder_out": FRAMES, "encoder_out_lens": COUNT}
+LOG_PROBS = {"log_probs": FRAMES, "log_probs_lens": COUNT}
+
+COMPONENTS: dict[str, tuple[dict[str, Array], dict[str, Any]]] = {
+    "vad": ({"waveform": SECOND}, {}),
+    "attention_encoder": ({"waveform": SECOND}, {}),
+    "attention_decoder": (ENCODED, {}),
+    "ctc_encoder": ({"waveform": SECOND}, {}),
+    "ctc_decoder": (LOG_PROBS, {}),
+    "ctc_streaming_encoder": (
+        {"waveform": SECOND},
+        {"sequence_id": 4711, "sequence_start": True, "sequence_end": True},
+    ),
+    "ctc_streaming_decoder": (
+        LOG_PROBS,
+        {"sequence_id": 4711, "sequence_start": True, "sequence_end": True},
+    ),
+    "rescorer": ({"hypotheses": TEXTS}, {}),
+}
+
+
+def infer(triton: http.InferenceServerClient, model: str, tensors: dict[str, Array], **more: Any):
+    kinds = {"f": "FP32", "i": "INT32", "O": "BYTES"}
+    inputs = []
+    for name, array in tensors.items():
+        inputs.append(http.InferInput(name, list(array.shape), kinds[array.dtype.kind]))
+        inputs[-1].set_data_from_numpy(array)
+    return triton.infer(model, inputs, **more)
+
+
+@pytest.mark.parametrize("model", COMPONENTS)
+def test_a_component_takes_calls_of_speech_alone(triton, model):
+    tensors, place = COMPONENTS[model]
+    for parameters in ({}, {"component_key": "guessed"}):
+        with pytest.raises(InferenceServerException) as refusal:
+            infer(triton, model, tensors, **place, parameters=parameters)
+        assert refusal.value.status() == "400"
+        assert refusal.value.message().startswith(
+            "INVALID_REQUEST: components take calls of speech"
+        )
