@@ -113,7 +113,9 @@ def test_a_session_is_not_longer_than_an_id(length, is_taken):
     async def scenario(recognizer, components):
         client = Client(recognizer, components, session="s" * length)
         if not is_taken:
-            with pytest.raises(OptionError, match="'session' takes at most 128 characters; .* 129"):
+            with pytest.raises(
+                OptionError, match=r"'session' takes at most 128 characters; .* 129"
+            ):
                 await client.send(audio("1"), ends=True)
             return ""
         return (await client.send(audio("1"), ends=True)).text

@@ -18,6 +18,7 @@ from conch.wire.errors import (
     ComponentError,
     MissingModelError,
     OptionError,
+    OverloadedError,
     RequestCancelledError,
     TranscriptionError,
 )
@@ -96,6 +97,22 @@ def test_what_else_a_component_says_is_its_error(models, components, error, mess
     with pytest.raises(TranscriptionError, match=f"^{message}$") as failure:
         call(components)
     assert type(failure.value) is ComponentError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TritonError(
+            "Failed to increase the shared memory pool size for key 'conch-1-2' to 9 bytes"
+        ),
+        triton_error(RuntimeError("Failed to increase the shared memory pool size for key 'k'")),
+    ],
+    ids=["of Triton", "of the component"],
+)
+def test_a_full_shared_memory_is_an_overload_without_names(models, components, error):
+    models["vad"] = failing(error)
+    with pytest.raises(OverloadedError, match=r"^the server is out of shared memory \(/dev/shm\)"):
+        call(components)
 
 
 def test_a_model_that_is_not_loaded_is_named(models, components):

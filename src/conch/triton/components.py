@@ -17,9 +17,11 @@ from conch.wire import component_key
 from conch.wire.errors import (
     ComponentError,
     OptionError,
+    OverloadedError,
     RequestCancelledError,
     TranscriptionError,
     from_wire,
+    out_of_shared_memory,
 )
 from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
@@ -100,8 +102,10 @@ def _error(model: str, message: str) -> TranscriptionError:
     """Return the exception for a component's error answer."""
     said = from_wire(message)
     # Only the model can check some options, such as the language. They are the client's error.
-    if isinstance(said, OptionError):
+    if isinstance(said, OptionError | OverloadedError):
         return said
+    if said is None and (full := out_of_shared_memory(message)):
+        return full
     # Check this last, because a model whose process died counts as ready.
     if said is None and not _is_ready(model):
         return missing(model)
