@@ -53,6 +53,9 @@ BAD = {
     "infinity": ({"WAV": spoilt(np.inf)}, {}, "WAV has samples that are NaN or infinite"),
     "integer samples": ({"WAV": spoilt(20_000)}, {}, "samples are in [-1, 1]"),
     "empty PCM16": ({"PCM16": SECOND16[:, :0]}, {}, "PCM16 is empty"),
+    "no row of AUDIO": ({"AUDIO": file(b"")[:0]}, {}, "AUDIO takes at least one row"),
+    "no row of WAV": ({"WAV": SECOND[:0]}, {}, "WAV takes at least one row"),
+    "no row of PCM16": ({"PCM16": SECOND16[:0]}, {}, "PCM16 takes at least one row"),
     "two": ({"WAV": SECOND, "AUDIO": file(flac(SECOND[0]))}, {}, "sent: WAV and AUDIO"),
     "two kinds of samples": ({"WAV": SECOND, "PCM16": SECOND16}, {}, "sent: WAV and PCM16"),
     "three": (
@@ -92,6 +95,17 @@ BAD = {
     "channel of WAV": ({"WAV": SECOND}, {"channels": 2}, "WAV has 1 channel; sent: 2"),
     "channels as a word": ({"WAV": SECOND}, {"channels": "all"}, "mix, split or an integer from 1"),
     "unknown option": ({"WAV": SECOND}, {"nbset": 2}, "did you mean 'nbest'?"),
+    "a long name": ({"WAV": SECOND}, {"x" * 1_000_000: 2}, "unknown option 'xxx"),
+    "a long value": (
+        {"WAV": SECOND},
+        {"decoder": "ctc", "hotwords": "x" * 10_001},
+        "at most 10000 characters; sent: 10001",
+    ),
+    "many options": (
+        {"WAV": SECOND},
+        {f"option{number}": 1 for number in range(65)},
+        "at most 64 options; sent: 65",
+    ),
     "nbest 0": ({"WAV": SECOND}, {"nbest": 0}, "integer from 1 to 128; sent: 0"),
     "nbest above beam": ({"WAV": SECOND}, {"nbest": 9}, "at most beam_size (5); sent: 9"),
     "lm_weight as text": ({"WAV": SECOND}, {"lm_weight": "1"}, "number from 0 to 10; sent: '1'"),
@@ -112,6 +126,7 @@ def test_bad_input_is_named_and_the_next_request_works(triton, waveform, case):
         infer(triton, parameters, **tensors)
     assert message in error.value.message()
     assert error.value.status() == "400"
+    assert len(error.value.message()) < 1500
     answer = infer(triton, WAV=waveform[np.newaxis])
     assert b"fearful symmetry" in answer.as_numpy("TRANSCRIPTS")[0, 0].lower()
 
