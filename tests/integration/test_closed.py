@@ -1,12 +1,15 @@
 """What a stranger who reaches Triton's ports does not get."""
 
+import queue
 from typing import Any
 
 import numpy as np
 import pytest
+import tritonclient.grpc as grpc
 import tritonclient.http as http
 from tritonclient.utils import InferenceServerException
 
+from conch.client import Client
 from conch.component import Array, bytes_array
 
 pytestmark = pytest.mark.server
@@ -55,3 +58,28 @@ def test_a_component_takes_calls_of_speech_alone(triton, model):
         assert refusal.value.message().startswith(
             "INVALID_REQUEST: components take calls of speech"
         )
+
+
+def test_starts_of_strangers_take_no_place_from_honest_streams(server, waveform):
+    num_starts = 600
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    inputs = []
+    for name, array in LOG_PROBS.items():
+        kind = "INT32" if array.dtype == np.int32 else "FP32"
+        inputs.append(grpc.InferInput(name, list(array.shape), kind))
+        inputs[-1].set_data_from_numpy(array)
+    with grpc.InferenceServerClient(server.grpc_url) as stranger:
+        for number in range(num_starts):
+            stranger.async_infer(
+                "ctc_streaming_decoder",
+                inputs,
+                lambda result, error: answers.put(error),
+                sequence_id=10_000 + number,
+                sequence_start=True,
+            )
+        with Client(server.http_url) as client, client.live(mode="streaming") as stream:
+            heard = stream.send(waveform)
+            assert "ctc_streaming_decoder" in heard.path
+            assert stream.finish().text
+        for _ in range(num_starts):
+            assert "components take calls of speech" in str(answers.get(timeout=60))

@@ -1,7 +1,6 @@
 """Calls of the component models of this server, in process (BLS)."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -13,7 +12,7 @@ import triton_python_backend_utils as pb_utils
 from conch.component import Array
 from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter
-from conch.wire import component_key
+from conch.triton.own_key import own_key
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -81,7 +80,7 @@ class TritonComponents:
             model_name=model,
             inputs=[_bls_input(name, value) for name, value in inputs.items()],
             requested_output_names=list(wanted),
-            parameters={**parameters, **_key()},
+            parameters={**parameters, **own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **({"trace": self._request.trace()} if self._request else {}),
             **(_sequence(place) if place else {}),
@@ -90,12 +89,6 @@ class TritonComponents:
         if response.has_error():
             raise _error(model, response.error().message())
         return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
-
-
-def _key() -> dict[str, str]:
-    """Return the parameter that components ask for; none where they are open."""
-    key = os.environ.get(component_key.ENVIRONMENT)
-    return {component_key.PARAMETER: key} if key else {}
 
 
 def _error(model: str, message: str) -> TranscriptionError:

@@ -2,7 +2,6 @@
 
 import hmac
 import json
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,8 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array, Component, Outputs, Row
 from conch.triton.memory import watch
+from conch.triton.own_key import own_key
+from conch.triton.refused import sequence_ends
 from conch.triton.statuses import triton_error
 from conch.wire import component_key
 from conch.wire.errors import InvalidRequestError
@@ -46,8 +47,13 @@ def _read(request: Any) -> list[Row] | Exception:
 
 def _rows(request: Any) -> list[Row]:
     parameters = json.loads(request.parameters() or "{}")
-    # First, so that a stranger's tensors are not even read.
-    _check_caller(parameters.pop(component_key.PARAMETER, ""))
+    # First, so that a stranger's tensors go no further.
+    try:
+        _check_caller(parameters.pop(component_key.PARAMETER, ""))
+    except InvalidRequestError:
+        if sequence_flags(request) == (True, False):
+            sequence_ends.end(request, own_key())
+        raise
     inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     size = next(iter(inputs.values())).shape[0]
     starts, ends = sequence_flags(request)
@@ -64,7 +70,7 @@ def _check_caller(sent: Any) -> None:
     Raises:
         InvalidRequestError: the key is missing or another one.
     """
-    key = os.environ.get(component_key.ENVIRONMENT, "")
+    key = own_key().get(component_key.PARAMETER, "")
     if key and not hmac.compare_digest(key.encode(), str(sent).encode()):
         raise InvalidRequestError(
             "components take calls of speech and speech_stream alone; for tests and benchmarks "
