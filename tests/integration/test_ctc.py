@@ -124,24 +124,26 @@ def test_what_a_decoder_cannot_do_is_said_and_it_goes_on(server, recordings, opt
     assert send_speech(server, recordings[0].waveform(), CTC)
 
 
-def test_given_texts_are_scored_beside_rows_that_are_decoded(server, recordings):
+def test_given_texts_are_scored_beside_rows_that_are_decoded(server, caller, recordings):
     said = [item.text for item in recordings]
     spelled_wrong = [text.replace("e", "o") for text in said]
 
     def asked(index: int) -> tuple[np.ndarray, str]:
         with contextlib.closing(http.InferenceServerClient(server.http_url)) as triton:
             encoded = triton.infer(
-                "ctc_encoder", [tensor_of("waveform", recordings[index].waveform(), "FP32")]
+                "ctc_encoder",
+                [tensor_of("waveform", recordings[index].waveform(), "FP32")],
+                parameters=caller,
             )
             names = {"log_probs": "FP32", "log_probs_lens": "INT32"}
             inputs = [tensor_of(name, encoded.as_numpy(name)[0], names[name]) for name in names]
-            decoded = triton.infer(DECODER, inputs)
+            decoded = triton.infer(DECODER, inputs, parameters=caller)
             # Lists of different lengths: rows of a batch are not alike.
             texts = [*said, *spelled_wrong, ""][: 2 * len(said) + index % 2]
             inputs.append(tensor_of("texts", bytes_array(texts), "BYTES"))
-            scored = triton.infer(DECODER, inputs, parameters={"language": "en"})
+            scored = triton.infer(DECODER, inputs, parameters={**caller, "language": "en"})
             with pytest.raises(InferenceServerException, match="INVALID_OPTION: option 'language'"):
-                triton.infer(DECODER, inputs, parameters={"language": "de"})
+                triton.infer(DECODER, inputs, parameters={**caller, "language": "de"})
         scores = scored.as_numpy("text_scores")[0]
         assert len(scores) == len(texts)
         return scores, decoded.as_numpy("hypotheses")[0, 0].decode()
