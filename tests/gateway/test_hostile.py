@@ -180,6 +180,12 @@ def test_a_body_that_is_nested_deep_is_refused(port: int, body: str) -> None:
     assert (status, error["code"]) == (400, "invalid_value")
 
 
+@pytest.mark.parametrize(("size", "status"), [(8_192, 200), (8_193, 400)])
+def test_a_body_of_settings_has_its_limit(port: int, size: int, status: int) -> None:
+    body = b'{"session": {}}'.ljust(size)
+    assert post(port, SECRETS, body)[0] == status
+
+
 def test_ignored_fields_do_not_swell_the_headers() -> None:
     from conch.gateway.transcriptions import _headers
 

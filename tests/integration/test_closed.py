@@ -83,3 +83,14 @@ def test_starts_of_strangers_take_no_place_from_honest_streams(server, waveform)
             assert stream.finish().text
         for _ in range(num_starts):
             assert "components take calls of speech" in str(answers.get(timeout=60))
+
+
+@pytest.mark.parametrize(("rows", "is_taken"), [(64, True), (65, False)])
+def test_a_request_has_so_many_rows_at_most(triton, rows, is_taken):
+    clicks = {"WAV": np.full((rows, 160), 0.1, np.float32)}
+    if is_taken:
+        answer = infer(triton, "speech", clicks)
+        assert answer.as_numpy("TRANSCRIPTS").shape == (64, 1)
+        return
+    with pytest.raises(InferenceServerException, match="must be <= 64 for 'speech'"):
+        infer(triton, "speech", clicks)
