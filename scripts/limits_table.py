@@ -272,7 +272,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: a frame of `/v1/listen`",
-            f"{listen.MAX_FRAME_BYTES >> 20} MiB",
+            f"less than {listen.MAX_FRAME_BYTES >> 20} MiB",
             FIXED,
             "tests/gateway/test_listen_session.py::test_a_frame_that_is_too_large_ends_the_session",
         ),
