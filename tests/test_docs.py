@@ -20,13 +20,22 @@ def script(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["options_table", "configuration_table"])
+@pytest.mark.parametrize("name", ["options_table", "configuration_table", "limits_table"])
 def test_a_generated_table_is_that_of_the_code(name: str) -> None:
     tables = script(name)
     text = tables.DOCUMENT.read_text(encoding="utf-8")
     assert tables.MARKED.search(text), "the markers are gone"
-    write = tables.with_table if name == "options_table" else tables.with_tables
+    write = tables.with_tables if name == "configuration_table" else tables.with_table
     assert write(text) == text, f"run scripts/{name}.py"
+
+
+def test_every_limit_has_its_test() -> None:
+    limits = script("limits_table").all_limits()
+    assert len(limits) > 30
+    for item in limits:
+        file, _, function = item.test.partition("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert f"\ndef {function}(" in text or f"\nasync def {function}(" in text, item.test
 
 
 def test_every_parameter_of_every_model_has_its_row_and_a_meaning() -> None:

@@ -10,8 +10,10 @@ from conch.wire.errors import (
     InternalError,
     MissingModelError,
     OptionError,
+    OverloadedError,
     TranscriptionError,
     from_wire,
+    out_of_shared_memory,
     public_error,
     to_wire,
 )
@@ -69,6 +71,21 @@ def test_a_defect_is_reported_by_a_reference_to_the_log_alone(caplog):
     reference = str(public).split()[-1]
     assert f"internal error {reference}" in caplog.text
     assert "/etc/secret of a user" in caplog.text
+
+
+NO_ROOM = (
+    "Failed to increase the shared memory pool size for key 'conch-1a2b3c4d5e6f-aec0f4a1-0f5c' "
+    "to 52428800 bytes. If you are running Triton inside docker, use '--shm-size' flag"
+)
+
+
+def test_the_name_of_a_segment_reaches_no_client(caplog):
+    found = out_of_shared_memory(NO_ROOM), public_error(RuntimeError(NO_ROOM))
+    for error in found:
+        assert isinstance(error, OverloadedError)
+        assert str(error).startswith("the server is out of shared memory (/dev/shm)")
+    assert "conch-1a2b3c" not in caplog.text
+    assert out_of_shared_memory("Request timeout expired") is None
 
 
 def test_an_error_of_ours_may_be_reported_as_it_is(caplog):

@@ -194,7 +194,14 @@ async def _measured(
     waiting_s: list[float] = []
     with (
         repository_of(models) as repository,
-        TritonServer(ServerConfig(model_repositories=(repository,), log_level="warning")) as server,
+        TritonServer(
+            ServerConfig(
+                model_repositories=(repository,),
+                # The systems to compare with call the components too.
+                open_components=True,
+                log_level="warning",
+            )
+        ) as server,
     ):
         async with AsyncClient(server.http_url) as speech, PlainClient(server.http_url, 1) as plain:
 

@@ -181,7 +181,14 @@ def _served(
     with (
         repository_of(system.models, system.settings) as repository,
         MemorySampler(os.getpid(), with_root=False) as memory,
-        TritonServer(ServerConfig(model_repositories=(repository,), log_level="warning")) as server,
+        TritonServer(
+            ServerConfig(
+                model_repositories=(repository,),
+                # The systems to compare with call the components too.
+                open_components=True,
+                log_level="warning",
+            )
+        ) as server,
     ):
         asyncio.run(_warm_up(server.http_url, system, clips, warmup))
         for offered in offers:

@@ -31,6 +31,24 @@ def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "some-host.example"])
+def test_tritons_ports_stay_on_this_machine(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--http-port", "0", "--host", host]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"conch serve: --host {host} would open Triton's ports to a network")
+    assert f"--gateway {host}:9000" in said
+    assert "--trust-network" in said
+
+
+def test_who_trusts_the_network_gets_as_far_as_the_address(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["serve", "--http-port", "0", "--host", "192.0.2.1", "--trust-network"]) == 1
+    said = capsys.readouterr().err
+    assert "Triton's ports listen on 192.0.2.1: whoever reaches them can send requests" in said
+    assert "192.0.2.1 is no address of this machine" in said
+
+
 def test_a_misspelt_path_is_distinguished_from_a_model():
     with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
         models_named("two_pas")

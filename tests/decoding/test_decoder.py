@@ -10,7 +10,7 @@ import pytest
 from ctc_paths import log_probs_of
 from without_torch import run
 
-from conch.component import Row
+from conch.component import Row, bytes_array
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.models.ctc.units import units_from_dict
@@ -52,6 +52,36 @@ def test_text_and_words(decoder, beam_size):
     np.testing.assert_allclose(answer["word_starts"], [0.02, 0.12])
 
 
+def test_the_largest_search_is_that_of_the_options(decoder):
+    (answer,) = decoder([row(log_probs_of("ab"), beam_size=128, nbest=128)])
+    assert texts(answer)[0] == "ab"
+
+
+@pytest.mark.parametrize(("characters", "is_taken"), [(10_000, True), (10_001, False)])
+def test_hotwords_are_limited_in_all(decoder, characters, is_taken):
+    hotwords = ("a" * 49 + ",") * 199 + "a" * (characters - 9_950)
+    assert len(hotwords) == characters
+    (answer,) = decoder([row(log_probs_of("ab"), hotwords=hotwords)])
+    assert isinstance(answer, OptionError) is not is_taken
+
+
+@pytest.mark.parametrize(("frames", "is_taken"), [(6_000, True), (6_001, False)])
+def test_frames_are_those_of_two_minutes_at_most(decoder, frames, is_taken):
+    (answer,) = decoder([row(np.tile(log_probs_of("-"), (frames, 1)), beam_size=1)])
+    assert isinstance(answer, InvalidRequestError) is not is_taken
+    if not is_taken:
+        assert str(answer) == "log_probs_lens takes 0 to 6000 frames, those of 120 s; sent: 6001"
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(128, True), (129, False)])
+def test_as_many_texts_are_scored_as_a_list_has(decoder, count, is_taken):
+    scored = Row({**inputs(log_probs_of("ab")), "texts": bytes_array(["ab"] * count)})
+    (answer,) = decoder([scored])
+    assert isinstance(answer, InvalidRequestError) is not is_taken
+    if not is_taken:
+        assert str(answer) == "input 'texts' takes at most 128 texts; sent: 129"
+
+
 def test_rows_of_a_batch_have_options_of_their_own(decoder):
     log_probs = log_probs_of("-c--o-n-k--", 0.4)
     rng = np.random.default_rng(0)
@@ -91,7 +121,7 @@ def test_every_search_runs_without_torch(letters):
     arpa = Path(letters["graph"]).with_name("words.arpa")
     code = f"""
 import numpy as np
-from conch.component import Row
+from conch.component import Row, bytes_array
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 
 log_probs = np.full((6, 29), -9.0, np.float32)
@@ -133,7 +163,13 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
     [
         ({"beam_size": 0}, "option 'beam_size' takes"),
         ({"beam_size": 10_000}, "option 'beam_size' takes"),
-        ({"nbest": 0}, "option 'nbest' takes an integer from 1; sent: 0"),
+        ({"nbest": 0}, "option 'nbest' takes an integer from 1 to 128; sent: 0"),
+        ({"nbest": 129}, "option 'nbest' takes an integer from 1 to 128; sent: 129"),
+        ({"beam_size": 129}, "option 'beam_size' takes an integer from 1 to 128; sent: 129"),
+        (
+            {"hotwords": "a" * 10_001},
+            "option 'hotwords' takes at most 10000 characters; sent: 10001",
+        ),
         ({"lm_weight": "many"}, "option 'lm_weight' takes a number; sent: 'many'"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model; sent: 'de'"),
         ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),

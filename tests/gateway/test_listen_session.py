@@ -1,6 +1,7 @@
 """`GET /v1/listen` over a client that never reaches a server."""
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -334,6 +335,22 @@ def test_what_is_no_audio_ends_the_session(query: str, data: bytes, message: str
             assert error["error"]["code"] == "invalid_audio"
             assert error["error"]["param"] is None
             assert socket.code == 1008
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(4 * 2**20 - 2, True), (4 * 2**20, False)])
+def test_a_frame_that_is_too_large_ends_the_session(size: int, is_taken: bool) -> None:
+    async def scenario(running: Running) -> None:
+        # Of the highest rate, so that the audio of a frame may wait.
+        async with running.socket("encoding=pcm16&sample_rate=192000") as socket:
+            with contextlib.suppress(ConnectionError):  # while the rest of a frame is sent
+                await socket.socket.send_bytes(bytes(size))
+                await socket.say("close")
+                await socket.rest()
+            assert (socket.code == 1000) is is_taken
+        heard = sum(round(chunk.seconds * 16_000) for chunk in running.client.sent)
+        assert heard == (size // 2 if is_taken else 0)
 
     run(scenario)
 

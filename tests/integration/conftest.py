@@ -11,6 +11,7 @@ from recordings import Recording, recordings_of
 
 from conch.cli.demo import SPEECH
 from conch.launcher import ServerConfig, TritonServer
+from conch.wire import component_key
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -31,6 +32,12 @@ def triton(server: TritonServer) -> Iterator[http.InferenceServerClient]:
     client = http.InferenceServerClient(server.http_url, concurrency=8, network_timeout=300)
     yield client
     client.close()
+
+
+@pytest.fixture
+def caller(server: TritonServer) -> dict[str, str]:
+    """Return the request parameter with which components take a call from outside."""
+    return {component_key.PARAMETER: server.component_key}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -92,6 +93,17 @@ BAD = {
     "channel of WAV": ({"WAV": SECOND}, {"channels": 2}, "WAV has 1 channel; sent: 2"),
     "channels as a word": ({"WAV": SECOND}, {"channels": "all"}, "mix, split or an integer from 1"),
     "unknown option": ({"WAV": SECOND}, {"nbset": 2}, "did you mean 'nbest'?"),
+    "a long name": ({"WAV": SECOND}, {"x" * 1_000_000: 2}, "unknown option 'xxx"),
+    "a long value": (
+        {"WAV": SECOND},
+        {"decoder": "ctc", "hotwords": "x" * 10_001},
+        "at most 10000 characters; sent: 10001",
+    ),
+    "many options": (
+        {"WAV": SECOND},
+        {f"option{number}": 1 for number in range(65)},
+        "at most 64 options; sent: 65",
+    ),
     "nbest 0": ({"WAV": SECOND}, {"nbest": 0}, "integer from 1 to 128; sent: 0"),
     "nbest above beam": ({"WAV": SECOND}, {"nbest": 9}, "at most beam_size (5); sent: 9"),
     "lm_weight as text": ({"WAV": SECOND}, {"lm_weight": "1"}, "number from 0 to 10; sent: '1'"),
@@ -112,8 +124,30 @@ def test_bad_input_is_named_and_the_next_request_works(triton, waveform, case):
         infer(triton, parameters, **tensors)
     assert message in error.value.message()
     assert error.value.status() == "400"
+    assert len(error.value.message()) < 1500
     answer = infer(triton, WAV=waveform[np.newaxis])
     assert b"fearful symmetry" in answer.as_numpy("TRANSCRIPTS")[0, 0].lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shape"),
+    [
+        ("AUDIO", "BYTES", [0, 1]),
+        ("WAV", "FP32", [0, 16_000]),
+        ("PCM16", "INT16", [0, 16_000]),
+        ("WAV", "FP32", [1, 0]),
+    ],
+)
+def test_no_row_and_no_sample_are_the_clients_mistake(server, name, kind, shape):
+    tensor = {"name": name, "datatype": kind, "shape": shape, "data": []}
+    request = urllib.request.Request(
+        f"http://{server.http_url}/v2/models/speech/infer",
+        data=json.dumps({"inputs": [tensor]}).encode(),
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert refused.value.code == 400
+    assert name in refused.value.read().decode()
 
 
 def test_a_wrong_type_or_shape_is_refused_by_triton(triton):

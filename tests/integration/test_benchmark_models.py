@@ -33,7 +33,9 @@ NO_VAD = {"vad": False}
 def url() -> Iterator[str]:
     with (
         repository_of(MODELS, [Setting(MODELS[0], "instances", "2")]) as repository,
-        TritonServer(ServerConfig(model_repositories=(repository,))) as server,
+        TritonServer(
+            ServerConfig(model_repositories=(repository,), open_components=True)
+        ) as server,
     ):
         yield server.http_url
 

@@ -124,24 +124,26 @@ def test_what_a_decoder_cannot_do_is_said_and_it_goes_on(server, recordings, opt
     assert send_speech(server, recordings[0].waveform(), CTC)
 
 
-def test_given_texts_are_scored_beside_rows_that_are_decoded(server, recordings):
+def test_given_texts_are_scored_beside_rows_that_are_decoded(server, caller, recordings):
     said = [item.text for item in recordings]
     spelled_wrong = [text.replace("e", "o") for text in said]
 
     def asked(index: int) -> tuple[np.ndarray, str]:
         with contextlib.closing(http.InferenceServerClient(server.http_url)) as triton:
             encoded = triton.infer(
-                "ctc_encoder", [tensor_of("waveform", recordings[index].waveform(), "FP32")]
+                "ctc_encoder",
+                [tensor_of("waveform", recordings[index].waveform(), "FP32")],
+                parameters=caller,
             )
             names = {"log_probs": "FP32", "log_probs_lens": "INT32"}
             inputs = [tensor_of(name, encoded.as_numpy(name)[0], names[name]) for name in names]
-            decoded = triton.infer(DECODER, inputs)
+            decoded = triton.infer(DECODER, inputs, parameters=caller)
             # Lists of different lengths: rows of a batch are not alike.
             texts = [*said, *spelled_wrong, ""][: 2 * len(said) + index % 2]
             inputs.append(tensor_of("texts", bytes_array(texts), "BYTES"))
-            scored = triton.infer(DECODER, inputs, parameters={"language": "en"})
+            scored = triton.infer(DECODER, inputs, parameters={**caller, "language": "en"})
             with pytest.raises(InferenceServerException, match="INVALID_OPTION: option 'language'"):
-                triton.infer(DECODER, inputs, parameters={"language": "de"})
+                triton.infer(DECODER, inputs, parameters={**caller, "language": "de"})
         scores = scored.as_numpy("text_scores")[0]
         assert len(scores) == len(texts)
         return scores, decoded.as_numpy("hypotheses")[0, 0].decode()
@@ -181,24 +183,34 @@ def send_speech(server, waveform: np.ndarray, parameters: dict) -> str:
         triton.close()
 
 
-def step(triton, waveform: np.ndarray, stream_id: int | str, start=False, end=False) -> np.ndarray:
+def step(
+    triton, key: dict, waveform: np.ndarray, stream_id: int | str, start=False, end=False
+) -> np.ndarray:
     """Return the log probabilities of one chunk of a stream."""
     tensor = http.InferInput("waveform", [1, len(waveform)], "FP32")
     tensor.set_data_from_numpy(waveform[np.newaxis])
     answer = triton.infer(
-        ENCODER, [tensor], sequence_id=stream_id, sequence_start=start, sequence_end=end
+        ENCODER,
+        [tensor],
+        sequence_id=stream_id,
+        sequence_start=start,
+        sequence_end=end,
+        parameters=key,
     )
     log_probs = answer.as_numpy("log_probs")[0]
     assert answer.as_numpy("log_probs_lens").item() == len(log_probs)
     return log_probs
 
 
-def streamed(triton, waveform: np.ndarray, stream_id: int | str, samples: int) -> np.ndarray:
+def streamed(
+    triton, key: dict, waveform: np.ndarray, stream_id: int | str, samples: int
+) -> np.ndarray:
     starts = range(0, len(waveform), samples)
     return np.concatenate(
         [
             step(
                 triton,
+                key,
                 waveform[start : start + samples],
                 stream_id,
                 start == 0,
@@ -209,10 +221,10 @@ def streamed(triton, waveform: np.ndarray, stream_id: int | str, samples: int) -
     )
 
 
-def test_streams_share_executions_and_keep_their_answers(server, recordings, executions):
+def test_streams_share_executions_and_keep_their_answers(server, caller, recordings, executions):
     waveforms = [item.waveform() for item in recordings] * 2
     alone = http.InferenceServerClient(server.http_url)
-    expected = [streamed(alone, waveform, 1, len(waveform)) for waveform in waveforms]
+    expected = [streamed(alone, caller, waveform, 1, len(waveform)) for waveform in waveforms]
     requests_before, executions_before = executions(ENCODER)
     together = threading.Barrier(len(waveforms))
 
@@ -221,7 +233,7 @@ def test_streams_share_executions_and_keep_their_answers(server, recordings, exe
         together.wait(30)
         # Ids of both kinds, and pieces of another length for each.
         stream_id = f"stream {index}" if index % 2 else index + 100
-        found = streamed(client, waveforms[index], stream_id, 3_000 + 1_000 * index)
+        found = streamed(client, caller, waveforms[index], stream_id, 3_000 + 1_000 * index)
         client.close()
         return found
 
@@ -234,19 +246,19 @@ def test_streams_share_executions_and_keep_their_answers(server, recordings, exe
     alone.close()
 
 
-def test_a_chunk_of_no_open_stream_is_refused(triton, recordings):
+def test_a_chunk_of_no_open_stream_is_refused(triton, caller, recordings):
     waveform = recordings[0].waveform()[:5_000]
     with pytest.raises(InferenceServerException, match="must specify the START flag"):
-        step(triton, waveform, 4711)
+        step(triton, caller, waveform, 4711)
     with pytest.raises(InferenceServerException, match="correlation ID"):
-        step(triton, waveform, 0)
+        step(triton, caller, waveform, 0)
 
 
-def test_a_bad_chunk_leaves_its_stream_open(triton, recordings):
+def test_a_bad_chunk_leaves_its_stream_open(triton, caller, recordings):
     waveform = recordings[0].waveform()[:20_480]
-    expected = streamed(triton, waveform, 5, 10_240)
-    first = step(triton, waveform[:10_240], 6, start=True)
+    expected = streamed(triton, caller, waveform, 5, 10_240)
+    first = step(triton, caller, waveform[:10_240], 6, start=True)
     with pytest.raises(InferenceServerException, match="not finite"):
-        step(triton, np.full(100, np.nan, np.float32), 6)
-    rest = step(triton, waveform[10_240:], 6, end=True)
+        step(triton, caller, np.full(100, np.nan, np.float32), 6)
+    rest = step(triton, caller, waveform[10_240:], 6, end=True)
     np.testing.assert_allclose(np.concatenate([first, rest]), expected, rtol=0, atol=1e-3)

@@ -84,7 +84,9 @@ def test_the_neural_rescorer_scores_texts_after_a_context():
         return found.as_numpy("lm_scores")[0]
 
     with (
-        TritonServer(ServerConfig(models=["neural_rescorer"], stop_timeout_s=8)) as server,
+        TritonServer(
+            ServerConfig(models=["neural_rescorer"], open_components=True, stop_timeout_s=8)
+        ) as server,
         contextlib.closing(http.InferenceServerClient(server.http_url)) as triton,
     ):
         assert server.models() == ("neural_rescorer",)

@@ -287,11 +287,11 @@ def encoded(triton: http.InferenceServerClient, waveform: np.ndarray, **paramete
     return answer.as_numpy("encoder_out").shape[1] / 50
 
 
-def test_a_caller_chooses_the_encoders_window(triton, waveform):
+def test_a_caller_chooses_the_encoders_window(triton, caller, waveform):
     second = waveform[:RATE]
-    assert encoded(triton, second) == 15
-    assert encoded(triton, second, min_window_ms=7500, window_margin_ms=3000) == 7.5
-    assert encoded(triton, waveform, min_window_ms=7500, window_margin_ms=3000) == 12.5
+    assert encoded(triton, second, **caller) == 15
+    assert encoded(triton, second, **caller, min_window_ms=7500, window_margin_ms=3000) == 7.5
+    assert encoded(triton, waveform, **caller, min_window_ms=7500, window_margin_ms=3000) == 12.5
     for name, range_, values in (
         ("min_window_ms", "1000 to 30000", (999, 30_001, -1, "wide")),
         ("window_margin_ms", "0 to 30000", (-1, 30_001, "3000")),
@@ -299,8 +299,8 @@ def test_a_caller_chooses_the_encoders_window(triton, waveform):
         for value in values:
             expected = f"INVALID_OPTION: option '{name}' takes an integer from {range_}; sent: "
             with pytest.raises(InferenceServerException, match=f"{expected}{value!r}"):
-                encoded(triton, second, **{name: value})
-    assert encoded(triton, second) == 15
+                encoded(triton, second, **caller, **{name: value})
+    assert encoded(triton, second, **caller) == 15
 
 
 def test_triton_takes_the_name_of_every_option(server, talk):

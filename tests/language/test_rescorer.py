@@ -6,7 +6,7 @@ import pytest
 from conch.component import Row, bytes_array
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.language.rescorer import Rescorer
-from conch.wire.errors import ConfigError
+from conch.wire.errors import ConfigError, InvalidRequestError
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,25 @@ def test_punctuation_and_case_do_not_count(rescorer):
 def test_no_texts(rescorer):
     (answer,) = rescorer([Row({"hypotheses": bytes_array([])})])
     assert answer["lm_scores"].shape == answer["num_words"].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("texts", "problem"),
+    [
+        (["a"] * 128, ""),
+        (["a"] * 129, "input 'hypotheses' takes at most 128 texts; sent: 129"),
+        (["a" * 10_000], ""),
+        (["a" * 10_001], "input 'hypotheses' takes texts of at most 10000 bytes; sent: 10001"),
+    ],
+)
+def test_texts_are_limited(rescorer, texts, problem):
+    if not problem:
+        (answer,) = rescorer([Row({"hypotheses": bytes_array(texts)})])
+        assert len(answer["lm_scores"]) == len(texts)
+        return
+    with pytest.raises(InvalidRequestError) as refused:
+        rescorer([Row({"hypotheses": bytes_array(texts)})])
+    assert str(refused.value) == problem
 
 
 def test_a_missing_model_is_named(tmp_path):

@@ -2,11 +2,12 @@
 
 import http.client
 import json
+import stat
 from pathlib import Path
 
 import pytest
 import tritonclient.grpc as grpc
-from servers import infer
+from servers import infer, processes_with
 
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.admin import (
@@ -15,6 +16,7 @@ from conch.launcher.admin import (
     callers_restrictions,
     headers_for,
     own_restrictions,
+    with_component_key,
     without_keys,
 )
 
@@ -69,6 +71,10 @@ def test_clients_cannot_administer(identity_repository: Path) -> None:
         assert client.get_inference_statistics("identity") is not None
         client.close()
         assert server.models() == ("identity",)
+        # Other local users can read neither audio nor texts.
+        segments = list(Path("/dev/shm").glob(f"{server.name}-*"))
+        assert segments
+        assert {stat.filemode(path.stat().st_mode) for path in segments} == {"-rw-------"}
 
 
 @pytest.mark.server
@@ -106,6 +112,9 @@ def test_the_log_tells_no_key(identity_repository: Path, caplog: pytest.LogCaptu
         TritonServer(ServerConfig([identity_repository], extra_args=extra_args)) as server,
     ):
         command = Path(f"/proc/{server.pid}/cmdline").read_text().split("\0")
+        commands = "\n".join(processes_with(server.name).values())
+    assert server.component_key not in caplog.text
+    assert commands and server.component_key not in commands
     keys = {item.value for item in callers_restrictions(command)}
     assert "my-secret" in keys and len(keys) == 2
     assert f"{OPTIONS[0]} trace:x-api-key=***" in caplog.text
@@ -146,3 +155,19 @@ def test_a_key_is_of_one_server_and_not_in_its_repr() -> None:
     first, second = own_restrictions([]), own_restrictions([])
     assert first[0].value != second[0].value
     assert first[0].value not in repr(first)
+
+
+def test_the_models_inherit_a_key_of_their_own_server() -> None:
+    first, second = (TritonServer(ServerConfig()).component_key for _ in range(2))
+    assert first != second
+    assert len(first) >= 32
+    before = {"PATH": "/bin", "CONCH_COMPONENT_KEY": "of another server"}
+    assert with_component_key(before, first) == {"PATH": "/bin", "CONCH_COMPONENT_KEY": first}
+
+
+def test_open_components_have_none() -> None:
+    key = TritonServer(ServerConfig(open_components=True)).component_key
+    assert key == ""
+    assert with_component_key({"PATH": "/bin", "CONCH_COMPONENT_KEY": "old"}, key) == {
+        "PATH": "/bin"
+    }

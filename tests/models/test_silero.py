@@ -77,6 +77,13 @@ def test_no_samples_give_no_frames_and_keep_the_state(vad):
     np.testing.assert_array_equal(answer["state"], state)
 
 
+def test_a_waveform_is_two_minutes_at_most(vad):
+    longest = np.zeros(120 * 16_000, np.float32)
+    answer, error = vad([Row({"waveform": longest}), Row({"waveform": np.append(longest, [0])})])
+    assert answer["speech_probs"].shape == (3750,)
+    assert str(error).startswith("input 'waveform' takes at most 120 s of audio; sent: 120")
+
+
 def test_a_wrong_state_fails_its_row_alone(vad, speech):
     bad = Row({"waveform": speech, "state": np.zeros(7, np.float32)})
     error, answer = vad([bad, Row({"waveform": speech[:1000]})])

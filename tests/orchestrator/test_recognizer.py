@@ -384,3 +384,22 @@ def test_16_bit_samples_are_heard_as_the_same_floats(rate):
     assert [item.duration for item in heard] == [item.duration for item in expected]
     if rate is None:
         assert [item.text for item in heard] == ["spoken 0.10 0 spoken 0.20 0", "spoken 0.40 0"]
+
+
+@pytest.mark.parametrize("name", ["wav", "pcm16", "audio"])
+def test_a_request_without_a_row_is_refused(name):
+    kinds = {"wav": np.float32, "pcm16": np.int16, "audio": object}
+    empty = SpeechRequest(**{name: np.zeros((0, 1), kinds[name])})
+    with pytest.raises(AudioError, match=f"^{name.upper()} takes at least one row"):
+        recognize(PlainComponents(), empty)
+
+
+def test_a_chunk_without_a_row_is_refused():
+    empty = SpeechRequest(
+        wav=np.zeros((0, 5), np.float32),
+        sample_rate=np.zeros((0, 1), np.int32),
+        stream_id=7,
+        starts=True,
+    )
+    with pytest.raises(AudioError, match=r"one row; sent: 0$"):
+        recognize(PlainComponents(), empty)

@@ -78,19 +78,50 @@ def test_a_stream_without_chunks_expires():
     assert len(components.ended) == 2
 
 
-def test_a_second_start_begins_again_and_the_first_ones_session_is_over():
+@pytest.mark.parametrize("session", [{}, {"session": "mine"}])
+def test_a_second_start_begins_again(session):
     async def scenario(recognizer, components):
-        first = Client(recognizer, components, session="mine")
+        first = Client(recognizer, components, **session)
         await first.send(audio("1"))
-        second = Client(recognizer, components, session="yours")
+        second = Client(recognizer, components, **session)
         answer = await second.send(audio("2"))
-        with pytest.raises(SessionError):
-            await first.send(audio("3"))
         return answer, await second.send(audio("4"), ends=True)
 
     (answer, last), components = run(scenario)
     assert (answer.text, last.text) == ("0.20", "0.20 0.40")
     assert ended_once(components)
+
+
+@pytest.mark.parametrize("others", [{}, {"session": "yours"}])
+def test_two_clients_with_one_id_and_different_sessions_do_not_meet(others):
+    async def scenario(recognizer, components):
+        first = Client(recognizer, components, session="mine")
+        await first.send(audio("1"))
+        second = Client(recognizer, components, **others)
+        answers = [await second.send(audio("2"))]
+        answers.append(await first.send(audio("3"), ends=True))
+        answers.append(await second.send(audio("4"), ends=True))
+        return answers
+
+    answers, components = run(scenario)
+    assert [answer.text for answer in answers] == ["0.20", "0.10 0.30", "0.20 0.40"]
+    assert ended_once(components)
+
+
+@pytest.mark.parametrize(("length", "is_taken"), [(128, True), (129, False)])
+def test_a_session_is_not_longer_than_an_id(length, is_taken):
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, session="s" * length)
+        if not is_taken:
+            with pytest.raises(
+                OptionError, match=r"'session' takes at most 128 characters; .* 129"
+            ):
+                await client.send(audio("1"), ends=True)
+            return ""
+        return (await client.send(audio("1"), ends=True)).text
+
+    text, _ = run(scenario)
+    assert text == ("0.10" if is_taken else "")
 
 
 @pytest.mark.parametrize("sent", [{}, {"session": "yours"}])

@@ -18,6 +18,7 @@ from conch.wire.errors import (
     ComponentError,
     MissingModelError,
     OptionError,
+    OverloadedError,
     RequestCancelledError,
     TranscriptionError,
 )
@@ -59,6 +60,19 @@ def test_a_call_carries_one_row_and_its_place(models, components):
     assert request.parameters == {"nbest": 2}
 
 
+def test_a_call_carries_the_key_of_its_server(models, components, monkeypatch):
+    sent = []
+
+    def vad(request):
+        sent.append(request.parameters)
+        return InferenceResponse([Tensor("speech_probs", request.inputs["waveform"])])
+
+    models["vad"] = vad
+    monkeypatch.setenv("CONCH_COMPONENT_KEY", "a-key-of-this-server")
+    call(components)
+    assert sent == [{"nbest": 2, "component_key": "a-key-of-this-server"}]
+
+
 def test_an_option_that_a_component_refuses_is_the_clients_word(models, components):
     refused = OptionError("a text that begins otherwise")
     models["vad"] = failing(triton_error(refused))
@@ -83,6 +97,22 @@ def test_what_else_a_component_says_is_its_error(models, components, error, mess
     with pytest.raises(TranscriptionError, match=f"^{message}$") as failure:
         call(components)
     assert type(failure.value) is ComponentError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TritonError(
+            "Failed to increase the shared memory pool size for key 'conch-1-2' to 9 bytes"
+        ),
+        triton_error(RuntimeError("Failed to increase the shared memory pool size for key 'k'")),
+    ],
+    ids=["of Triton", "of the component"],
+)
+def test_a_full_shared_memory_is_an_overload_without_names(models, components, error):
+    models["vad"] = failing(error)
+    with pytest.raises(OverloadedError, match=r"^the server is out of shared memory \(/dev/shm\)"):
+        call(components)
 
 
 def test_a_model_that_is_not_loaded_is_named(models, components):

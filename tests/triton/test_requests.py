@@ -117,3 +117,41 @@ def test_a_row_knows_its_place_in_a_stream():
         ("a", False, False, {}),
         ("a", False, True, {}),
     ]
+
+
+KEY = "a-key-of-this-server"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [{}, {"component_key": ""}, {"component_key": "guessed"}, {"component_key": 7}],
+    ids=["no key", "an empty one", "another", "no text"],
+)
+def test_a_component_with_a_key_refuses_calls_without_it_unread(monkeypatch, sent):
+    monkeypatch.setenv("CONCH_COMPONENT_KEY", KEY)
+    stranger = Request([UnreadableTensor("x", np.zeros((1, 1)))], ["y"], sent)
+    refused, fine = outcomes([stranger, request([2], parameters={"component_key": KEY})])
+    assert refused.startswith("INVALID_REQUEST: components take calls of speech and speech_stream")
+    assert KEY not in refused
+    assert "guessed" not in refused
+    assert fine == [[4]]
+
+
+def test_the_component_itself_does_not_see_the_key(monkeypatch):
+    monkeypatch.setenv("CONCH_COMPONENT_KEY", KEY)
+    seen = []
+
+    def watching(rows):
+        seen.extend(row.parameters for row in rows)
+        return doubled(rows)
+
+    outcomes([request([1], parameters={"component_key": KEY, "nbest": 2})], watching)
+    assert seen == [{"nbest": 2}]
+
+
+def test_without_a_key_a_component_answers_everybody(monkeypatch):
+    monkeypatch.delenv("CONCH_COMPONENT_KEY", raising=False)
+    assert outcomes([request([1]), request([2], parameters={"component_key": "any"})]) == [
+        [[2]],
+        [[4]],
+    ]

@@ -90,6 +90,43 @@ def test_a_long_value_is_not_echoed_whole():
     assert len(str(error.value)) < 200
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x" * 1_000_000, "unknown option 'xxx"),
+        ("nbset" + " " * 1_000_000, "unknown option 'nbset "),
+    ],
+)
+def test_nor_is_a_long_name(name, message):
+    with pytest.raises(OptionError) as error:
+        RecognitionOptions.parse({name: 1})
+    assert str(error.value).startswith(message)
+    assert len(str(error.value)) < 1200
+
+
+def test_a_request_has_so_many_options_at_most():
+    with pytest.raises(OptionError, match=r"^unknown option 'option0'"):
+        RecognitionOptions.parse({f"option{number}": 1 for number in range(64)})
+    with pytest.raises(OptionError, match=r"^a request takes at most 64 options; sent: 65$"):
+        RecognitionOptions.parse({f"option{number}": 1 for number in range(65)})
+
+
+def test_a_text_has_so_many_characters_at_most():
+    RecognitionOptions.parse({"decoder": "ctc", "hotwords": "a" * 10_000})
+    message = "^option 'hotwords' takes at most 10000 characters; sent: 10001$"
+    with pytest.raises(OptionError, match=message):
+        RecognitionOptions.parse({"decoder": "ctc", "hotwords": "a" * 10_001})
+
+
+@pytest.mark.parametrize("decoder", ["ctc", "wfst"])
+def test_whisper_scores_so_many_texts_of_a_segment_at_most(decoder):
+    options = {"decoder": decoder, "attention_rescore": True}
+    assert RecognitionOptions.parse({**options, "beam_size": 32}).beam_size == 32
+    message = "^option 'beam_size' takes at most 32 with attention_rescore; sent: 33$"
+    with pytest.raises(OptionError, match=message):
+        RecognitionOptions.parse({**options, "beam_size": 33})
+
+
 def test_a_segment_may_be_shorter_than_the_padding_where_there_is_none():
     with pytest.raises(OptionError, match="'max_segment_s' takes at least four times vad_pad_ms"):
         RecognitionOptions.parse({"max_segment_s": 1})

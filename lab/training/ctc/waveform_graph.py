@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
 def waveform_graph(model: Path) -> onnx.ModelProto:
     """Return the graph `waveform`, `waveform_shapes` to `log_probs`, `log_probs_lens`.
 
-    It checks nothing: rows are to be of at least one sample and at most `ctc_encoder.MAX_S`.
+    It checks nothing: rows are to be of at least one sample and at most `MAX_SEGMENT_S`.
 
     Args:
         model: an .onnx file of `lab.training.ctc.export`.

@@ -36,8 +36,9 @@ examples:
       your components in place of the shipped ones
   conch serve --model-config gpu
       on a GPU, with the configs/gpu.pbtxt of every model that has one: see docs/notes/scaling.md
-  conch serve --host 0.0.0.0 -- --log-verbose 1 --http-thread-count 16
-      Triton's ports too for other machines, without keys; arguments after -- go to tritonserver
+  conch serve --host 10.0.0.5 --trust-network -- --log-verbose 1 --http-thread-count 16
+      Triton's ports too for the machines of a network where everybody is trusted, without keys;
+      arguments after -- go to tritonserver
 
 --models takes names of models, and these for the components of a path:
   attention   vad, attention_encoder, attention_decoder: recordings without options
@@ -63,6 +64,11 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--host", default="127.0.0.1", help="address of Triton's ports (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--trust-network",
+        action="store_true",
+        help="allow --host beyond this machine: everybody who reaches it is trusted",
     )
     for service, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
         parser.add_argument(
@@ -113,6 +119,11 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help="time for all models to load (default: %(default)g)",
     )
+    parser.add_argument(
+        "--open-components",
+        action="store_true",
+        help="let everybody who reaches Triton's ports call the components, for tests of them",
+    )
     add_gateway_flags(parser, "--gateway")
     parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
     parser.add_argument(
@@ -141,9 +152,16 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     from conch.launcher import ServerConfig, TritonServer
 
     if not is_loopback(args.host):
+        if not args.trust_network:
+            raise ServerError(
+                f"--host {args.host} would open Triton's ports to a network: they have no keys, "
+                "and one wrong HTTP request ends the server. Open the gateway instead, with keys: "
+                f"--gateway {args.host}:9000. Where everybody who reaches this machine is trusted, "
+                "add --trust-network"
+            )
         logging.getLogger("conch").warning(
-            "listening on %s: whoever reaches this machine can send requests, there is no "
-            "authentication",
+            "Triton's ports listen on %s: whoever reaches them can send requests, and end the "
+            "server; there is no authentication",
             args.host,
         )
     options: dict[str, Any] = {}
@@ -156,6 +174,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     return TritonServer(
         ServerConfig(
             model_config=args.model_config,
+            open_components=args.open_components,
             host=args.host,
             http_port=args.http_port,
             grpc_port=args.grpc_port,

@@ -24,6 +24,7 @@ from conch.wire.errors import (
     RequestCancelledError,
     ServerError,
     from_wire,
+    out_of_shared_memory,
 )
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -161,6 +162,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     """
     if said := from_wire(message):
         return said
+    if full := out_of_shared_memory(message):
+        return full
     name = (code or "").removeprefix("StatusCode.")
     if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from conch.component.arrays import Array
-from conch.wire.errors import TranscriptionError
+from conch.component.arrays import Array, FloatArray
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import AudioError, InvalidRequestError, TranscriptionError
+from conch.wire.limits import MAX_TEXT, MAX_TEXTS
 
 Outputs = Mapping[str, Array]
 """Output tensors by name, without the batch dimension."""
@@ -31,12 +33,43 @@ class Row:
     ends: bool = False
     """Whether the row is the last of its stream."""
 
-    def texts(self, name: str) -> list[str]:
-        """Return a BYTES input as strings."""
-        return [
-            item.decode() if isinstance(item, bytes) else str(item)
-            for item in self.inputs[name].ravel()
-        ]
+    def texts(self, name: str, most: int = MAX_TEXTS) -> list[str]:
+        """Return a BYTES input as strings.
+
+        Args:
+            name: Name of the input.
+            most: Largest number of texts.
+
+        Raises:
+            InvalidRequestError: there are more texts, or one is longer than MAX_TEXT.
+        """
+        items = self.inputs[name].ravel()
+        if len(items) > most:
+            raise InvalidRequestError(
+                f"input '{name}' takes at most {most} texts; sent: {len(items)}"
+            )
+        if (longest := max(map(len, items), default=0)) > MAX_TEXT:
+            raise InvalidRequestError(
+                f"input '{name}' takes texts of at most {MAX_TEXT} bytes; sent: {longest}"
+            )
+        return [item.decode() if isinstance(item, bytes) else str(item) for item in items]
+
+    def waveform(self, max_s: float) -> FloatArray:
+        """Return the input `waveform`, float32 `[samples]`.
+
+        Args:
+            max_s: Longest waveform in seconds.
+
+        Raises:
+            AudioError: it is longer.
+        """
+        waveform: FloatArray = self.inputs["waveform"].ravel()
+        if len(waveform) > max_s * SAMPLE_RATE:
+            raise AudioError(
+                f"input 'waveform' takes at most {max_s:g} s of audio; "
+                f"sent: {len(waveform) / SAMPLE_RATE:g} s"
+            )
+        return waveform
 
 
 class Component(Protocol):

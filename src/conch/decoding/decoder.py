@@ -1,6 +1,7 @@
 """The `ctc_decoder` component: CTC log probabilities to n-best texts, or scores of given texts."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from conch.language.ngram import LanguageModelConfig
 from conch.models.ctc.units import units_from_dict
 from conch.models.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
+from conch.wire.limits import MAX_STEP_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,12 @@ class CtcDecoder:
             InvalidRequestError: they have another vocabulary, or are not numbers.
         """
         length = int(row.inputs["log_probs_lens"].item())
+        most = math.ceil(MAX_STEP_S / self._frame_s)
+        if not 0 <= length <= most:
+            raise InvalidRequestError(
+                f"log_probs_lens takes 0 to {most} frames, those of {MAX_STEP_S:g} s; "
+                f"sent: {length}"
+            )
         log_probs = row.inputs["log_probs"][:length]
         width = len(self._search.vocab.texts)
         if length == 0:

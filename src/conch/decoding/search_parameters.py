@@ -5,6 +5,7 @@ from typing import Any
 
 from conch.decoding.options import CtcSearchOptions, Hotword
 from conch.wire.errors import OptionError
+from conch.wire.limits import MAX_TEXT, MAX_TEXTS
 
 
 def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
@@ -18,7 +19,7 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
     """
     default = CtcSearchOptions()
     return CtcSearchOptions(
-        beam_size=_integer(parameters, "beam_size", default.beam_size),
+        beam_size=_integer(parameters, "beam_size", default.beam_size, MAX_TEXTS),
         language_model=_flag(parameters, "lm_fusion"),
         lm_weight=_number(parameters, "lm_weight", default.lm_weight),
         word_bonus=_number(parameters, "word_bonus", default.word_bonus),
@@ -53,12 +54,9 @@ def nbest_count(parameters: Mapping[str, Any]) -> int:
     """Return the number of hypotheses that a call asks for.
 
     Raises:
-        OptionError: it is not an integer from 1.
+        OptionError: it is out of range.
     """
-    count = _integer(parameters, "nbest", 1)
-    if count < 1:
-        raise OptionError(f"option 'nbest' takes an integer from 1; sent: {count}")
-    return count
+    return _integer(parameters, "nbest", 1, MAX_TEXTS)
 
 
 def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
@@ -69,11 +67,15 @@ def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
         weight: weight of a phrase without its own.
 
     Raises:
-        OptionError: a phrase is empty, or its weight is not a number.
+        OptionError: the text is too long, a phrase is empty, or its weight is not a number.
 
     >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
     [('conch', 8.0), ('triton server', 5.0)]
     """
+    if len(text) > MAX_TEXT:
+        raise OptionError(
+            f"option 'hotwords' takes at most {MAX_TEXT} characters; sent: {len(text)}"
+        )
     if not text.strip():
         return ()
     return tuple(_hotword(item, weight) for item in text.replace("\n", ",").split(","))
@@ -102,11 +104,12 @@ def _flag(parameters: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def _integer(parameters: Mapping[str, Any], name: str, default: int) -> int:
+def _integer(parameters: Mapping[str, Any], name: str, default: int, most: int) -> int:
     value = parameters.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise OptionError(f"option '{name}' takes an integer; sent: {value!r:.80}")
-    return value
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 1 <= value <= most:
+        raise OptionError(f"option '{name}' takes an integer from 1 to {most}; sent: {value!r:.80}")
+    return int(value)
 
 
 def _number(parameters: Mapping[str, Any], name: str, default: float) -> float:

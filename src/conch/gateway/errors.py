@@ -29,6 +29,8 @@ RETRY_AFTER_S = 2
 UNREACHABLE_RETRY_AFTER_S = 5
 """Seconds after which a client may try again where no server answers."""
 
+_SEGMENT = re.compile(r"\S*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\S*")
+"""Names of Triton's shared memory end with a UUID. Who knows one can ask for its content."""
 _ADDRESS = re.compile(r"grpcs?://\S+?(?=[:,;]?(\s|$))")
 
 _NEVER_AGAIN = {"x-should-retry": "false"}
@@ -87,8 +89,8 @@ def overloaded(message: str) -> ApiError:
 def api_error(error: ConchError) -> ApiError:
     """Return the error of the API for an error of a Conch server or of its client."""
     code = code_of(error)
-    # The addresses of the servers are nobody's business.
-    message = _ADDRESS.sub("the speech server", str(error))
+    # The servers' addresses and memory are nobody's business.
+    message = _SEGMENT.sub("…", _ADDRESS.sub("the speech server", str(error)))
     match error:
         case OptionError():
             return ApiError(400, message, param=_option_in(message), code=code)

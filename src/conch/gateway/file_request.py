@@ -10,6 +10,7 @@ from typing import Any
 
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError
+from conch.gateway.json_text import read_json
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import OPTIONS, options_of_text
 from conch.wire.options import MAX_PROMPT, RecognitionOptions
@@ -143,7 +144,7 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
 def _json_list(value: str) -> Iterable[str]:
     if value.startswith("[") and value.endswith("]"):
         try:
-            return [str(item) for item in json.loads(value)]
+            return [str(item) for item in read_json(value)]
         except ValueError:
             pass
     return [value]
@@ -189,7 +190,7 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
     if text in ("", "auto", "null", "none"):
         return {}
     try:
-        asked = json.loads(text)
+        asked = read_json(text)
         is_object = isinstance(asked, dict) and asked.get("type") == "server_vad"
     except ValueError:
         is_object = False

@@ -18,6 +18,11 @@ from conch.gateway.errors import ApiError
 MAX_FIELD_BYTES = 64 * 1024
 """Largest field that is not a file."""
 MAX_FIELDS = 256
+"""Fields of a form, with the file."""
+MAX_NAME = 128
+"""Characters of a field's name."""
+MAX_FORM_BYTES = 512 * 1024
+"""All fields that are no file: they are in memory."""
 MEMORY_BYTES = 1 << 20
 PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
@@ -27,7 +32,27 @@ LEAST_BYTES_PER_S = 4000
 """Slowest upload, after IDLE_S seconds: each takes a place from the others."""
 MB = 1_000_000
 
+HEADER_BYTES = 16 * 1024
+"""Generous share of a part's headers in the length of a body."""
+
 T = TypeVar("T")
+
+
+class _Pace:
+    """How fast a body comes, over all of its parts."""
+
+    def __init__(self) -> None:
+        self._bytes, self._began = 0, time.monotonic()
+
+    def came(self, size: int) -> None:
+        """Take note of so many bytes.
+
+        Raises:
+            ApiError: less comes than LEAST_BYTES_PER_S.
+        """
+        self._bytes += size
+        if self._bytes < (time.monotonic() - self._began - IDLE_S) * LEAST_BYTES_PER_S:
+            raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +92,7 @@ async def uploaded(request: web.Request, max_mb: float) -> AsyncIterator[Form]:
             param="file",
             code="unsupported_media_type",
         )
-    if (request.content_length or 0) > max_mb * MB + MAX_FIELD_BYTES * MAX_FIELDS:
+    if (request.content_length or 0) > max_mb * MB + MAX_FORM_BYTES + HEADER_BYTES * MAX_FIELDS:
         raise _too_large(max_mb)
     with tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file:
         fields = await _read(request, file, int(max_mb * MB), _too_large(max_mb))
@@ -82,21 +107,30 @@ async def _read(
     """Write the file of a form into `file` and return the other fields."""
     fields: dict[str, tuple[str, ...]] = {}
     has_file = False
+    pace, room = _Pace(), MAX_FORM_BYTES
     try:
         reader = await request.multipart()
-        for _ in range(MAX_FIELDS):
+        for _ in range(MAX_FIELDS + 1):
             part = await _soon(reader.next())
             if part is None:
                 break
+            pace.came(0)
             if not isinstance(part, BodyPartReader):
                 raise ApiError(400, "a form inside a form is not taken", code="invalid_form")
+            if len(part.name or "") > MAX_NAME:
+                raise ApiError(
+                    400,
+                    f"the name of a field takes at most {MAX_NAME} characters; "
+                    f"sent: {len(part.name or '')}",
+                    code="invalid_form",
+                )
             if part.name == "file":
                 if has_file:
                     raise ApiError(
                         400, "send one file in each request", param="file", code="invalid_form"
                     )
                 has_file = True
-                await _copy(part, file, max_bytes, too_large)
+                await _copy(part, file, max_bytes, too_large, pace)
                 continue
             if part.filename is not None:
                 raise ApiError(
@@ -106,7 +140,11 @@ async def _read(
                     code="missing_file",
                 )
             text = io.BytesIO()
-            await _copy(part, text, MAX_FIELD_BYTES, _long_field(part.name))
+            most, problem = MAX_FIELD_BYTES, _long_field(part.name)
+            if room < most:
+                most, problem = room, _long_form()
+            await _copy(part, text, most, problem, pace)
+            room -= text.tell()
             name = part.name or ""
             fields[name] = (*fields.get(name, ()), text.getvalue().decode())
         else:
@@ -121,15 +159,16 @@ async def _read(
     return fields
 
 
-async def _copy(part: BodyPartReader, target: IO[bytes], max_bytes: int, error: ApiError) -> None:
+async def _copy(
+    part: BodyPartReader, target: IO[bytes], max_bytes: int, error: ApiError, pace: _Pace
+) -> None:
     """Copy a part as it comes; raise `error` if it is larger than `max_bytes`."""
-    size, began = 0, time.monotonic()
+    size = 0
     while piece := await _soon(part.read_chunk(PIECE_BYTES)):
         size += len(piece)
         if size > max_bytes:
             raise error
-        if size < (time.monotonic() - began - IDLE_S) * LEAST_BYTES_PER_S:
-            raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
+        pace.came(len(piece))
         target.write(piece)
 
 
@@ -151,6 +190,14 @@ def _too_large(max_mb: float) -> ApiError:
         f"the file has more than {max_mb:g} MB; send it compressed (mp3, Opus), or in parts",
         param="file",
         code="file_too_large",
+    )
+
+
+def _long_form() -> ApiError:
+    return ApiError(
+        400,
+        f"the fields beside the file have more than {MAX_FORM_BYTES} bytes",
+        code="invalid_form",
     )
 
 

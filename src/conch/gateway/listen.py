@@ -1,6 +1,5 @@
 """`GET /v1/listen`: live audio over a WebSocket, the plain way."""
 
-import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from aiohttp import web
 
 from conch.client import AsyncClient
 from conch.gateway.errors import ApiError
+from conch.gateway.json_text import read_json
 from conch.gateway.listen_messages import Answers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
@@ -202,8 +202,8 @@ class _Listener:
 def _type_in(text: str) -> str | None:
     """Return the type of a message, None for what is no message."""
     try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
+        message = read_json(text)
+    except ValueError:
         return None
     kind = message.get("type") if isinstance(message, dict) else None
     return kind if isinstance(kind, str) else None

@@ -11,6 +11,7 @@ from conch.gateway.live_audio import ENCODINGS, RAW, default_rate
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import options_of_text
 from conch.wire.errors import AudioError, OptionError
+from conch.wire.limits import clipped
 from conch.wire.options import RecognitionOptions
 
 OWN = ("encoding", "sample_rate", "model", "include", "answers")
@@ -46,7 +47,8 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     values: dict[str, str] = {}
     for name, value in fields:
         if name in values and name != "include":
-            raise _wrong(name, f"'{name}' comes once; sent: {values[name]!r} and {value!r:.80}")
+            both = f"{values[name]!r:.80} and {value!r:.80}"
+            raise _wrong(name, f"'{clipped(name)}' comes once; sent: {both}")
         values[name] = value
     encoding = _one_of("encoding", values.get("encoding", "auto"), ENCODINGS)
     answers = _one_of("answers", values.get("answers", "text"), ("text", "all"))
@@ -89,4 +91,4 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 
 def _wrong(name: str, message: str) -> ApiError:
-    return ApiError(400, message, param=name, code="invalid_value")
+    return ApiError(400, message, param=clipped(name), code="invalid_value")

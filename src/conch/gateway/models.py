@@ -49,7 +49,8 @@ def unknown_model(model: str, aliases: Mapping[str, str]) -> ApiError:
     known = ", ".join([*PATHS, *aliases])
     return ApiError(
         404,
-        f"no model {model!r}; this server has {known}; whoever runs it adds names by --model-alias",
+        f"no model {model!r:.80}; this server has {known}; whoever runs it adds names by "
+        "--model-alias",
         param="model",
         code="model_not_found",
     )

@@ -3,6 +3,7 @@
 A client that may register shared memory can map the python backend's own segments. It can read
 other clients' audio there, and crash the server by writing (CVE-2025-23319, -23320, -23334).
 Loading a model runs its code. Trace and log settings write files. Recognition needs none of these.
+Nor does it need that clients call the components, whose key the models inherit.
 """
 
 import secrets
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from conch.wire import component_key
 from conch.wire.errors import ServerError
 
 ADMIN_APIS = ("shared-memory", "model-repository", "trace", "logging")
@@ -59,9 +61,24 @@ def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
     return found
 
 
+def new_key() -> str:
+    """Return a key that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+def with_component_key(environment: Mapping[str, str], key: str) -> dict[str, str]:
+    """Return the environment of a server whose components take calls with this key; empty for all.
+
+    Other local users cannot read a process's environment, as they can its command line.
+    """
+    copied = dict(environment)
+    copied.pop(component_key.ENVIRONMENT, None)
+    return {**copied, component_key.ENVIRONMENT: key} if key else copied
+
+
 def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
     """Return restrictions, with a new key, of the ADMIN_APIS that the caller leaves open."""
-    key = secrets.token_urlsafe(24)
+    key = new_key()
     return [
         Restriction(option, left, "conch-admin-key", key)
         for option in OPTIONS

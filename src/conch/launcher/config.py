@@ -60,6 +60,10 @@ class ServerConfig:
     """Further names under which `speech` is served, each as a model of its own. They are loaded
     whatever `models` names; a caller who loads models by `extra_args` names them there too."""
 
+    open_components: bool = False
+    """Whether everybody who reaches the ports may call the components, and not `speech` alone: for
+    tests and benchmarks of components."""
+
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
 

@@ -75,14 +75,19 @@ def end_group(group: int, grace_s: float) -> None:
         kill_group(group)
 
 
+def segments(prefix: str) -> list[Path]:
+    """Return the shared memory whose names begin with `prefix`; none without a prefix."""
+    if not prefix or not SHARED_MEMORY.is_dir():
+        return []
+    return [path for path in SHARED_MEMORY.iterdir() if path.name.startswith(prefix)]
+
+
 def remove_leftovers(prefix: str, directory: Path) -> list[str]:
     """Remove `directory` and the shared memory named with `prefix`; return the segments' names."""
     names = []
-    if prefix and SHARED_MEMORY.is_dir():
-        for segment in SHARED_MEMORY.iterdir():
-            if segment.name.startswith(prefix):
-                segment.unlink(missing_ok=True)
-                names.append(segment.name)
+    for segment in segments(prefix):
+        segment.unlink(missing_ok=True)
+        names.append(segment.name)
     shutil.rmtree(directory, ignore_errors=True)
     return names
 

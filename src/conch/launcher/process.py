@@ -31,6 +31,15 @@ class Workspace:
         """The beginning of the names of its shared-memory segments."""
         return f"{self.name}-"
 
+    def close_to_others(self) -> None:
+        """Take the rights of other users of this machine away from the shared memory.
+
+        It holds audio and texts. Boost gives each segment the mode 0644, whatever the umask is.
+        """
+        for segment in guard.segments(self.segment_prefix):
+            with contextlib.suppress(FileNotFoundError):
+                segment.chmod(0o600)
+
     def remove(self) -> None:
         """Remove the folder and any segment left; do nothing if there is none."""
         names = guard.remove_leftovers(self.segment_prefix, self.directory)

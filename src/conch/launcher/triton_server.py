@@ -8,7 +8,13 @@ from pathlib import Path
 from types import TracebackType
 
 from conch.launcher import diagnosis, probe, stubs
-from conch.launcher.admin import callers_restrictions, own_restrictions, without_keys
+from conch.launcher.admin import (
+    callers_restrictions,
+    new_key,
+    own_restrictions,
+    with_component_key,
+    without_keys,
+)
 from conch.launcher.aliases import check_aliases, with_aliases
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.config import ServerConfig
@@ -65,6 +71,8 @@ class TritonServer:
         callers = callers_restrictions(config.extra_args)
         self._own_restrictions = own_restrictions(callers)
         self._restricted = (*callers, *self._own_restrictions)
+        self.component_key = "" if config.open_components else new_key()
+        """What the components' callers have to send; empty where everybody may call them."""
         self._model_processes: dict[int, str] = {}
         """Model by process id, as the server became ready."""
 
@@ -106,7 +114,9 @@ class TritonServer:
         backend = installation.python_backend
         if backend:
             check_numpy(metadata.version("numpy"))
-        environment = server_environment(backend.stub if backend else None)
+        environment = with_component_key(
+            server_environment(backend.stub if backend else None), self.component_key
+        )
         if warning := shared_memory_shortage():
             LOGGER.warning("%s", warning)
         for attempt in range(1, START_ATTEMPTS + 1):
@@ -237,7 +247,7 @@ class TritonServer:
                 on_log=self._on_log,
             )
             self._endpoints = endpoints
-            self._wait_until_ready(self._process, endpoints, self._workspace.name)
+            self._wait_until_ready(self._process, endpoints, self._workspace)
             self._model_processes = stubs.model_processes(self.pid)
         except BaseException:
             # A server that is half up has no request to wait for.
@@ -245,10 +255,13 @@ class TritonServer:
             self._process = None
             raise
 
-    def _wait_until_ready(self, process: ServerProcess, endpoints: Endpoints, name: str) -> None:
+    def _wait_until_ready(
+        self, process: ServerProcess, endpoints: Endpoints, workspace: Workspace
+    ) -> None:
         timeout_s = self.config.startup_timeout_s
         deadline = time.monotonic() + timeout_s
-        while not probe.is_ready(endpoints, name, self._restricted):
+        while not probe.is_ready(endpoints, workspace.name, self._restricted):
+            workspace.close_to_others()
             if process.popen.poll() is not None:
                 process.end(0)
                 raise self._start_failure(process)
@@ -259,6 +272,7 @@ class TritonServer:
                 what = f"; still loading: {', '.join(loading)}" if loading else ""
                 raise ServerError(f"the server was not ready within {timeout_s:g} s{what}")
             time.sleep(POLL_S)
+        workspace.close_to_others()
 
     def _start_failure(self, process: ServerProcess) -> ServerError:
         lines = process.log.lines()

@@ -11,7 +11,13 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.packaged import WeightsPackage, packaged
-from conch.wire.errors import ConfigError, InvalidRequestError, TranscriptionError
+from conch.wire.errors import (
+    AudioError,
+    ConfigError,
+    InvalidRequestError,
+    TranscriptionError,
+)
+from conch.wire.limits import MAX_STEP_S
 
 CONTEXT = 64
 """Samples before a frame that the network also takes."""
@@ -74,7 +80,11 @@ class SileroVad:
                 f"input 'state' must be what the last call returned, {STATE_SIZE} values; "
                 f"sent: {state.size}"
             )
-        probs, state = self.speech_probs(row.inputs["waveform"].ravel(), state.ravel())
+        try:
+            waveform = row.waveform(MAX_STEP_S)
+        except AudioError as error:
+            return error
+        probs, state = self.speech_probs(waveform, state.ravel())
         return {"speech_probs": probs, "state": state}
 
     def speech_probs(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from conch.audio.live import LiveAudio
 from conch.component import Array
@@ -31,7 +31,18 @@ from conch.wire.result import Transcript
 logger = logging.getLogger(__name__)
 
 SESSION = "session"
-"""Request parameter that separates the chunks of two clients with the same sequence id."""
+"""Request parameter that separates the streams of two clients with the same sequence id."""
+MAX_SESSION = 128
+"""Characters of a session, as of a sequence id in Triton."""
+
+
+class StreamName(NamedTuple):
+    """Which stream a chunk belongs to."""
+
+    stream_id: int | str
+    """The client's sequence id."""
+    session: str | None
+    """The client's session, None without one. Whoever does not know it cannot reach the stream."""
 
 
 @dataclass(slots=True)
@@ -39,8 +50,6 @@ class _Open:
     stream: LiveStream
     parameters: Mapping[str, Any]
     """Parameters of START."""
-    session: str | None
-    """Session of START, if it sent one."""
     used: float = field(default_factory=time.monotonic)
     audio_s: float = 0.0
     """Seconds of audio so far."""
@@ -81,9 +90,9 @@ class _Refused:
 
 
 class OpenStreams:
-    """The open live streams, by the client's sequence id.
+    """The open live streams, by the client's sequence id and session.
 
-    A stream ends with END, with another START of its id, with an error of a component, or after
+    A stream ends with END, with another START of its name, with an error of a component, or after
     `stream_ttl_s` without a chunk. Its end frees the components' state of it.
     """
 
@@ -99,7 +108,7 @@ class OpenStreams:
         self._shared = SharedPasses(
             PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
         )
-        self._open: dict[int | str, _Open] = {}
+        self._open: dict[StreamName, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
         """Tasks that free the components' state of ended streams."""
         self._sweeper: asyncio.Task[None] | None = None
@@ -140,34 +149,35 @@ class OpenStreams:
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
         with self._metrics.answering(CHUNKS, "none") as labels:
-            entry = self._started(request) if request.starts else self._known(request)
+            name = _name(request)
+            entry = self._started(name, request) if request.starts else self._known(name)
             labels["mode"] = entry.stream.options.mode
             try:
-                answer = await self._take_turn(entry, request, components)
+                answer = await self._take_turn(name, entry, request, components)
             except BaseException:
-                self._close(request.stream_id, entry, "error")
+                self._close(name, entry, "error")
                 raise
             if isinstance(answer, _Refused):
                 if request.starts or request.ends:
-                    self._close(request.stream_id, entry, "error")
+                    self._close(name, entry, "error")
                 raise answer.reason
             return answer
 
     async def _take_turn(
-        self, entry: _Open, request: SpeechRequest, components: Components
+        self, name: StreamName, entry: _Open, request: SpeechRequest, components: Components
     ) -> Transcript | _Refused:
         """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
         calls = Calls(components, options.deadline_ms, self._metrics, options.mode)
         with entry.in_line(self._config.max_waiting_chunks):
             async with within_deadline(options.deadline_ms, calls), entry.turn:
-                return await self._answer(entry, request, calls)
+                return await self._answer(name, entry, request, calls)
 
     async def _answer(
-        self, entry: _Open, request: SpeechRequest, calls: Calls
+        self, name: StreamName, entry: _Open, request: SpeechRequest, calls: Calls
     ) -> Transcript | _Refused:
         if entry.is_closed:
-            raise _unknown(request)
+            raise _unknown(name)
         try:
             steps = self._steps(entry, request)
         except InvalidRequestError as error:
@@ -176,7 +186,7 @@ class OpenStreams:
             steps, calls, ends=request.ends, repeats_text=request.repeats_text
         )
         if request.ends:
-            self._close(request.stream_id, entry, "end")
+            self._close(name, entry, "end")
         return transcript
 
     def _steps(self, entry: _Open, request: SpeechRequest) -> Sequence[tuple[Array, bool]]:
@@ -213,10 +223,10 @@ class OpenStreams:
         self._metrics.add(AUDIO_SECONDS, seconds, mode=entry.stream.options.mode)
         return steps
 
-    def _started(self, request: SpeechRequest) -> _Open:
+    def _started(self, name: StreamName, request: SpeechRequest) -> _Open:
         parameters = _options(request)
         options = RecognitionOptions.parse(parameters, live=True)
-        before = self._open.get(request.stream_id)
+        before = self._open.get(name)
         if before is None and len(self._open) >= self._config.max_streams:
             raise OverloadedError(
                 f"{len(self._open)} streams are open, as many as this server takes "
@@ -232,26 +242,26 @@ class OpenStreams:
             self._shared,
             _without_attention(parameters, options),
         )
-        entry = _Open(stream, parameters, _session(request))
+        entry = _Open(stream, parameters)
         if before is not None:
-            self._close(request.stream_id, before, "restart")
-        self._open[request.stream_id] = entry
+            self._close(name, before, "restart")
+        self._open[name] = entry
         return entry
 
-    def _known(self, request: SpeechRequest) -> _Open:
-        entry = self._open.get(request.stream_id)
-        if entry is None or _session(request) != entry.session:
-            raise _unknown(request)
+    def _known(self, name: StreamName) -> _Open:
+        entry = self._open.get(name)
+        if entry is None:
+            raise _unknown(name)
         # The sweep is up to a quarter of the time late, and the components may expire before it.
         if self._is_abandoned(entry):
-            self._close(request.stream_id, entry, "expired")
-            raise _unknown(request)
+            self._close(name, entry, "expired")
+            raise _unknown(name)
         return entry
 
-    def _close(self, stream_id: int | str, entry: _Open, how: str) -> None:
+    def _close(self, name: StreamName, entry: _Open, how: str) -> None:
         """End a stream: at once for its client, and after the present chunk for the components."""
-        if self._open.get(stream_id) is entry:
-            del self._open[stream_id]
+        if self._open.get(name) is entry:
+            del self._open[name]
         if not entry.is_closed:
             entry.is_closed = True
             self._metrics.add(STREAMS_ENDED, how=how)
@@ -276,10 +286,10 @@ class OpenStreams:
                 logger.exception("streams that are abandoned could not be ended")
 
     def _expire(self) -> None:
-        for stream_id, entry in list(self._open.items()):
+        for name, entry in list(self._open.items()):
             if self._is_abandoned(entry):
-                logger.info("stream %s has expired", stream_id)
-                self._close(stream_id, entry, "expired")
+                logger.info("stream %s has expired", name.stream_id)
+                self._close(name, entry, "expired")
 
     def _is_abandoned(self, entry: _Open) -> bool:
         idle_s = time.monotonic() - entry.used
@@ -298,13 +308,23 @@ def _without_attention(
         return None
 
 
-def _unknown(request: SpeechRequest) -> SessionError:
-    return SessionError(f"session {request.stream_id} is expired or unknown; send START")
+def _unknown(name: StreamName) -> SessionError:
+    return SessionError(f"session {name.stream_id} is expired or unknown; send START")
 
 
-def _session(request: SpeechRequest) -> str | None:
-    session = request.parameters.get(SESSION)
-    return None if session is None else str(session)
+def _name(request: SpeechRequest) -> StreamName:
+    """Return which stream a chunk belongs to.
+
+    Raises:
+        OptionError: the session is too long.
+    """
+    sent = request.parameters.get(SESSION)
+    session = None if sent is None else str(sent)
+    if session is not None and len(session) > MAX_SESSION:
+        raise OptionError(
+            f"option '{SESSION}' takes at most {MAX_SESSION} characters; sent: {len(session)}"
+        )
+    return StreamName(request.stream_id, session)
 
 
 def _options(request: SpeechRequest) -> dict[str, Any]:

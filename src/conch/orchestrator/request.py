@@ -48,8 +48,8 @@ class SpeechRequest:
         """Check that the tensors go together.
 
         Raises:
-            AudioError: not exactly one of WAV, PCM16 and AUDIO is there, or tensors of samples come
-                with AUDIO.
+            AudioError: not exactly one of WAV, PCM16 and AUDIO is there, it has no row, or tensors
+                of samples come with AUDIO.
         """
         sent = self._audio_sent()
         if len(sent) != 1:
@@ -57,6 +57,8 @@ class SpeechRequest:
                 "send one of WAV (samples), PCM16 (16-bit samples) and AUDIO (an encoded file); "
                 f"sent: {' and '.join(sent) or 'none'}"
             )
+        if self.num_rows == 0:
+            raise AudioError(f"{sent[0]} takes at least one row; sent: shape [0, …]")
         if self.audio is not None and (self.wav_lens is not None or self.sample_rate is not None):
             raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV and PCM16; AUDIO has its own")
 
@@ -99,7 +101,9 @@ class SpeechRequest:
     @property
     def sample_rate_sent(self) -> int | None:
         """Sample rate in Hz, or None if the request has none."""
-        return None if self.sample_rate is None else int(self.sample_rate[0].item())
+        if self.sample_rate is None or len(self.sample_rate) == 0:
+            return None
+        return int(self.sample_rate[0].item())
 
     @property
     def num_rows(self) -> int:

@@ -12,12 +12,15 @@ import triton_python_backend_utils as pb_utils
 from conch.component import Array
 from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter
+from conch.triton.own_key import own_key
 from conch.wire.errors import (
     ComponentError,
     OptionError,
+    OverloadedError,
     RequestCancelledError,
     TranscriptionError,
     from_wire,
+    out_of_shared_memory,
 )
 from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
@@ -77,7 +80,7 @@ class TritonComponents:
             model_name=model,
             inputs=[_bls_input(name, value) for name, value in inputs.items()],
             requested_output_names=list(wanted),
-            parameters=dict(parameters),
+            parameters={**parameters, **own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **({"trace": self._request.trace()} if self._request else {}),
             **(_sequence(place) if place else {}),
@@ -92,8 +95,10 @@ def _error(model: str, message: str) -> TranscriptionError:
     """Return the exception for a component's error answer."""
     said = from_wire(message)
     # Only the model can check some options, such as the language. They are the client's error.
-    if isinstance(said, OptionError):
+    if isinstance(said, OptionError | OverloadedError):
         return said
+    if said is None and (full := out_of_shared_memory(message)):
+        return full
     # Check this last, because a model whose process died counts as ready.
     if said is None and not _is_ready(model):
         return missing(model)

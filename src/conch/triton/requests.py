@@ -1,5 +1,6 @@
 """Answer the requests of a component, and read the sequence flags of requests."""
 
+import hmac
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,10 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array, Component, Outputs, Row
 from conch.triton.memory import watch
+from conch.triton.own_key import own_key
+from conch.triton.refused import sequence_ends
 from conch.triton.statuses import triton_error
+from conch.wire import component_key
 from conch.wire.errors import InvalidRequestError
 
 
@@ -42,8 +46,15 @@ def _read(request: Any) -> list[Row] | Exception:
 
 
 def _rows(request: Any) -> list[Row]:
-    inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     parameters = json.loads(request.parameters() or "{}")
+    # First, so that a stranger's tensors go no further.
+    try:
+        _check_caller(parameters.pop(component_key.PARAMETER, ""))
+    except InvalidRequestError:
+        if sequence_flags(request) == (True, False):
+            sequence_ends.end(request, own_key())
+        raise
+    inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     size = next(iter(inputs.values())).shape[0]
     starts, ends = sequence_flags(request)
     stream_id = request.correlation_id()
@@ -51,6 +62,21 @@ def _rows(request: Any) -> list[Row]:
         Row({name: array[i] for name, array in inputs.items()}, parameters, stream_id, starts, ends)
         for i in range(size)
     ]
+
+
+def _check_caller(sent: Any) -> None:
+    """Check that a call has the key of this server, if it has one.
+
+    Raises:
+        InvalidRequestError: the key is missing or another one.
+    """
+    key = own_key().get(component_key.PARAMETER, "")
+    if key and not hmac.compare_digest(key.encode(), str(sent).encode()):
+        raise InvalidRequestError(
+            "components take calls of speech and speech_stream alone; for tests and benchmarks "
+            "conch serve --open-components, or a tritonserver without the environment variable "
+            f"{component_key.ENVIRONMENT}, lets everybody call them"
+        )
 
 
 def _answers(rows: list[Row], component: Component) -> Sequence[Outputs | Exception]:

@@ -141,6 +141,9 @@ _BY_CODE: dict[str, type[TranscriptionError]] = {
 }
 
 
+_NO_SEGMENT = re.compile(r"shared memory pool|unable to .{0,40}shared memory", re.IGNORECASE)
+
+
 def to_wire(error: TranscriptionError) -> str:
     """Return an error as the text of an answer: `CODE: message`, or `CODE(model): message`."""
     model = f"({error.model})" if isinstance(error, MissingModelError) else ""
@@ -157,14 +160,31 @@ def from_wire(text: str) -> TranscriptionError | None:
     return kind(message, model or "") if issubclass(kind, MissingModelError) else kind(message)
 
 
+def out_of_shared_memory(text: str) -> OverloadedError | None:
+    """Return the error for Triton's message that /dev/shm is full, None for another message.
+
+    Triton's own text names the segment, with which others could ask for its content
+    (CVE-2025-23319).
+    """
+    if not _NO_SEGMENT.search(text):
+        return None
+    return OverloadedError(
+        "the server is out of shared memory (/dev/shm): send less at once, or give it more "
+        "(in a container --shm-size=1g)"
+    )
+
+
 def public_error(failure: Exception) -> TranscriptionError:
     """Return the error to send to a client.
 
-    An error that is not a `TranscriptionError` is a defect. It is logged with a reference, and the
-    client gets an `InternalError` with that reference alone.
+    An error that is not a `TranscriptionError` is a defect, unless shared memory has run out. It is
+    logged with a reference, and the client gets an `InternalError` with that reference alone.
     """
     if isinstance(failure, TranscriptionError):
         return failure
+    if full := out_of_shared_memory(str(failure)):
+        logger.error("%s", full)
+        return full
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=failure)
     return InternalError(f"internal error; the server's log has it as {reference}")

@@ -12,6 +12,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
 from conch.wire.errors import OptionError
+from conch.wire.limits import MAX_PARAMETERS, MAX_TEXT, MAX_WHISPER_BEAM, clipped
 from conch.wire.presets import preset
 from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
@@ -79,7 +80,8 @@ class RecognitionOptions:
     )
     beam_size: int = option(
         5,
-        "hypotheses that the search keeps, at most 32 with attention; with wfst those to rescore",
+        "hypotheses that the search keeps, at most 32 with attention or attention_rescore; with "
+        "wfst those to rescore",
         low=1,
         high=128,
         otherwise="10 if they are rescored; with ctc or wfst 16",
@@ -251,6 +253,10 @@ class RecognitionOptions:
                 that contradict each other.
         """
         known = {item.name: item for item in fields(cls)}
+        if len(parameters) > MAX_PARAMETERS:
+            raise OptionError(
+                f"a request takes at most {MAX_PARAMETERS} options; sent: {len(parameters)}"
+            )
         for name in parameters:
             if name not in known:
                 raise OptionError(unknown_name(name, list(known)))
@@ -320,9 +326,11 @@ class RecognitionOptions:
             return (
                 f"option 'prompt' takes at most {MAX_PROMPT} characters; sent: {len(self.prompt)}"
             )
-        if self.decoder == "attention" and self.beam_size > 32:
+        is_whispers = self.decoder == "attention" or self.attention_rescore
+        if is_whispers and self.beam_size > MAX_WHISPER_BEAM:
+            whispers = "decoder attention" if self.decoder == "attention" else "attention_rescore"
             return (
-                f"option 'beam_size' takes at most 32 with decoder attention; "
+                f"option 'beam_size' takes at most {MAX_WHISPER_BEAM} with {whispers}; "
                 f"sent: {self.beam_size}"
             )
         if self.nbest > self.beam_size:
@@ -449,12 +457,17 @@ def default_of(item: "Field[Any]") -> str:
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
     """Return the error message for an option that does not exist, with the closest that does."""
+    name = clipped(name)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else f"; the options are {', '.join(known)}"
     return f"unknown option '{name}'{hint}"
 
 
 def _checked(item: "Field[Any]", value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise OptionError(
+            f"option '{item.name}' takes at most {MAX_TEXT} characters; sent: {len(value)}"
+        )
     if words_of(item) and kind_of(item) is int and isinstance(value, str):
         # Command lines and HTTP headers send numbers as text.
         value = int(value) if value.isdecimal() and len(value) < 10 else value

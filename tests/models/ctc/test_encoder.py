@@ -66,6 +66,16 @@ def test_a_bad_length_fails_alone(encoder, speech, seconds):
     assert np.isfinite(answer["log_probs"]).all()
 
 
+def test_the_longest_segment(encoder):
+    longest = np.zeros(40 * 16_000, np.float32)
+    taken, refused = encoder(
+        [Row({"waveform": longest}), Row({"waveform": np.append(longest, np.float32(0))})]
+    )
+    assert taken["log_probs_lens"].item() == len(taken["log_probs"]) > 0
+    assert isinstance(refused, AudioError)
+    assert "at most 40 s of audio" in str(refused)
+
+
 def test_a_file_that_is_no_model_is_named(tmp_path):
     missing = tmp_path / "missing.onnx"
     with pytest.raises(ConfigError, match=r"missing\.onnx does not exist"):

@@ -172,6 +172,15 @@ def test_one_bad_chunk_fails_alone_and_its_stream_goes_on(encoder, speech: list[
     assert len(encoder) == 1
 
 
+def test_a_chunk_is_two_minutes_at_most_and_its_stream_goes_on(encoder):
+    too_long = np.zeros(120 * 16_000 + 1, np.float32)
+    opened_now = row(5, too_long[:100], "start")
+    _, refused, last = encoder([opened_now, row(5, too_long), row(5, too_long[:0], "end")])
+    assert isinstance(refused, AudioError)
+    assert str(refused).startswith("input 'waveform' takes at most 120 s of audio; sent: 120")
+    assert last["log_probs_lens"].item() == 1
+
+
 def test_a_second_start_begins_again(encoder, speech):
     waveform = speech[1].waveform()[:20_480]
     (expected,) = encoder([row(1, waveform, "start", "end")])

@@ -290,14 +290,37 @@ def test_a_bad_row_fails_alone(decoder, encoded):
     assert [type(error) for error in errors] == [OptionError] * 3 + [InvalidRequestError] * 3
     assert [str(error) for error in errors] == [
         "option 'language' takes auto or en: this model knows English only; sent: 'de'",
-        "option 'beam_size' takes an integer from 1; sent: 0",
-        "option 'nbest' takes an integer from 1; sent: True",
+        "option 'beam_size' takes an integer from 1 to 32; sent: 0",
+        "option 'nbest' takes an integer from 1 to 32; sent: True",
         "input 'encoder_out' must have the shape [frames, 384]: encoder and decoder must come "
         "from one model; sent: [750, 100]",
         "input 'encoder_out_lens' must be from 1 to the 750 frames of encoder_out; sent: 751",
         "a text to align or score must have at most 445 tokens; sent: 500",
     ]
     assert good["hypotheses"][0].decode() == TIGER
+
+
+def test_what_makes_a_call_dear_is_limited(decoder, encoded):
+    frames = np.zeros((1501, encoded["encoder_out"].shape[1]), np.float32)
+    rows = [
+        Row(encoded, {"beam_size": 32, "nbest": 32}),
+        Row(encoded, {"beam_size": 33}),
+        Row(encoded, {"nbest": 33}),
+        Row({**encoded, "texts": bytes_array(["Tiger"] * 32)}),
+        Row({**encoded, "texts": bytes_array(["Tiger"] * 33)}),
+        Row({**encoded, "text": bytes_array(["Tiger"] * 2)}),
+        Row({**encoded, "encoder_out": frames}),
+    ]
+    decoded, beam, nbest, scored, texts, text, window = decoder(rows)
+    assert 1 <= len(decoded["hypotheses"]) <= 32
+    assert len(scored["text_scores"]) == 32
+    assert [str(error) for error in (beam, nbest, texts, text, window)] == [
+        "option 'beam_size' takes an integer from 1 to 32; sent: 33",
+        "option 'nbest' takes an integer from 1 to 32; sent: 33",
+        "input 'texts' takes at most 32 texts; sent: 33",
+        "input 'text' takes at most 1 texts; sent: 2",
+        "input 'encoder_out' takes at most 1500 frames, those of 30 s; sent: 1501",
+    ]
 
 
 def test_a_text_that_cannot_be_aligned_fails_alone(decoder, encoded, monkeypatch):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conch.gateway.errors import ApiError
+from conch.gateway.json_text import read_json
 
 MAX_AUDIO_BYTES = 15 * 2**20
 """Largest audio of one event, as at OpenAI."""
@@ -90,7 +91,7 @@ def read_event(text: str) -> ClientEvent:
     """
     try:
         event = parse_json(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ApiError(400, f"an event is JSON: {error}", code="invalid_json") from None
     if not isinstance(event, dict):
         raise _wrong("type", f"an event is an object with a type; sent: {text!r:.80}")
@@ -101,10 +102,10 @@ def parse_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is no JSON, or has half of a surrogate pair, which no answer could repeat.
-        RecursionError: it is nested too deeply.
+        ValueError: see `read_json`; or it has half of a surrogate pair, which no answer could
+            repeat.
     """
-    value = json.loads(text)
+    value = read_json(text)
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()
     return value

@@ -12,9 +12,7 @@ from conch.models.ctc.onnx_model import CtcGraph, CtcGraphConfig
 from conch.models.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.models.features import HISTORY, streaming_log_mel
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
-
-MAX_S = 40.0
-"""Longest segment in seconds, because the model's positions repeat after 41 s."""
+from conch.wire.limits import MAX_SEGMENT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +46,10 @@ class CtcEncoder:
         waveforms = [row.inputs["waveform"].ravel() for row in rows]
         answers: dict[int, Outputs | TranscriptionError] = {}
         for index, waveform in enumerate(waveforms):
-            if not 0 < len(waveform) <= MAX_S * SAMPLE_RATE:
+            if not 0 < len(waveform) <= MAX_SEGMENT_S * SAMPLE_RATE:
                 seconds = len(waveform) / SAMPLE_RATE
                 answers[index] = AudioError(
-                    f"the encoder takes more than 0 and at most {MAX_S:g} s of audio; "
+                    f"the encoder takes more than 0 and at most {MAX_SEGMENT_S:g} s of audio; "
                     f"sent: {seconds:g} s"
                 )
         valid = [index for index in range(len(rows)) if index not in answers]

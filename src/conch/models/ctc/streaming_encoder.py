@@ -13,6 +13,7 @@ from conch.models.ctc.onnx_model import Caches, CtcGraph, CtcGraphConfig
 from conch.models.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.models.features import HISTORY, streaming_log_mel
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
+from conch.wire.limits import MAX_STEP_S
 
 _WARM_BATCH, _WARM_STEPS = 2, 3
 """Streams and steps of the warm-up. It takes 60 MB and halves the time of the first batch."""
@@ -118,7 +119,7 @@ class CtcStreamingEncoder:
 
     def _job(self, row: Row) -> _Job:
         """Add a row's samples to its stream."""
-        waveform = row.inputs["waveform"].ravel()
+        waveform = row.waveform(MAX_STEP_S)
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         if not np.isfinite(waveform).all():
             raise AudioError("the chunk holds samples that are not finite numbers")

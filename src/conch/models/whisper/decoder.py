@@ -13,11 +13,15 @@ from conch.component import Array, Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.ctranslate import CTranslate2Config
 from conch.models.whisper.alignment import split_words, time_words
-from conch.models.whisper.config import load_whisper, model_folder
+from conch.models.whisper.config import WINDOW_S, load_whisper, model_folder
 from conch.models.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.models.whisper.tokens import WhisperTokens
 from conch.wire.errors import InvalidRequestError, OptionError, TranscriptionError
+from conch.wire.limits import MAX_WHISPER_BEAM
 from conch.wire.result import Word
+
+MAX_FRAMES = round(50 * WINDOW_S)
+"""Hidden states of the longest window, 20 ms each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,11 @@ class WhisperDecoder:
                 f"input 'encoder_out' must have the shape [frames, {self._model_size}]: encoder "
                 f"and decoder must come from one model; sent: {list(encoder_out.shape)}"
             )
+        if len(encoder_out) > MAX_FRAMES:
+            raise InvalidRequestError(
+                f"input 'encoder_out' takes at most {MAX_FRAMES} frames, those of "
+                f"{WINDOW_S:g} s; sent: {len(encoder_out)}"
+            )
         num_frames = int(row.inputs["encoder_out_lens"].ravel()[0])
         if not 0 < num_frames <= len(encoder_out):
             raise InvalidRequestError(
@@ -136,11 +145,11 @@ class WhisperDecoder:
             )
         language = str(row.parameters.get("language", "auto"))
         self.tokens.check_language(language)
-        beam_size = _positive(row.parameters, "beam_size", 5)
-        nbest = _positive(row.parameters, "nbest", 1)
+        beam_size = _count(row.parameters, "beam_size", 5)
+        nbest = _count(row.parameters, "nbest", 1)
         align = bool(row.parameters.get("align", False))
-        aligned = row.texts("text")[0] if "text" in row.inputs else None
-        scored = row.texts("texts") if "texts" in row.inputs else None
+        aligned = row.texts("text", 1)[0] if "text" in row.inputs else None
+        scored = row.texts("texts", MAX_WHISPER_BEAM) if "texts" in row.inputs else None
         return _Job(
             index, encoder_out, num_frames, language, beam_size, nbest, align, aligned, scored
         )
@@ -214,11 +223,14 @@ def _view(array: FloatArray) -> ctranslate2.StorageView:
     return ctranslate2.StorageView.from_array(np.ascontiguousarray(array))
 
 
-def _positive(parameters: Any, name: str, default: int) -> int:
+def _count(parameters: Any, name: str, default: int) -> int:
     value = parameters.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(f"option '{name}' takes an integer from 1; sent: {value!r:.80}")
-    return value
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 1 <= value <= MAX_WHISPER_BEAM:
+        raise OptionError(
+            f"option '{name}' takes an integer from 1 to {MAX_WHISPER_BEAM}; sent: {value!r:.80}"
+        )
+    return int(value)
 
 
 def _nbest_outputs(decoded: Decoded, nbest: int) -> dict[str, Array]:

@@ -1,0 +1,317 @@
+"""Writes the table of limits in docs/guide/operating.md, and knows the test of each.
+
+    python scripts/limits_table.py
+
+The values are those of the code: its constants, and the defaults of its settings.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
+from conch.decoding.options import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
+from conch.gateway import form, json_text, listen, service
+from conch.gateway.config import GatewayConfig
+from conch.gateway.realtime import client_events, secrets
+from conch.models.whisper.config import WINDOW_S
+from conch.orchestrator import OrchestratorConfig
+from conch.orchestrator.open_streams import MAX_SESSION
+from conch.wire import limits
+from conch.wire.options import MAX_PROMPT
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "guide" / "operating.md"
+MARKED = re.compile(r"(<!-- limits -->\n).*?(<!-- /limits -->)", flags=re.S)
+FIXED = "fixed"
+STREAMS = "tests/orchestrator/test_stream_ends.py"
+HOSTILE = "tests/gateway/test_hostile.py"
+AUDIO = "tests/audio/test_limits.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A row of the table."""
+
+    what: str
+    value: str
+    set_by: str
+    test: str
+    """Where it is seen to hold: `file::function`. The table does not show it."""
+
+
+def limits_of_speech() -> list[Limit]:
+    """Return the limits of the entry points."""
+    config = OrchestratorConfig()
+    path = ROOT / "bls_models" / "speech" / "config.pbtxt"
+    speech = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
+    recognizer = "tests/orchestrator/test_recognizer.py"
+    passes = "tests/orchestrator/test_second_passes.py"
+    return [
+        Limit(
+            "requests at once",
+            f"{config.max_requests_in_flight}",
+            "`max_requests_in_flight`",
+            f"{recognizer}::test_a_request_above_the_limit_is_refused_and_the_others_go_on",
+        ),
+        Limit(
+            "rows of a request",
+            f"1 to {speech.max_batch_size}",
+            "`max_batch_size` of `speech`",
+            "tests/integration/test_closed.py::test_a_request_has_so_many_rows_at_most",
+        ),
+        Limit(
+            "length of a row",
+            f"{config.max_audio_s / 3600:g} h",
+            "`max_audio_s`",
+            f"{AUDIO}::test_the_longest_audio",
+        ),
+        Limit(
+            "segments of a row at once",
+            f"{config.max_segments_in_flight}",
+            "`max_segments_in_flight`; others wait",
+            f"{recognizer}::test_no_more_segments_are_in_flight_than_the_limit",
+        ),
+        Limit(
+            "channels of a file",
+            f"{MAX_CHANNELS}; to split {MAX_SPLIT_CHANNELS}",
+            FIXED,
+            f"{AUDIO}::test_the_most_channels",
+        ),
+        Limit(
+            "sample rate",
+            f"{MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz",
+            FIXED,
+            f"{AUDIO}::test_the_lowest_and_the_highest_rate",
+        ),
+        Limit("value of a sample", f"±{MAX_PEAK:g}", FIXED, f"{AUDIO}::test_the_largest_sample"),
+        Limit(
+            "live streams at once",
+            f"{config.max_streams}",
+            "`max_streams`, and `max_candidate_sequences` of both streaming components: keep them "
+            "equal",
+            f"{STREAMS}::test_limits",
+        ),
+        Limit(
+            "length of a live stream",
+            f"{config.max_stream_s / 3600:g} h",
+            "`max_stream_s`",
+            f"{STREAMS}::test_limits",
+        ),
+        Limit(
+            "length of a chunk",
+            f"{config.max_chunk_s:g} s",
+            "`max_chunk_s`",
+            f"{STREAMS}::test_a_bad_chunk_fails_alone_and_the_stream_goes_on",
+        ),
+        Limit(
+            "a live stream without a chunk",
+            f"{config.stream_ttl_s:g} s",
+            "`stream_ttl_s`",
+            f"{STREAMS}::test_a_stream_without_chunks_expires",
+        ),
+        Limit(
+            "chunks of a stream that wait",
+            f"{config.max_waiting_chunks}",
+            "`max_waiting_chunks`",
+            f"{STREAMS}::test_too_many_chunks_without_waiting_end_the_stream",
+        ),
+        Limit(
+            "passes of Whisper over live utterances at once",
+            f"{config.max_passes_in_flight}",
+            "`max_passes_in_flight`; others wait",
+            f"{passes}::test_a_second_pass_that_finds_no_place_in_time_is_left_out",
+        ),
+        Limit(
+            "second passes of a stream at once",
+            f"{config.max_second_passes}",
+            "`max_second_passes`; one more is left out, or waits if the stream is ahead of its "
+            "speaker",
+            f"{passes}::test_no_more_second_passes_are_under_way_than_the_limit",
+        ),
+        Limit(
+            "`session` of a live stream",
+            f"{MAX_SESSION} characters",
+            FIXED,
+            f"{STREAMS}::test_a_session_is_not_longer_than_an_id",
+        ),
+    ]
+
+
+def limits_of_options() -> list[Limit]:
+    """Return the limits of what a request asks for."""
+    options = "tests/wire/test_options.py"
+    return [
+        Limit(
+            "options of a request",
+            f"{limits.MAX_PARAMETERS}",
+            FIXED,
+            f"{options}::test_a_request_has_so_many_options_at_most",
+        ),
+        Limit(
+            "a text in an option, all hotwords together",
+            f"{limits.MAX_TEXT} characters",
+            FIXED,
+            f"{options}::test_a_text_has_so_many_characters_at_most",
+        ),
+        Limit(
+            "hotwords",
+            f"{MAX_HOTWORDS}, of {MAX_HOTWORD_LENGTH} characters each",
+            FIXED,
+            "tests/decoding/beam/test_hotwords.py::test_what_is_refused",
+        ),
+        Limit(
+            "`prompt`",
+            f"{MAX_PROMPT} characters",
+            FIXED,
+            f"{options}::test_a_wrong_option_is_named_with_what_it_takes_and_what_was_sent",
+        ),
+        Limit(
+            "hypotheses of a segment that Whisper searches or scores",
+            f"{limits.MAX_WHISPER_BEAM}",
+            FIXED,
+            f"{options}::test_whisper_scores_so_many_texts_of_a_segment_at_most",
+        ),
+        Limit(
+            "what an error repeats of a name or value",
+            f"{limits.MAX_SHOWN} characters",
+            FIXED,
+            f"{options}::test_nor_is_a_long_name",
+        ),
+    ]
+
+
+def limits_of_components() -> list[Limit]:
+    """Return the limits of one call of a component."""
+    whisper = "tests/models/whisper/test_decoder.py::test_what_makes_a_call_dear_is_limited"
+    return [
+        Limit(
+            "component: audio of a call of `vad` and `ctc_streaming_encoder`, frames of a decoder",
+            f"{limits.MAX_STEP_S:g} s",
+            FIXED,
+            "tests/models/test_silero.py::test_a_waveform_is_two_minutes_at_most",
+        ),
+        Limit(
+            "component: segment of `ctc_encoder`",
+            f"{limits.MAX_SEGMENT_S:g} s",
+            FIXED,
+            "tests/models/ctc/test_encoder.py::test_the_longest_segment",
+        ),
+        Limit("component: segment of Whisper", f"{WINDOW_S:g} s", FIXED, whisper),
+        Limit(
+            "component: beam, n-best list and texts to score",
+            f"{limits.MAX_TEXTS}; of Whisper {limits.MAX_WHISPER_BEAM}",
+            FIXED,
+            whisper,
+        ),
+        Limit(
+            "component: a text to score or align",
+            f"{limits.MAX_TEXT} bytes",
+            FIXED,
+            "tests/language/test_rescorer.py::test_texts_are_limited",
+        ),
+    ]
+
+
+def limits_of_gateway() -> list[Limit]:
+    """Return the limits of what the gateway takes before a server hears of it."""
+    config = GatewayConfig()
+    return [
+        Limit(
+            "gateway: a file",
+            f"{config.max_body_mb:g} MB, decompressed if the body is gzip",
+            "`--max-body-mb`",
+            f"{HOSTILE}::test_a_file_has_its_limit",
+        ),
+        Limit(
+            "gateway: fields of a form",
+            f"{form.MAX_FIELDS}",
+            FIXED,
+            f"{HOSTILE}::test_a_form_has_so_many_fields_at_most",
+        ),
+        Limit(
+            "gateway: a field; its name; all fields",
+            f"{form.MAX_FIELD_BYTES >> 10} KiB; {form.MAX_NAME} characters; "
+            f"{form.MAX_FORM_BYTES >> 10} KiB",
+            FIXED,
+            f"{HOSTILE}::test_all_fields_together_have_theirs",
+        ),
+        Limit(
+            "gateway: an upload without a byte",
+            f"{form.IDLE_S:g} s, then at least {form.LEAST_BYTES_PER_S} bytes a second",
+            FIXED,
+            f"{HOSTILE}::test_half_sent_uploads_are_given_up",
+        ),
+        Limit(
+            "gateway: a connection without a whole request",
+            f"{service.KEEP_ALIVE_S:g} s",
+            FIXED,
+            f"{HOSTILE}::test_a_connection_without_a_whole_request_is_closed",
+        ),
+        Limit(
+            "gateway: headers of a request",
+            f"128, of {service.MAX_HEADER_BYTES >> 10} KiB each",
+            FIXED,
+            f"{HOSTILE}::test_a_request_has_so_many_headers_at_most",
+        ),
+        Limit(
+            "gateway: JSON",
+            f"{json_text.MAX_DEPTH} deep; {json_text.MAX_MARKS} commas, lists and objects",
+            FIXED,
+            f"{HOSTILE}::test_json_has_a_depth_and_a_size",
+        ),
+        Limit(
+            "gateway: JSON body of `/v1/realtime/client_secrets`",
+            f"{secrets.MAX_BODY_BYTES >> 10} KiB in {secrets.BODY_S:g} s",
+            FIXED,
+            f"{HOSTILE}::test_a_body_of_settings_has_its_limit",
+        ),
+        Limit(
+            "gateway: a frame of `/v1/listen`",
+            f"less than {listen.MAX_FRAME_BYTES >> 20} MiB",
+            FIXED,
+            "tests/gateway/test_listen_session.py::test_a_frame_that_is_too_large_ends_the_session",
+        ),
+        Limit(
+            "gateway: audio of an event of `/v1/realtime`",
+            f"{client_events.MAX_AUDIO_BYTES >> 20} MiB",
+            FIXED,
+            "tests/gateway/realtime/test_session.py::test_the_largest_append_fits_into_a_message",
+        ),
+        Limit(
+            "gateway: audio of a live session that waits",
+            f"{config.max_backlog_s:g} s",
+            FIXED,
+            "tests/gateway/realtime/test_session.py::test_too_much_waiting_audio_ends_the_session",
+        ),
+    ]
+
+
+def all_limits() -> list[Limit]:
+    """Return all rows, in their order."""
+    return [
+        *limits_of_speech(),
+        *limits_of_options(),
+        *limits_of_components(),
+        *limits_of_gateway(),
+    ]
+
+
+def table() -> str:
+    """Return a row per limit."""
+    rows = ["| what | limit | set by |\n", "| --- | --- | --- |\n"]
+    rows += [f"| {item.what} | {item.value} | {item.set_by} |\n" for item in all_limits()]
+    return "".join(rows)
+
+
+def with_table(text: str) -> str:
+    """Return the document with the table as it is now."""
+    return MARKED.sub(lambda marks: marks[1] + table() + marks[2], text)
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

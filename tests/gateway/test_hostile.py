@@ -1,0 +1,277 @@
+"""What strangers send to make a gateway work, wait or grow; no speech server hears of it."""
+
+import gzip
+import http.client
+import json
+import resource
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from waiting import wait_until
+
+from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway.errors import api_error
+from conch.gateway.file_request import parse
+from conch.gateway.json_text import read_json
+from conch.gateway.realtime.client_events import read_event
+from conch.wire.errors import ComponentError
+
+NOWHERE = ("grpc://127.0.0.1:1",)
+FILES = "/v1/audio/transcriptions"
+SECRETS = "/v1/realtime/client_secrets"
+BOUNDARY = "x"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[GatewayService]:
+    """Yield a gateway in front of nothing, which takes files of one megabyte."""
+    config = GatewayConfig(servers=NOWHERE, port=0, max_body_mb=1)
+    with GatewayService(config) as service:
+        yield service
+
+
+@pytest.fixture
+def port(running: GatewayService) -> int:
+    return int(running.url.rpartition(":")[2])
+
+
+def part(name: str, value: bytes, filename: str = "") -> bytes:
+    of_file = f'; filename="{filename}"' if filename else ""
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{of_file}\r\n\r\n'
+    return head.encode() + value + b"\r\n"
+
+
+def form(*parts: bytes) -> bytes:
+    return b"".join([*parts, part("file", b"RIFF", "a.wav"), f"--{BOUNDARY}--\r\n".encode()])
+
+
+def post(
+    port: int, path: str, body: bytes, headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, str]]:
+    """Return the status and the error of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    kind = f"multipart/form-data; boundary={BOUNDARY}" if path == FILES else "application/json"
+    try:
+        connection.request("POST", path, body, {"Content-Type": kind, **(headers or {})})
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text)["error"] if answer.status >= 400 else {}
+    finally:
+        connection.close()
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """Return what comes until the gateway closes a connection."""
+    connection.settimeout(20)
+    found = b""
+    while piece := connection.recv(65_536):
+        found += piece
+    return found
+
+
+def asked(port: int, *parts: bytes) -> tuple[int, str]:
+    """Return the status and the code of the answer to a form."""
+    status, error = post(port, FILES, form(*parts))
+    return status, error["code"]
+
+
+PASSED = 503, "no_server"
+"""Of a form in which nothing is wrong: there is no server behind the gateway."""
+
+
+def test_a_body_that_swells_is_refused_at_the_limit_of_what_it_holds(port: int) -> None:
+    swollen = gzip.compress(form(part("file", bytes(1_000_000_000), "a.wav")), compresslevel=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status, error = post(port, FILES, swollen, {"Content-Encoding": "gzip"})
+    grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert (status, error["code"]) == (413, "file_too_large")
+    assert grown_mb < 200
+
+
+def test_a_compressed_form_within_the_limit_is_read(port: int) -> None:
+    status, error = post(port, FILES, gzip.compress(form()), {"Content-Encoding": "gzip"})
+    assert (status, error["code"]) == PASSED
+
+
+@pytest.mark.parametrize(
+    ("size", "answer"), [(1_000_000, PASSED), (1_000_001, (413, "file_too_large"))]
+)
+def test_a_file_has_its_limit(port: int, size: int, answer: tuple[int, str]) -> None:
+    body = part("file", bytes(size), "a.wav") + f"--{BOUNDARY}--\r\n".encode()
+    status, error = post(port, FILES, body)
+    assert (status, error["code"]) == answer
+
+
+@pytest.mark.parametrize(("count", "answer"), [(255, PASSED), (256, (400, "invalid_form"))])
+def test_a_form_has_so_many_fields_at_most(port: int, count: int, answer: tuple[int, str]) -> None:
+    # Beside the file.
+    assert asked(port, *[part(f"field{number}", b"1") for number in range(count)]) == answer
+
+
+@pytest.mark.parametrize(("length", "answer"), [(128, PASSED), (129, (400, "invalid_form"))])
+def test_a_fields_name_has_its_limit(port: int, length: int, answer: tuple[int, str]) -> None:
+    assert asked(port, part("n" * length, b"1")) == answer
+
+
+@pytest.mark.parametrize(("size", "answer"), [(65_536, PASSED), (65_537, (400, "invalid_form"))])
+def test_a_field_has_its_limit(port: int, size: int, answer: tuple[int, str]) -> None:
+    assert asked(port, part("known_speaker_names", b"n" * size)) == answer
+
+
+@pytest.mark.parametrize(("more", "answer"), [(0, PASSED), (1, (400, "invalid_form"))])
+def test_all_fields_together_have_theirs(port: int, more: int, answer: tuple[int, str]) -> None:
+    fields = [part(f"field{number}", b"n" * 65_536) for number in range(7)]
+    assert asked(
+        port, *fields, part("last", b"n" * (65_536 - more)), part("x", b"yz"[: 2 * more])
+    ) == (answer)
+
+
+@pytest.mark.parametrize(("count", "status"), [(100, 200), (200, 400)])
+def test_a_request_has_so_many_headers_at_most(port: int, count: int, status: int) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        headers = "".join(f"X-{number}: 1\r\n" for number in range(count))
+        head = f"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n"
+        connection.sendall(head.encode())
+        assert rest_of(connection).split()[1] == str(status).encode()
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+DEEP = "[" * 30_000
+
+
+@pytest.mark.parametrize("name", ["chunking_strategy", "include[]", "timestamp_granularities[]"])
+def test_a_field_that_is_nested_deep_is_refused(port: int, name: str) -> None:
+    for value in (DEEP + "]" * 30_000, DEEP, nested(33)):
+        status, error = post(port, FILES, form(part(name, value.encode())))
+        assert (status, error["code"]) == (400, "invalid_value")
+        assert len(error["message"]) < 300
+
+
+def test_json_has_a_depth_and_a_size() -> None:
+    assert read_json(nested(32)) is not None
+    assert read_json("[" + ",".join("1" * 10_000) + "]") == [1] * 10_000
+    for text in (nested(33), nested(9_000)):
+        with pytest.raises(ValueError, match="nested at most 32 deep"):
+            read_json(text)
+    with pytest.raises(ValueError, match="at most 10000 commas, lists and objects"):
+        read_json("[" + ",".join("1" * 10_001) + "]")
+    with pytest.raises(ValueError, match="at most 10000 commas, lists and objects"):
+        read_json(nested(1_000_000))
+    with pytest.raises(ValueError, match="nested at most 32 deep"):
+        read_json('{"a":' * 9_000)
+
+
+def test_an_event_that_is_nested_deep_is_refused() -> None:
+    assert read_event('{"type": "session.update", "session": ' + nested(31) + "}").fields
+    for depth in (32, 4_000, 1_000_000):
+        with pytest.raises(Exception, match="an event is JSON: it takes") as refused:
+            read_event('{"type": "session.update", "session": ' + nested(depth) + "}")
+        assert getattr(refused.value, "status", None) == 400
+
+
+@pytest.mark.parametrize("body", [nested(4_000), '{"session": ' + nested(32) + "}", "{" * 8_000])
+def test_a_body_that_is_nested_deep_is_refused(port: int, body: str) -> None:
+    status, error = post(port, SECRETS, body.encode())
+    assert (status, error["code"]) == (400, "invalid_value")
+
+
+@pytest.mark.parametrize(("size", "status"), [(8_192, 200), (8_193, 400)])
+def test_a_body_of_settings_has_its_limit(port: int, size: int, status: int) -> None:
+    body = b'{"session": {}}'.ljust(size)
+    assert post(port, SECRETS, body)[0] == status
+
+
+def test_ignored_fields_do_not_swell_the_headers() -> None:
+    from conch.gateway.transcriptions import _headers
+
+    fields = {f"field{number}" + "x" * 100: ("1",) for number in range(200)}
+    assert len(_headers(parse(fields, {}))["x-conch-ignored"]) < 4_000
+
+
+def test_half_sent_uploads_are_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch.gateway.form.IDLE_S", 1.0)
+    head = (
+        f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n"
+        f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
+    ).encode()
+    halves = [b"", part("file", bytes(9_000), "a.wav")[:-2], part("language", b"e")[:-2]]
+    connections = []
+    for number in range(60):
+        connection = socket.create_connection(("127.0.0.1", port))
+        connection.sendall(head + halves[number % len(halves)])
+        connections.append(connection)
+    for connection in connections:
+        with connection:
+            connection.settimeout(30)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 408 ")
+    status, _ = post(port, FILES, form())
+    assert status == PASSED[0]
+
+
+def test_an_upload_that_trickles_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch.gateway.form.IDLE_S", 0.5)
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(
+            f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+            f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n".encode()
+        )
+        answers: list[bytes] = []
+        connection.setblocking(False)
+        fields = iter(range(10_000))
+
+        def is_answered() -> bool:
+            """Send another field, each in time, and look for the answer."""
+            piece = part(f"field{next(fields)}", b"1")
+            connection.setblocking(True)
+            connection.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            connection.setblocking(False)
+            try:
+                answers.append(connection.recv(65_536))
+            except BlockingIOError:
+                return False
+            return True
+
+        wait_until(is_answered, 20)
+        assert answers[0].startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_of_settings_that_does_not_come_is_given_up(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conch.gateway.realtime.secrets.BODY_S", 0.5)
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(
+            f"POST {SECRETS} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n"
+            "Content-Type: application/json\r\n\r\n{".encode()
+        )
+        connection.settimeout(20)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET / HTTP/1.1\r\nHost: a", b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGE"],
+    ids=["nothing", "half a request", "half a second request"],
+)
+def test_a_connection_without_a_whole_request_is_closed(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conch.gateway.service.KEEP_ALIVE_S", 1.0)
+    with GatewayService(GatewayConfig(servers=NOWHERE, port=0)) as service:
+        port = int(service.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(sent)
+            began = time.monotonic()
+            rest_of(connection)
+            assert time.monotonic() - began < 15
+
+
+def test_the_name_of_a_segment_reaches_no_client() -> None:
+    name = "conch-1a2b3c4d5e6f-5f9fe2c6-9a7d-4d6f-8c1b-0a1b2c3d4e5f"
+    told = api_error(ComponentError(f"vad: cannot map key '{name}' of 9 bytes"))
+    assert str(told) == "vad: cannot map key … of 9 bytes"
