@@ -8,7 +8,7 @@ name, in the tests' own process only.
 import json
 import queue
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -108,6 +108,28 @@ def is_model_ready(name: str) -> bool:
     return name in models
 
 
+class Logger:
+    """Triton's log, as level and text of each line."""
+
+    lines: ClassVar[list[tuple[str, str]]] = []
+
+    @classmethod
+    def log_error(cls, text: str) -> None:
+        cls.lines.append(("error", text))
+
+    @classmethod
+    def log_warn(cls, text: str) -> None:
+        cls.lines.append(("warning", text))
+
+    @classmethod
+    def log_info(cls, text: str) -> None:
+        cls.lines.append(("info", text))
+
+    @classmethod
+    def log_verbose(cls, text: str) -> None:
+        cls.lines.append(("verbose", text))
+
+
 class MetricFamily:
     COUNTER, GAUGE = "counter", "gauge"
 
@@ -149,11 +171,12 @@ class Request:
         parameters: Mapping[str, Any] | None = None,
         stream_id: int | str = 0,
         flags: int = 0,
+        request_id: str = "call-7",
     ) -> None:
         if isinstance(inputs, Mapping):
             inputs = [Tensor(name, array) for name, array in inputs.items()]
         self._inputs, self._wanted, self._parameters = inputs, list(wanted), parameters
-        self._stream_id, self._flags = stream_id, flags
+        self._stream_id, self._flags, self._request_id = stream_id, flags, request_id
         self.sender = ResponseSender()
 
     def inputs(self) -> Sequence[Tensor]:
@@ -166,7 +189,7 @@ class Request:
         return "" if self._parameters is None else json.dumps(self._parameters)
 
     def request_id(self) -> str:
-        return "call-7"
+        return self._request_id
 
     def correlation_id(self) -> int | str:
         return self._stream_id

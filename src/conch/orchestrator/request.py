@@ -41,6 +41,10 @@ class SpeechRequest:
     """Whether it is the first chunk of a live stream."""
     ends: bool = False
     """Whether it is the last chunk of a live stream."""
+    request_id: str = ""
+    """Id of the request, safe in a log."""
+    model: str = ""
+    """Name of the model that was asked."""
 
     def check(self) -> None:
         """Check that the tensors go together.
