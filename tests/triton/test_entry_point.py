@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import plain_triton
 import pytest
 from plain_components import PlainComponents
 from plain_streams import audio
@@ -19,9 +20,11 @@ from plain_triton import (
     TritonError,
     UnreadableTensor,
 )
+from waiting import wait_until
 
 from conch.orchestrator import OrchestratorConfig
 from conch.triton.entry_point import EntryPoint
+from conch.wire.access import fields_of, from_line
 from conch.wire.errors import OverloadedError, from_wire
 
 OUTPUTS = ["TRANSCRIPTS", "SCORES", "RESULT"]
@@ -85,6 +88,11 @@ def answer_to(request: Request) -> InferenceResponse:
 
 def texts(response: InferenceResponse) -> list[str]:
     return [item.decode() for item in response.arrays()["TRANSCRIPTS"].ravel()]
+
+
+def access_lines(caplog: pytest.LogCaptureFixture) -> list[dict]:
+    """Return the fields of the lines that the access log has so far."""
+    return [dict(fields) for record in caplog.records if (fields := fields_of(record))]
 
 
 def closing(entry_point: EntryPoint) -> threading.Thread:
@@ -151,7 +159,74 @@ def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, c
         start(entry_point, request)
         answer = answer_to(request).error().message()
     assert answer.startswith("INTERNAL: internal error")
-    assert f"request call-7: {answer}" in caplog.text
+    (line,) = access_lines(caplog)
+    assert line["request"] == "call-7"
+    assert line["outcome"] == "INTERNAL"
+    assert answer == f"INTERNAL: {line['error']}"
+
+
+@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
+def test_a_recording_has_a_line_in_the_access_log_of_the_server(loaded, entry_point, start, caplog):
+    plain_triton.Logger.lines.clear()
+    with caplog.at_level(logging.INFO):
+        start(entry_point, request := recording("1" + "." * 5 + "2"))
+        while not request.sender.is_final:
+            answer_to(request)
+        if start is EntryPoint.start_stream:
+            assert request.sender.sent.get(timeout=20) is None
+        wait_until(lambda: access_lines(caplog))
+    (line,) = access_lines(caplog)
+    assert line.pop("ms") > 0
+    assert line.pop("call_ms") > 0
+    assert line == {
+        "request": "call-7",
+        "model": "speech",
+        "mode": "offline",
+        "outcome": "ok",
+        "audio_s": pytest.approx(0.7, abs=0.7),
+        "rows": 1,
+        "path": ["vad", "attention_encoder", "attention_decoder"],
+        "calls": 5,
+    }
+    wait_until(lambda: plain_triton.Logger.lines)
+    ((level, text),) = plain_triton.Logger.lines
+    assert level == "info"
+    assert from_line(text)["path"] == line["path"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "logged"),
+    [
+        ("order-7/a", "order-7/a"),
+        (
+            'x\nI1121 11:47:56.662560 39 forged.cc:1] "y"',
+            "x_I1121_11:47:56.662560_39_forged.cc:1___y_",
+        ),
+        ("\x1b[2J" + "a" * 4000, "__2J" + "a" * 124),
+    ],
+)
+def test_the_id_of_a_client_cannot_forge_a_line(loaded, entry_point, caplog, sent, logged):
+    request = Request({}, OUTPUTS, {}, request_id=sent)
+    with caplog.at_level(logging.INFO):
+        entry_point.start(request)
+        assert answer_to(request).has_error()
+        wait_until(lambda: access_lines(caplog))
+    (line,) = access_lines(caplog)
+    assert line["request"] == logged
+    assert line["outcome"] == "INVALID_AUDIO"
+
+
+def test_a_live_stream_has_one_line_for_all_its_chunks(loaded, entry_point, caplog):
+    with caplog.at_level(logging.INFO):
+        for text, flags in (("1..", START), (".", 0), (".", END), (".", 0)):
+            entry_point.start(request := chunk(text, flags))
+            answer_to(request)
+        wait_until(lambda: len(access_lines(caplog)) == 2)
+    ended, unknown = access_lines(caplog)
+    assert (ended["outcome"], ended["chunks"], ended["mode"]) == ("ok", 3, "two_pass")
+    assert ended["path"][0] == "vad"
+    assert ended["calls"] >= 3
+    assert (unknown["outcome"], unknown["mode"]) == ("NO_SESSION", "none")
 
 
 def test_close_waits_until_what_has_ended_is_freed(loaded, entry_point):

@@ -39,13 +39,15 @@ def request_id_of(sent: str) -> str:
     return _UNSAFE.sub("_", sent[:128]) or made_id()
 
 
-def log_access(fields: Fields) -> None:
+def log_access(fields: Fields, level: int = logging.INFO) -> None:
     """Write a line of the access log.
 
     Args:
         fields: Its fields, without those that say nothing.
+        level: A level of the logging module.
     """
-    LOGGER.info("%s", short(fields), extra={"access": fields})
+    if LOGGER.isEnabledFor(level):
+        LOGGER.log(level, "%s", short(fields), extra={"access": fields})
 
 
 def fields_of(record: logging.LogRecord) -> Fields | None:
