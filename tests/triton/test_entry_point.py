@@ -158,6 +158,7 @@ def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, c
     with caplog.at_level(logging.INFO):
         start(entry_point, request)
         answer = answer_to(request).error().message()
+        wait_until(lambda: access_lines(caplog))
     assert answer.startswith("INTERNAL: internal error")
     (line,) = access_lines(caplog)
     assert line["request"] == "call-7"
@@ -170,10 +171,6 @@ def test_a_recording_has_a_line_in_the_access_log_of_the_server(loaded, entry_po
     plain_triton.Logger.lines.clear()
     with caplog.at_level(logging.INFO):
         start(entry_point, request := recording("1" + "." * 5 + "2"))
-        while not request.sender.is_final:
-            answer_to(request)
-        if start is EntryPoint.start_stream:
-            assert request.sender.sent.get(timeout=20) is None
         wait_until(lambda: access_lines(caplog))
     (line,) = access_lines(caplog)
     assert line.pop("ms") > 0
@@ -183,7 +180,7 @@ def test_a_recording_has_a_line_in_the_access_log_of_the_server(loaded, entry_po
         "model": "speech",
         "mode": "offline",
         "outcome": "ok",
-        "audio_s": pytest.approx(0.7, abs=0.7),
+        "audio_s": round(len(audio("1.....2")) / 16_000, 3),
         "rows": 1,
         "path": ["vad", "attention_encoder", "attention_decoder"],
         "calls": 5,
