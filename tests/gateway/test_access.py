@@ -217,9 +217,12 @@ def test_each_request_has_a_line_with_the_name_of_its_key(
         {**common, "request": "mine-1", "status": 200, "key": "anna", "outcome": "ok"},
         {**common, "request": "mine-0", "status": 401, "key": "none", "outcome": "missing_api_key"},
         {
-            **common,
-            **{"route": "other", "request": "mine-1", "status": 404},
-            **{"key": "anna", "outcome": "unknown_url"},
+            "request": "mine-1",
+            "method": "GET",
+            "route": "other",
+            "status": 404,
+            "key": "anna",
+            "outcome": "unknown_url",
         },
     ]
     assert "key" in missing

@@ -170,7 +170,7 @@ def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, c
 def test_a_recording_has_a_line_in_the_access_log_of_the_server(loaded, entry_point, start, caplog):
     plain_triton.Logger.lines.clear()
     with caplog.at_level(logging.INFO):
-        start(entry_point, request := recording("1" + "." * 5 + "2"))
+        start(entry_point, recording("1" + "." * 5 + "2"))
         wait_until(lambda: access_lines(caplog))
     (line,) = access_lines(caplog)
     assert line.pop("ms") > 0

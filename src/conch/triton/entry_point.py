@@ -21,6 +21,7 @@ from conch.triton.logs import log_to_triton
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
 from conch.triton.statuses import triton_error
+from conch.triton.tracing import RequestSpan, tracer_of_environment
 from conch.wire.access import request_id_of
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 from conch.wire.result import Transcript
@@ -49,7 +50,7 @@ class EntryPoint:
             model: Label of the metrics, and name in the access log.
         """
         log_to_triton()
-        self._model = model
+        self._model, self._tracer = model, tracer_of_environment()
         # Live chunks must not wait for a thread behind the segments of long recordings.
         live = config.max_calls_in_flight // 4
         others = config.max_calls_in_flight - live
@@ -89,6 +90,8 @@ class EntryPoint:
         self._thread.join()
         self._loop.close()
         self._publisher.close()
+        if self._tracer:
+            self._tracer.close()
 
     async def _finish(self) -> None:
         await self._recognizer.open_streams.close(CLOSE_TIMEOUT_S)
@@ -104,8 +107,9 @@ class EntryPoint:
 
     async def _answer(self, request: Any, sender: Any) -> None:
         pool = self._live_pool if request.correlation_id() else self._pool
-        components = TritonComponents(request, sender, pool)
         request_id = request_id_of(request.request_id())
+        span = self._begin_span(request, request_id)
+        components = TritonComponents(span, sender, pool)
         # A live stream has one line, which is written at its end.
         served = None if request.correlation_id() else Served(request_id, self._model, OFFLINE)
         failure = None
@@ -128,10 +132,13 @@ class EntryPoint:
         sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         if served:
             served.log(failure)
+        if span:
+            span.end(failure)
 
     async def _stream(self, request: Any, sender: Any) -> None:
-        components = TritonComponents(request, sender, self._pool)
         request_id = request_id_of(request.request_id())
+        span = self._begin_span(request, request_id)
+        components = TritonComponents(span, sender, self._pool)
         served = Served(request_id, self._model, OFFLINE)
         failure = None
         try:
@@ -150,6 +157,14 @@ class EntryPoint:
             components.close()
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
             served.log(failure)
+            if span:
+                span.end(failure)
+
+    def _begin_span(self, request: Any, request_id: str) -> RequestSpan | None:
+        if self._tracer is None:
+            return None
+        names = {"triton.model_name": self._model, "triton.request_id": request_id}
+        return self._tracer.begin(request, names)
 
 
 def _log_failure(answer: "Future[None]") -> None:
