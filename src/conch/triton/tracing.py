@@ -53,11 +53,17 @@ class Tracer:
     def begin(self, request: Any, attributes: Mapping[str, str]) -> "RequestSpan | None":
         """Return a span that begins now, or None for a request that Triton does not sample.
 
+        No failure of tracing is one of the request.
+
         Args:
             request: A request of Triton.
             attributes: Attributes of the span.
         """
-        context = _context(request)
+        try:
+            context = _context(request)
+        except Exception:
+            logger.exception("the trace of a request cannot be read")
+            return None
         if context is None:
             return None
         span = self._tracer.start_span(RECOGNIZE, context=context, attributes=dict(attributes))
@@ -116,7 +122,7 @@ def tracer_of_environment() -> Tracer | None:
 def _context(request: Any) -> Any | None:
     """Return the context of Triton's span of a request, None if it is not sampled."""
     trace = request.trace()
-    carrier = trace.context() if trace else None
+    carrier = trace.get_context() if trace else None
     if not carrier:
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
