@@ -3,12 +3,14 @@
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from aiohttp import hdrs, web
 
+from conch.client.grpc_calls import TRACEPARENT
 from conch.gateway import (
     health,
     listen,
@@ -29,6 +31,8 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 FAILURE = web.RequestKey("failure", Mapping[str, str])
 """Where a request that was answered with an error holds what the access log says of it."""
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
 
@@ -67,6 +71,9 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
     gateway = request.app[GATEWAY]
     sent_id = request.headers.get("x-request-id", "")
     request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
+    # A task answers all requests of a connection: what one has sent is not the next one's.
+    traceparent = request.headers.get("traceparent", "")
+    TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
     route = _route_of(request)
     began = time.monotonic()
     status = 499

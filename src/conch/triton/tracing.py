@@ -114,7 +114,8 @@ def tracer_of_environment() -> Tracer | None:
         return Tracer()
     except ImportError as error:
         logger.warning(
-            "traces have no calls of components: %s is missing; install conch[tracing]", error.name
+            "traces have no calls of components: %s is missing, of Conch's extra 'tracing'",
+            error.name,
         )
         return None
 
