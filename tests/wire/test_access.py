@@ -27,7 +27,17 @@ def test_a_line_comes_back_from_the_log_of_a_server():
 
 
 @pytest.mark.parametrize(
-    "text", ["access to all", "access {broken", 'access ["request"]', "access {}", '{"request": 1}']
+    "text",
+    [
+        "access to all",
+        "access {broken",
+        'access ["request"]',
+        'access {"request": "a", "ms": "late"}',
+        'access {"request": "a", "route": "/"}',
+        'access {"request": "a", "path": 3}',
+        "access {}",
+        '{"request": 1}',
+    ],
 )
 def test_other_text_is_no_line_of_the_access_log(text):
     assert access.from_line(text) is None

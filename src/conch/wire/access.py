@@ -65,10 +65,12 @@ def from_line(text: str) -> Fields | None:
     if not text.startswith(_PREFIX):
         return None
     try:
-        found = json.loads(text.removeprefix(_PREFIX))
-    except ValueError:
+        found: dict[str, Any] = json.loads(text.removeprefix(_PREFIX))
+        # Another model may write what only begins alike, and every line has to be shown.
+        short(found)
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return found if isinstance(found, dict) and "request" in found else None
+    return found if "request" in found else None
 
 
 def short(fields: Fields) -> str:
