@@ -8,7 +8,7 @@ name, in the tests' own process only.
 import json
 import queue
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -106,28 +106,6 @@ def is_model_ready(name: str) -> bool:
     if is_going:
         raise TritonModelException("Server not ready")
     return name in models
-
-
-class Logger:
-    """Triton's log, as level and text of each line."""
-
-    lines: ClassVar[list[tuple[str, str]]] = []
-
-    @classmethod
-    def log_error(cls, text: str) -> None:
-        cls.lines.append(("error", text))
-
-    @classmethod
-    def log_warn(cls, text: str) -> None:
-        cls.lines.append(("warning", text))
-
-    @classmethod
-    def log_info(cls, text: str) -> None:
-        cls.lines.append(("info", text))
-
-    @classmethod
-    def log_verbose(cls, text: str) -> None:
-        cls.lines.append(("verbose", text))
 
 
 class MetricFamily:

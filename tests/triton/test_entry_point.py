@@ -6,7 +6,6 @@ import threading
 from typing import Any
 
 import numpy as np
-import plain_triton
 import pytest
 from plain_components import PlainComponents
 from plain_streams import audio
@@ -22,6 +21,7 @@ from plain_triton import (
 )
 from waiting import wait_until
 
+from conch.launcher.logs import LogParser
 from conch.orchestrator import OrchestratorConfig
 from conch.triton.entry_point import EntryPoint
 from conch.wire.access import fields_of, from_line
@@ -167,8 +167,9 @@ def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, c
 
 
 @pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
-def test_a_recording_has_a_line_in_the_access_log_of_the_server(loaded, entry_point, start, caplog):
-    plain_triton.Logger.lines.clear()
+def test_a_recording_has_a_line_in_the_access_log_of_the_server(
+    loaded, entry_point, start, caplog, capsys
+):
     with caplog.at_level(logging.INFO):
         start(entry_point, recording("1" + "." * 5 + "2"))
         wait_until(lambda: access_lines(caplog))
@@ -185,10 +186,9 @@ def test_a_recording_has_a_line_in_the_access_log_of_the_server(loaded, entry_po
         "path": ["vad", "attention_encoder", "attention_decoder"],
         "calls": 5,
     }
-    wait_until(lambda: plain_triton.Logger.lines)
-    ((level, text),) = plain_triton.Logger.lines
-    assert level == "info"
-    assert from_line(text)["path"] == line["path"]
+    parsed = LogParser().parse(capsys.readouterr().err.strip())
+    assert parsed.level == logging.INFO
+    assert from_line(parsed.message)["path"] == line["path"]
 
 
 @pytest.mark.parametrize(

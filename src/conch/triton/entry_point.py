@@ -17,7 +17,7 @@ from conch.orchestrator.access import Served
 from conch.orchestrator.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.orchestrator.recognizer import OFFLINE
 from conch.triton.components import TritonComponents
-from conch.triton.logs import log_to_triton
+from conch.triton.logs import log_to_stderr
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
 from conch.triton.statuses import triton_error
@@ -49,7 +49,7 @@ class EntryPoint:
             config: Limits.
             model: Label of the metrics, and name in the access log.
         """
-        log_to_triton()
+        log_to_stderr()
         self._model, self._tracer = model, tracer_of_environment()
         # Live chunks must not wait for a thread behind the segments of long recordings.
         live = config.max_calls_in_flight // 4
