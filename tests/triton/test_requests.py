@@ -1,10 +1,13 @@
 """A batch of requests to a component: each is answered, or fails, alone."""
 
+import logging
+
 import numpy as np
 import pytest
 from plain_triton import Request, Tensor, TritonError, UnreadableTensor
 
 from conch.component import Row
+from conch.launcher.logs import LogParser
 from conch.triton import respond
 from conch.wire.errors import OptionError
 
@@ -117,3 +120,15 @@ def test_a_row_knows_its_place_in_a_stream():
         ("a", False, False, {}),
         ("a", False, True, {}),
     ]
+
+
+def test_the_defect_of_a_component_is_an_error_in_the_server_s_log(capsys):
+    def broken(rows):
+        raise ZeroDivisionError("it is broken")
+
+    (response,) = respond([request([1])], broken)
+    reference = response.error().message().rpartition(" ")[2]
+    line = LogParser().parse(capsys.readouterr().err.strip())
+    assert line.level == logging.ERROR
+    assert f"internal error {reference}" in line.message
+    assert line.message.endswith("ZeroDivisionError: it is broken")

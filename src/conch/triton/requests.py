@@ -8,6 +8,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from conch.component import Array, Component, Outputs, Row
+from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.statuses import triton_error
 from conch.wire.errors import InvalidRequestError
@@ -21,6 +22,7 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
         component: The component.
     """
     watch.called()
+    log_to_stderr()  # once: a component has no other beginning that is the same for all
     read = [_read(request) for request in requests]
     rows = [row for found in read if not isinstance(found, Exception) for row in found]
     answers = iter(_answers(rows, component) if rows else ())
