@@ -17,6 +17,7 @@ from yarl import URL
 
 from conch.gateway import GatewayConfig, GatewayService, keys
 from conch.gateway.limits import Limits
+from conch.wire.access import fields_of
 from conch.wire.errors import ConfigError
 
 FIELD = b'Content-Disposition: form-data; name="language"'
@@ -198,6 +199,34 @@ def test_a_request_id_comes_back_unless_it_could_harm_a_log(plain: str) -> None:
     for sent, is_kept in (("abc-1", True), ("a" * 200, False), ("a b", False)):
         _, headers, _ = get(f"{plain}/v1/options", headers={"x-request-id": sent})
         assert (headers["x-request-id"] == sent) is is_kept
+
+
+def test_each_request_has_a_line_with_the_name_of_its_key(
+    locked: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url, key = locked
+    with caplog.at_level(logging.INFO, "conch"):
+        for path, headers in (("options", bearer(key)), ("options", {}), ("no\nI1", bearer(key))):
+            get(f"{url}/v1/{path}", headers={**headers, "x-request-id": f"mine-{len(headers)}"})
+        get(f"{url}/health/live")
+    lines = [dict(fields) for record in caplog.records if (fields := fields_of(record))]
+    assert all(line.pop("ms") > 0 for line in lines)
+    common = {"method": "GET", "route": "/v1/options"}
+    missing, unknown = lines[1].pop("error"), lines[2].pop("error")
+    assert lines == [
+        {**common, "request": "mine-1", "status": 200, "key": "anna", "outcome": "ok"},
+        {**common, "request": "mine-0", "status": 401, "key": "none", "outcome": "missing_api_key"},
+        {
+            "request": "mine-1",
+            "method": "GET",
+            "route": "other",
+            "status": 404,
+            "key": "anna",
+            "outcome": "unknown_url",
+        },
+    ]
+    assert "key" in missing
+    assert unknown.startswith("no such address")
 
 
 def test_readiness_is_that_of_the_servers(plain: str) -> None:

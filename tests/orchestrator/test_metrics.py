@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from conch.orchestrator import metrics
-from conch.orchestrator.metrics import ANSWER_SECONDS, CHUNKS, ENDPOINTS, REQUESTS, Family, Metrics
+from conch.orchestrator.metrics import (
+    ANSWER_SECONDS,
+    CHUNKS,
+    ENDPOINTS,
+    REJECTED,
+    REQUESTS,
+    Family,
+    Metrics,
+)
 from conch.wire.errors import (
     ComponentError,
     DeadlineError,
@@ -37,6 +45,15 @@ def test_an_answer_is_counted_and_timed_by_how_it_ends():
     found = counted.drain()
     assert found[CHUNKS, ("two_pass", "ok")] == found[REQUESTS, ("offline", "invalid")] == 1
     assert 0 < found[ANSWER_SECONDS, ("two_pass",)] < 10
+    assert found[REJECTED, ("INVALID_OPTION",)] == 1
+
+
+@pytest.mark.parametrize("error", [OverloadedError(), ComponentError(), ValueError()])
+def test_what_the_client_did_right_is_not_counted_as_rejected(error):
+    counted = Metrics()
+    with pytest.raises(type(error)), counted.answering(CHUNKS, "none"):
+        raise error
+    assert REJECTED not in {family for family, _ in counted.drain()}
 
 
 @pytest.mark.parametrize(

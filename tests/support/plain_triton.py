@@ -149,11 +149,12 @@ class Request:
         parameters: Mapping[str, Any] | None = None,
         stream_id: int | str = 0,
         flags: int = 0,
+        request_id: str = "call-7",
     ) -> None:
         if isinstance(inputs, Mapping):
             inputs = [Tensor(name, array) for name, array in inputs.items()]
         self._inputs, self._wanted, self._parameters = inputs, list(wanted), parameters
-        self._stream_id, self._flags = stream_id, flags
+        self._stream_id, self._flags, self._request_id = stream_id, flags, request_id
         self.sender = ResponseSender()
 
     def inputs(self) -> Sequence[Tensor]:
@@ -166,7 +167,7 @@ class Request:
         return "" if self._parameters is None else json.dumps(self._parameters)
 
     def request_id(self) -> str:
-        return "call-7"
+        return self._request_id
 
     def correlation_id(self) -> int | str:
         return self._stream_id

@@ -37,7 +37,7 @@ def call(components, model="vad", place=None, wanted=("speech_probs",), timeout_
 def components():
     with ThreadPoolExecutor(1) as pool:
         request = Request([], [])
-        yield TritonComponents(request, request.get_response_sender(), pool)
+        yield TritonComponents(None, request.get_response_sender(), pool)
 
 
 def failing(error: TritonError):

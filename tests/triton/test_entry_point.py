@@ -19,9 +19,12 @@ from plain_triton import (
     TritonError,
     UnreadableTensor,
 )
+from waiting import wait_until
 
+from conch.launcher.logs import LogParser
 from conch.orchestrator import OrchestratorConfig
 from conch.triton.entry_point import EntryPoint
+from conch.wire.access import fields_of, from_line
 from conch.wire.errors import OverloadedError, from_wire
 
 OUTPUTS = ["TRANSCRIPTS", "SCORES", "RESULT"]
@@ -87,6 +90,11 @@ def texts(response: InferenceResponse) -> list[str]:
     return [item.decode() for item in response.arrays()["TRANSCRIPTS"].ravel()]
 
 
+def access_lines(caplog: pytest.LogCaptureFixture) -> list[dict]:
+    """Return the fields of the lines that the access log has so far."""
+    return [dict(fields) for record in caplog.records if (fields := fields_of(record))]
+
+
 def closing(entry_point: EntryPoint) -> threading.Thread:
     thread = threading.Thread(target=entry_point.close)
     thread.start()
@@ -150,8 +158,72 @@ def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, c
     with caplog.at_level(logging.INFO):
         start(entry_point, request)
         answer = answer_to(request).error().message()
+        wait_until(lambda: access_lines(caplog))
     assert answer.startswith("INTERNAL: internal error")
-    assert f"request call-7: {answer}" in caplog.text
+    (line,) = access_lines(caplog)
+    assert line["request"] == "call-7"
+    assert line["outcome"] == "INTERNAL"
+    assert answer == f"INTERNAL: {line['error']}"
+
+
+@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
+def test_a_recording_has_a_line_in_the_access_log_of_the_server(
+    loaded, entry_point, start, caplog, capsys
+):
+    with caplog.at_level(logging.INFO):
+        start(entry_point, recording("1" + "." * 5 + "2"))
+        wait_until(lambda: access_lines(caplog))
+    (line,) = access_lines(caplog)
+    assert line.pop("ms") > 0
+    assert line.pop("call_ms") > 0
+    assert line == {
+        "request": "call-7",
+        "model": "speech",
+        "mode": "offline",
+        "outcome": "ok",
+        "audio_s": round(len(audio("1.....2")) / 16_000, 3),
+        "rows": 1,
+        "path": ["vad", "attention_encoder", "attention_decoder"],
+        "calls": 5,
+    }
+    parsed = LogParser().parse(capsys.readouterr().err.strip())
+    assert parsed.level == logging.INFO
+    assert from_line(parsed.message)["path"] == line["path"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "logged"),
+    [
+        ("order-7/a", "order-7/a"),
+        (
+            'x\nI1121 11:47:56.662560 39 forged.cc:1] "y"',
+            "x_I1121_11:47:56.662560_39_forged.cc:1___y_",
+        ),
+        ("\x1b[2J" + "a" * 4000, "__2J" + "a" * 124),
+    ],
+)
+def test_the_id_of_a_client_cannot_forge_a_line(loaded, entry_point, caplog, sent, logged):
+    request = Request({}, OUTPUTS, {}, request_id=sent)
+    with caplog.at_level(logging.INFO):
+        entry_point.start(request)
+        assert answer_to(request).has_error()
+        wait_until(lambda: access_lines(caplog))
+    (line,) = access_lines(caplog)
+    assert line["request"] == logged
+    assert line["outcome"] == "INVALID_AUDIO"
+
+
+def test_a_live_stream_has_one_line_for_all_its_chunks(loaded, entry_point, caplog):
+    with caplog.at_level(logging.INFO):
+        for text, flags in (("1..", START), (".", 0), (".", END), (".", 0)):
+            entry_point.start(request := chunk(text, flags))
+            answer_to(request)
+        wait_until(lambda: len(access_lines(caplog)) == 2)
+    ended, unknown = access_lines(caplog)
+    assert (ended["outcome"], ended["chunks"], ended["mode"]) == ("ok", 3, "two_pass")
+    assert ended["path"][0] == "vad"
+    assert ended["calls"] >= 3
+    assert (unknown["outcome"], unknown["mode"]) == ("NO_SESSION", "none")
 
 
 def test_close_waits_until_what_has_ended_is_freed(loaded, entry_point):

@@ -1,10 +1,13 @@
 """A batch of requests to a component: each is answered, or fails, alone."""
 
+import logging
+
 import numpy as np
 import pytest
 from plain_triton import Request, Tensor, TritonError, UnreadableTensor
 
 from conch.component import Row
+from conch.launcher.logs import LogParser
 from conch.triton import respond
 from conch.wire.errors import OptionError
 
@@ -155,3 +158,15 @@ def test_without_a_key_a_component_answers_everybody(monkeypatch):
         [[2]],
         [[4]],
     ]
+
+
+def test_the_defect_of_a_component_is_an_error_in_the_server_s_log(capsys):
+    def broken(rows):
+        raise ZeroDivisionError("it is broken")
+
+    (response,) = respond([request([1])], broken)
+    reference = response.error().message().rpartition(" ")[2]
+    line = LogParser().parse(capsys.readouterr().err.strip())
+    assert line.level == logging.ERROR
+    assert f"internal error {reference}" in line.message
+    assert line.message.endswith("ZeroDivisionError: it is broken")

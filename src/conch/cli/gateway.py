@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conch.cli.arguments import Subparsers, number, positive
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config
-from conch.cli.logs import shown_log
+from conch.cli.logs import add_log_flags, announce, with_log
 from conch.cli.signals import interrupt_on_signals
 
 EPILOG = """\
@@ -53,12 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "grpc://127.0.0.1:8001)",
     )
     add_gateway_flags(parser, "--listen")
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="least severe line of the log to show, on stderr (default: %(default)s)",
-    )
+    add_log_flags(parser, "the log")
     parser.set_defaults(run=run)
     _add_keys(parser.add_subparsers(metavar="keys", dest="what"))
 
@@ -118,25 +113,28 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: keys, certificate or addresses are wrong.
         ServerError: the address is taken.
     """
+    interrupt_on_signals()
+    return with_log(args, lambda: _serve(args))
+
+
+def _serve(args: argparse.Namespace) -> int:
     from conch.gateway import GatewayService
 
-    interrupt_on_signals()
     urls = tuple(args.url or ("grpc://127.0.0.1:8001",))
-    with shown_log(args.log_level):
-        service = GatewayService(replace(gateway_config(args), servers=urls))
-        try:
-            with service:
-                print(
-                    "The gateway is ready.\n"
-                    f"  gateway  {service.url}  (for {service.openness})\n"
-                    f"  servers  {', '.join(urls)}: {service.num_ready} of {len(urls)} ready\n"
-                    "Ctrl-C stops it.",
-                    flush=True,
-                )
-                while True:
-                    time.sleep(3600)
-        except KeyboardInterrupt:
-            return 0
+    service = GatewayService(replace(gateway_config(args), servers=urls))
+    try:
+        with service:
+            announce(
+                args,
+                "The gateway is ready.\n"
+                f"  gateway  {service.url}  (for {service.openness})\n"
+                f"  servers  {', '.join(urls)}: {service.num_ready} of {len(urls)} ready\n"
+                "Ctrl-C stops it.",
+            )
+            while True:
+                time.sleep(3600)
+    except KeyboardInterrupt:
+        return 0
 
 
 def add_key(args: argparse.Namespace) -> int:

@@ -1,22 +1,131 @@
-"""The log of a command, on stderr."""
+"""The log of a command, on stderr: for people, or one JSON object a line."""
 
+import argparse
 import contextlib
+import json
 import logging
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+
+from conch.wire.access import fields_of
+from conch.wire.errors import ConchError
+
+_LOGGER = logging.getLogger("conch")
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+"""Characters that move a terminal's cursor or begin a line, except tab and newline."""
+
+
+class TextFormatter(logging.Formatter):
+    """Lines for people. What a message quotes cannot look like a line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a line, with further lines of its message indented."""
+        text = super().format(record).rstrip("\n").replace("\n", "\n    ")
+        return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class JsonFormatter(logging.Formatter):
+    """Objects with `time` (RFC 3339, UTC), `level`, `logger` and `message`.
+
+    A line of the server has `source`, its file and line there. A line of the access log has the
+    fields of `conch.wire.access`. An exception is in `traceback`.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line of JSON in ASCII."""
+        time = datetime.fromtimestamp(record.created, timezone.utc)
+        line = {
+            "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if source := getattr(record, "source", None):
+            line["source"] = source
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        # What is in every line stays: the fields may come from another process.
+        return json.dumps({**(fields_of(record) or {}), **line})
+
+
+def add_log_flags(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the flags of `shown_log`.
+
+    Args:
+        parser: Gets them.
+        what: Whose log it is, for the help.
+    """
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help=f"least severe line of {what} to show, on stderr (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="json writes one object a line (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--access-log",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="a line for each recording, live stream and request, at level info",
+    )
+
+
+def with_log(args: argparse.Namespace, run: Callable[[], int]) -> int:
+    """Run a command with its log on stderr, and return its exit code.
+
+    Args:
+        args: Values of the flags of `add_log_flags`.
+        run: The command.
+
+    Raises:
+        ConchError: the command fails. With JSON the log tells it instead, and 1 is returned.
+    """
+    with shown_log(args):
+        try:
+            return run()
+        except ConchError as error:
+            if args.log_format != "json":
+                raise
+            _LOGGER.error("%s", error)
+            return 1
+
+
+def announce(args: argparse.Namespace, text: str) -> None:
+    """Tell that a command is ready: on stdout, or in a log of JSON."""
+    if args.log_format == "json":
+        _LOGGER.info("%s", text)
+    else:
+        print(text, flush=True)
 
 
 @contextlib.contextmanager
-def shown_log(level: str) -> Iterator[None]:
-    """Show Conch's log on stderr inside a `with` block, from a level up."""
+def shown_log(args: argparse.Namespace) -> Iterator[None]:
+    """Show Conch's log, and warnings of its libraries, on stderr inside a `with` block.
+
+    Args:
+        args: Values of the flags of `add_log_flags`.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
-    logger = logging.getLogger("conch")
+    handler.setFormatter(JsonFormatter() if args.log_format == "json" else TextFormatter())
+    if not args.access_log:
+        handler.addFilter(lambda record: fields_of(record) is None)
+    logger, root = logging.getLogger("conch"), logging.getLogger()
     before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())
+    root.addHandler(handler)
+    logger.setLevel(args.log_level.upper())
     try:
         yield
     finally:
-        logger.removeHandler(handler)
+        root.removeHandler(handler)
         logger.setLevel(before)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config
-from conch.cli.logs import shown_log
+from conch.cli.logs import add_log_flags, announce, with_log
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
@@ -106,12 +106,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="PATH",
         help="the server to run (default: from PATH, else from the nvidia-pytriton wheel)",
     )
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="least severe line of the server's log to show, on stderr (default: %(default)s)",
-    )
+    add_log_flags(parser, "the server's log")
     parser.add_argument(
         "--startup-timeout",
         type=float,
@@ -143,8 +138,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         args.parser.error(f"unexpected argument: {args.tritonserver_args[0]}")
-    with shown_log(args.log_level):
-        return _serve(args)
+    return with_log(args, lambda: _serve(args))
 
 
 def _make_server(args: argparse.Namespace) -> "TritonServer":
@@ -222,7 +216,7 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         # The gateway ends first: what runs for its clients needs the server.
         with server, _gateway(gateway, server) as (url, openness):
-            print(_welcome(server, url, openness), flush=True)
+            announce(args, _welcome(server, url, openness))
             raise ServerError(server.wait_for_failure())
     except KeyboardInterrupt:
         return 0

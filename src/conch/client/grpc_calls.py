@@ -6,6 +6,7 @@ copy them.
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from typing import Any
 
 from conch.client import tensors
@@ -14,6 +15,12 @@ from conch.client.triton_messages import grpc_bytes
 
 MAX_BACKOFF_MS = 2000
 """Longest pause between two attempts to reach a server, in milliseconds."""
+
+TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
+"""Place in a trace of what the present task does (W3C Trace Context); empty for none.
+
+Requests over gRPC carry it, and Triton puts their spans there.
+"""
 
 _SERVICE = "/inference.GRPCInferenceService"
 
@@ -107,5 +114,6 @@ async def uploaded(request: tensors.Request) -> AsyncIterator[bytes]:
 
 
 def metadata(endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
-    """Return the headers of every request."""
-    return tuple(endpoint.headers.items())
+    """Return the headers of a request: those of every request, and the trace that it is part of."""
+    traceparent = TRACEPARENT.get()
+    return (*endpoint.headers.items(), *([("traceparent", traceparent)] if traceparent else ()))

@@ -4,13 +4,13 @@ import asyncio
 import json
 import logging
 import re
-import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from aiohttp import hdrs, web
 
+from conch.client.grpc_calls import TRACEPARENT
 from conch.gateway import (
     health,
     listen,
@@ -24,16 +24,17 @@ from conch.gateway import (
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
+from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
 from conch.wire.errors import ConchError, public_error
-
-logger = logging.getLogger("conch.gateway")
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+FAILURE = web.RequestKey("failure", Mapping[str, str])
+"""Where a request that was answered with an error holds what the access log says of it."""
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
-SAFE_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
-"""Ids of requests that clients may choose; others are replaced, as logs repeat them."""
 
 
 def make_app(gateway: Gateway) -> web.Application:
@@ -69,7 +70,10 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
     """Give a request its id, turn errors into answers, and count and log what became of it."""
     gateway = request.app[GATEWAY]
     sent_id = request.headers.get("x-request-id", "")
-    request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else f"req_{secrets.token_hex(12)}"
+    request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
+    # A task answers all requests of a connection: what one has sent is not the next one's.
+    traceparent = request.headers.get("traceparent", "")
+    TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
     route = _route_of(request)
     began = time.monotonic()
     status = 499
@@ -90,26 +94,31 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
         level = (
             logging.DEBUG if route.startswith(("/health", "/page", "/metrics")) else logging.INFO
         )
-        logger.log(
-            level,
-            "%s %s %d in %.3f s, key %s, request %s",
-            *(request.method, route, status, seconds, name, request[REQUEST_ID]),
-        )
+        fields = {
+            "request": request[REQUEST_ID],
+            "method": request.method,
+            "route": route,
+            "status": status,
+            "key": name,
+            "ms": round(seconds * 1000, 3),
+            **request.get(FAILURE, {"outcome": "cancelled" if status == 499 else "ok"}),
+        }
+        log_access(fields, level)
 
 
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         answer = await handler(request)
     except ApiError as error:
-        answer = _error_answer(error)
+        answer = _error_answer(request, error)
     except ConchError as error:
-        answer = _error_answer(api_error(error))
+        answer = _error_answer(request, api_error(error))
     except web.HTTPException as error:
-        answer = _error_answer(_of_aiohttp(request, error))
+        answer = _error_answer(request, _of_aiohttp(request, error))
     except (ConnectionResetError, asyncio.CancelledError):
         raise
     except Exception as error:
-        answer = _error_answer(api_error(public_error(error)))
+        answer = _error_answer(request, api_error(public_error(error)))
     if not answer.prepared:
         answer.headers["x-request-id"] = request[REQUEST_ID]
         answer.headers.update(cors_headers(request))
@@ -132,7 +141,8 @@ def _route_of(request: web.Request) -> str:
     return resource.canonical if resource is not None else "other"
 
 
-def _error_answer(error: ApiError) -> web.Response:
+def _error_answer(request: web.Request, error: ApiError) -> web.Response:
+    request[FAILURE] = {"outcome": error.code or "error", "error": str(error)[:MAX_ERROR]}
     # In ASCII: what is no UTF-8 in a header may be repeated in a message.
     text = json.dumps({"error": error.as_dict()})
     return web.Response(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO
 
+from conch.wire import access
+
 LOGGER = logging.getLogger("conch.launcher")
 # A library leaves it to the application whether log lines are shown.
 logging.getLogger("conch").addHandler(logging.NullHandler())
@@ -129,7 +131,12 @@ class LogReader:
     def _forward(self, line: LogLine) -> None:
         if line.level < self._least_level:
             return
-        LOGGER.log(line.level, "%s", line.message)
+        # What a model prints without a source may quote a client.
+        fields = access.from_line(line.message) if line.source else None
+        if fields is not None:
+            access.log_access(fields)
+        else:
+            LOGGER.log(line.level, "%s", line.message, extra={"source": line.source})
         if self._on_log is None:
             return
         try:

@@ -29,6 +29,7 @@ from conch.launcher.logs import LOGGER, LogLine, tail
 from conch.launcher.ports import pick_free, require_free, resolve_host
 from conch.launcher.process import ServerProcess, Workspace
 from conch.launcher.repositories import check_models, check_repository, models_with_config
+from conch.launcher.tracing import trace_environment
 from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
 
@@ -117,6 +118,7 @@ class TritonServer:
         environment = with_component_key(
             server_environment(backend.stub if backend else None), self.component_key
         )
+        environment = trace_environment(config.extra_args, environment)
         if warning := shared_memory_shortage():
             LOGGER.warning("%s", warning)
         for attempt in range(1, START_ATTEMPTS + 1):

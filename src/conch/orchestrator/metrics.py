@@ -30,6 +30,9 @@ class Family:
 
 
 REQUESTS = Family("conch_requests_total", "Recordings answered", ("mode", "outcome"))
+REJECTED = Family(
+    "conch_rejected_total", "Recordings and chunks that were wrong as sent", ("code",)
+)
 CHUNKS = Family("conch_chunks_total", "Chunks of live audio answered", ("mode", "outcome"))
 ANSWER_SECONDS = Family(
     "conch_answer_seconds_total", "Time from a request or chunk to its answer", ("mode",)
@@ -116,6 +119,8 @@ class Metrics:
             yield labels
         except BaseException as error:
             labels["outcome"] = outcome(error)
+            if isinstance(error, InvalidRequestError):
+                self.add(REJECTED, code=error.code)
             raise
         finally:
             self.add(family, **labels)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
+from conch.orchestrator.access import NO_MODE, Served
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.live import LiveStream
@@ -48,6 +49,7 @@ class StreamName(NamedTuple):
 @dataclass(slots=True)
 class _Open:
     stream: LiveStream
+    served: Served
     parameters: Mapping[str, Any]
     """Parameters of START."""
     used: float = field(default_factory=time.monotonic)
@@ -129,6 +131,8 @@ class OpenStreams:
         """
         if self._sweeper:
             self._sweeper.cancel()
+        for entry in self._open.values():
+            self._log(entry, None, "unloaded")
         if closing := set(self._closing):
             await asyncio.wait(closing, timeout=timeout_s)
         for task in closing:
@@ -148,18 +152,23 @@ class OpenStreams:
         """
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
-        with self._metrics.answering(CHUNKS, "none") as labels:
-            name = _name(request)
-            entry = self._started(name, request) if request.starts else self._known(name)
+        with self._metrics.answering(CHUNKS, NO_MODE) as labels:
+            try:
+                name = _name(request)
+                entry = self._started(name, request) if request.starts else self._known(name)
+            except Exception as error:
+                Served(request.request_id, request.model, NO_MODE).log(error)
+                raise
             labels["mode"] = entry.stream.options.mode
+            entry.served.chunks += 1
             try:
                 answer = await self._take_turn(name, entry, request, components)
-            except BaseException:
-                self._close(name, entry, "error")
+            except BaseException as error:
+                self._close(name, entry, "error", error)
                 raise
             if isinstance(answer, _Refused):
                 if request.starts or request.ends:
-                    self._close(name, entry, "error")
+                    self._close(name, entry, "error", answer.reason)
                 raise answer.reason
             return answer
 
@@ -185,6 +194,7 @@ class OpenStreams:
         transcript = await entry.stream.recognize(
             steps, calls, ends=request.ends, repeats_text=request.repeats_text
         )
+        entry.served.called(transcript)
         if request.ends:
             self._close(name, entry, "end")
         return transcript
@@ -242,7 +252,8 @@ class OpenStreams:
             self._shared,
             _without_attention(parameters, options),
         )
-        entry = _Open(stream, parameters)
+        served = Served(request.request_id, request.model, options.mode)
+        entry = _Open(stream, served, parameters)
         if before is not None:
             self._close(name, before, "restart")
         self._open[name] = entry
@@ -258,15 +269,23 @@ class OpenStreams:
             raise _unknown(name)
         return entry
 
-    def _close(self, name: StreamName, entry: _Open, how: str) -> None:
+    def _close(
+        self, name: StreamName, entry: _Open, how: str, error: BaseException | None = None
+    ) -> None:
         """End a stream: at once for its client, and after the present chunk for the components."""
         if self._open.get(name) is entry:
             del self._open[name]
         if not entry.is_closed:
             entry.is_closed = True
             self._metrics.add(STREAMS_ENDED, how=how)
+            self._log(entry, error, "ok" if how == "end" else how)
             self._closing.add(closing := asyncio.create_task(self._freed(entry)))
             closing.add_done_callback(self._closed)
+
+    def _log(self, entry: _Open, error: BaseException | None, outcome: str) -> None:
+        entry.served.mode = entry.stream.options.mode
+        entry.served.audio_s = entry.audio_s
+        entry.served.log(error, outcome)
 
     async def _freed(self, entry: _Open) -> None:
         async with entry.turn:

@@ -43,6 +43,10 @@ class SpeechRequest:
     """Whether it is the last chunk of a live stream."""
     repeats_text: bool = False
     """Whether the answer to a live chunk repeats text: the client asks for TRANSCRIPTS."""
+    request_id: str = ""
+    """Id of the request, safe in a log."""
+    model: str = ""
+    """Name of the model that was asked."""
 
     def check(self) -> None:
         """Check that the tensors go together.

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from conch.component import Array
 from conch.orchestrator import Tensor
 from conch.orchestrator.calls import Parameter
 from conch.triton.own_key import own_key
+from conch.triton.tracing import RequestSpan
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -29,9 +31,15 @@ from conch.wire.stream_place import StreamPlace
 class TritonComponents:
     """The component models of this server, called in process for one request or for none."""
 
-    def __init__(self, request: Any | None, sender: Any | None, pool: Executor) -> None:
-        self._request = request
-        self._pool = pool
+    def __init__(self, span: RequestSpan | None, sender: Any | None, pool: Executor) -> None:
+        """Take calls.
+
+        Args:
+            span: Span of the request, if it is traced.
+            sender: Response sender of the request; None for calls that belong to none.
+            pool: Threads in which calls wait.
+        """
+        self._span, self._pool = span, pool
         self._sender = sender
         self._is_open = True
         self._lock = threading.Lock()
@@ -82,12 +90,12 @@ class TritonComponents:
             requested_output_names=list(wanted),
             parameters={**parameters, **own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
-            **({"trace": self._request.trace()} if self._request else {}),
             **(_sequence(place) if place else {}),
         )
-        response = request.exec()
-        if response.has_error():
-            raise _error(model, response.error().message())
+        with self._span.calling(model) if self._span else nullcontext():
+            response = request.exec()
+            if response.has_error():
+                raise _error(model, response.error().message())
         return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
 
 

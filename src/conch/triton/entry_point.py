@@ -13,12 +13,17 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.orchestrator.access import Served
 from conch.orchestrator.metrics import OPEN_STREAMS, PASS_STRETCH
+from conch.orchestrator.recognizer import OFFLINE
 from conch.triton.components import TritonComponents
+from conch.triton.logs import log_to_stderr
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
 from conch.triton.statuses import triton_error
-from conch.wire.errors import OverloadedError, public_error, to_wire
+from conch.triton.tracing import RequestSpan, tracer_of_environment
+from conch.wire.access import request_id_of
+from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
@@ -42,8 +47,10 @@ class EntryPoint:
 
         Args:
             config: Limits.
-            model: Label of the metrics.
+            model: Label of the metrics, and name in the access log.
         """
+        log_to_stderr()
+        self._model, self._tracer = model, tracer_of_environment()
         # Live chunks must not wait for a thread behind the segments of long recordings.
         live = config.max_calls_in_flight // 4
         others = config.max_calls_in_flight - live
@@ -83,6 +90,8 @@ class EntryPoint:
         self._thread.join()
         self._loop.close()
         self._publisher.close()
+        if self._tracer:
+            self._tracer.close()
 
     async def _finish(self) -> None:
         await self._recognizer.open_streams.close(CLOSE_TIMEOUT_S)
@@ -98,30 +107,64 @@ class EntryPoint:
 
     async def _answer(self, request: Any, sender: Any) -> None:
         pool = self._live_pool if request.correlation_id() else self._pool
-        components = TritonComponents(request, sender, pool)
+        request_id = request_id_of(request.request_id())
+        span = self._begin_span(request, request_id)
+        components = TritonComponents(span, sender, pool)
+        # A live stream has one line, which is written at its end.
+        served = None if request.correlation_id() else Served(request_id, self._model, OFFLINE)
+        failure = None
         try:
-            transcripts = await self._recognizer.recognize(_speech_request(request), components)
+            speech = _speech_request(request, request_id, self._model)
+            if served:
+                served.rows = speech.num_rows
+            transcripts = await self._recognizer.recognize(speech, components)
+            if served:
+                served.made(transcripts)
             response = _speech_response(
                 transcripts,
                 request.requested_output_names(),
                 is_chunk=bool(request.correlation_id()),
             )
         except (Exception, asyncio.CancelledError) as error:
-            response = _error_response(error, request.request_id())
+            failure = _public(error)
+            response = _error_response(failure)
         components.close()
         sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        if served:
+            served.log(failure)
+        if span:
+            span.end(failure)
 
     async def _stream(self, request: Any, sender: Any) -> None:
-        components = TritonComponents(request, sender, self._pool)
+        request_id = request_id_of(request.request_id())
+        span = self._begin_span(request, request_id)
+        components = TritonComponents(span, sender, self._pool)
+        served = Served(request_id, self._model, OFFLINE)
+        failure = None
         try:
+            speech = _speech_request(request, request_id, self._model)
+            served.rows = speech.num_rows
             wanted = request.requested_output_names()
-            async for item in self._recognizer.stream(_speech_request(request), components):
+            last: tuple[Transcript, ...] = ()
+            async for item in self._recognizer.stream(speech, components):
+                last = (item,)  # it tells of all before it
                 sender.send(_speech_response([item], wanted))
+            served.made(last)
         except (Exception, asyncio.CancelledError) as error:
-            sender.send(_error_response(error, request.request_id()))
+            failure = _public(error)
+            sender.send(_error_response(failure))
         finally:
             components.close()
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            served.log(failure)
+            if span:
+                span.end(failure)
+
+    def _begin_span(self, request: Any, request_id: str) -> RequestSpan | None:
+        if self._tracer is None:
+            return None
+        names = {"triton.model_name": self._model, "triton.request_id": request_id}
+        return self._tracer.begin(request, names)
 
 
 def _log_failure(answer: "Future[None]") -> None:
@@ -129,16 +172,17 @@ def _log_failure(answer: "Future[None]") -> None:
         logger.error("an answer could not be sent", exc_info=error)
 
 
-def _error_response(error: Exception | asyncio.CancelledError, request_id: str) -> Any:
+def _public(error: Exception | asyncio.CancelledError) -> TranscriptionError:
     if isinstance(error, asyncio.CancelledError):  # only `close` cancels
         error = OverloadedError("the model is being unloaded; try again")
-    error = public_error(error)
-    if request_id:  # the client, or a gateway, can tell which request of its log this is
-        logger.info("request %s: %s", request_id, to_wire(error))
+    return public_error(error)
+
+
+def _error_response(error: TranscriptionError) -> Any:
     return pb_utils.InferenceResponse(error=triton_error(error))
 
 
-def _speech_request(request: Any) -> SpeechRequest:
+def _speech_request(request: Any, request_id: str, model: str) -> SpeechRequest:
     inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     starts, ends = sequence_flags(request)
     return SpeechRequest(
@@ -152,6 +196,8 @@ def _speech_request(request: Any) -> SpeechRequest:
         starts=starts,
         ends=ends,
         repeats_text="TRANSCRIPTS" in request.requested_output_names(),
+        request_id=request_id,
+        model=model,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from conch.component import Array, Component, Outputs, Row
+from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.own_key import own_key
 from conch.triton.refused import sequence_ends
@@ -24,6 +25,7 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
         requests: Requests of Triton.
         component: The component.
     """
+    log_to_stderr()  # once: a component has no other beginning that is the same for all
     read = [_read(request) for request in requests]
     rows = [row for found in read if not isinstance(found, Exception) for row in found]
     watch.called(num_ended=sum(row.ends for row in rows))

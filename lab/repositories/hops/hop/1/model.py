@@ -31,7 +31,7 @@ class TritonPythonModel:
 
     async def answer(self, request: Any, sender: Any) -> None:
         waveform = pb_utils.get_input_tensor_by_name(request, "waveform").as_numpy()
-        components = TritonComponents(request, sender, self.pool)
+        components = TritonComponents(None, sender, self.pool)
         try:
             for _ in range(json.loads(request.parameters())["calls"]):
                 await components.call(
