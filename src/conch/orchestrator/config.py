@@ -13,6 +13,20 @@ class OrchestratorConfig:
 
     max_requests_in_flight: int = 256
     """Requests in flight at once; one more is refused."""
+    max_bytes_in_flight: int = 2_147_483_648
+    """Bytes of audio as sent, of all requests at once; a request beyond is refused, unless it is
+    alone."""
+    max_audio_in_flight_s: float = 28_800.0
+    """Seconds of audio of all recordings at once, over rows and channels; others wait. A request
+    with more is refused. An hour takes up to 600 MB."""
+    max_wait_s: float = 30.0
+    """Longest wait of a recording without a deadline behind others, in seconds, or eight times the
+    time of its own work if that is longer. One that would wait longer is refused at once."""
+    max_encoder_calls: int = 4
+    """Calls of recordings in flight at once to each of vad, attention_encoder and ctc_encoder;
+    others wait for their turn. Twice the instances, and times the batch on a GPU."""
+    max_decoder_calls: int = 16
+    """The same for each other component: two full batches of attention_decoder."""
     max_audio_s: float = 14_400.0
     """Longest audio of one row, in seconds."""
     max_segments_in_flight: int = 32

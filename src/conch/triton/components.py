@@ -26,9 +26,19 @@ from conch.wire.stream_place import StreamPlace
 class TritonComponents:
     """The component models of this server, called in process for one request or for none."""
 
-    def __init__(self, request: Any | None, sender: Any | None, pool: Executor) -> None:
+    def __init__(
+        self, request: Any | None, sender: Any | None, pool: Executor, ends: Executor | None = None
+    ) -> None:
+        """Call nothing yet.
+
+        Args:
+            request: The request; None for calls that belong to no request.
+            sender: Its response sender.
+            pool: Threads in which calls wait.
+            ends: Threads for calls that end a stream of a component; `pool` if there are none.
+        """
         self._request = request
-        self._pool = pool
+        self._pool, self._ends = pool, ends or pool
         self._sender = sender
         self._is_open = True
         self._lock = threading.Lock()
@@ -53,8 +63,9 @@ class TritonComponents:
     ) -> Mapping[str, Tensor]:
         """Call a component from a thread; see `conch.orchestrator.Components.call`."""
         loop = asyncio.get_running_loop()
+        pool = self._ends if place and place.ends else self._pool
         return await loop.run_in_executor(
-            self._pool, self._call, model, inputs, wanted, parameters, timeout_s, place
+            pool, self._call, model, inputs, wanted, parameters, timeout_s, place
         )
 
     async def is_loaded(self, model: str) -> bool:

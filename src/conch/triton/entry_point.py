@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.orchestrator.metrics import OPEN_STREAMS, PASS_STRETCH
+from conch.orchestrator.metrics import AUDIO_IN_FLIGHT, OPEN_STREAMS, PASS_STRETCH
+from conch.triton.answers import Answers
 from conch.triton.components import TritonComponents
+from conch.triton.lanes import Lanes
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
 from conch.triton.statuses import triton_error
@@ -44,20 +46,22 @@ class EntryPoint:
             config: Limits.
             model: Label of the metrics.
         """
-        # Live chunks must not wait for a thread behind the segments of long recordings.
-        live = config.max_calls_in_flight // 4
-        others = config.max_calls_in_flight - live
-        self._pool = ThreadPoolExecutor(others, thread_name_prefix="bls-call")
-        self._live_pool = ThreadPoolExecutor(live, thread_name_prefix="bls-live")
-        self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
+        self._lanes = lanes = Lanes(config.max_calls_in_flight)
+        self._answers = Answers()
+        detached = TritonComponents(None, None, lanes.passes, lanes.ends)
+        self._recognizer = recognizer = Recognizer(config, detached)
         streams = self._recognizer.open_streams
         self._publisher = MetricsPublisher(
             model,
-            self._recognizer.metrics,
-            {OPEN_STREAMS: lambda: len(streams), PASS_STRETCH: lambda: streams.stretch},
+            recognizer.metrics,
+            {
+                OPEN_STREAMS: lambda: len(streams),
+                PASS_STRETCH: lambda: streams.stretch,
+                AUDIO_IN_FLIGHT: lambda: recognizer.admission.audio_s,
+            },
         )
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(self._pool)
+        self._loop.set_default_executor(lanes.audio)
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="event-loop", daemon=True
         )
@@ -77,8 +81,8 @@ class EntryPoint:
         Triton waits for the requests in flight before it calls this.
         """
         asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result()
-        for pool in (self._pool, self._live_pool):
-            pool.shutdown(cancel_futures=True)
+        self._lanes.close()
+        self._answers.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -97,8 +101,9 @@ class EntryPoint:
         asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
 
     async def _answer(self, request: Any, sender: Any) -> None:
-        pool = self._live_pool if request.correlation_id() else self._pool
-        components = TritonComponents(request, sender, pool)
+        pool = self._lanes.live if request.correlation_id() else self._lanes.recordings
+        components = TritonComponents(request, sender, pool, self._lanes.ends)
+        send = self._answers.through(sender)
         try:
             transcripts = await self._recognizer.recognize(_speech_request(request), components)
             response = _speech_response(
@@ -109,19 +114,20 @@ class EntryPoint:
         except (Exception, asyncio.CancelledError) as error:
             response = _error_response(error, request.request_id())
         components.close()
-        sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     async def _stream(self, request: Any, sender: Any) -> None:
-        components = TritonComponents(request, sender, self._pool)
+        components = TritonComponents(request, sender, self._lanes.recordings)
+        send = self._answers.through(sender)
         try:
             wanted = request.requested_output_names()
             async for item in self._recognizer.stream(_speech_request(request), components):
-                sender.send(_speech_response([item], wanted))
+                send(_speech_response([item], wanted))
         except (Exception, asyncio.CancelledError) as error:
-            sender.send(_error_response(error, request.request_id()))
+            send(_error_response(error, request.request_id()))
         finally:
             components.close()
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
 def _log_failure(answer: "Future[None]") -> None:
