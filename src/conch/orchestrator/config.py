@@ -32,9 +32,9 @@ class OrchestratorConfig:
     max_segments_in_flight: int = 32
     """Segments of one row in flight at once. It limits the memory of long recordings."""
     max_calls_in_flight: int = 60
-    """Component calls in flight at once, over all requests; a quarter is reserved for live chunks.
-    One more waits for a thread. Keep it below the backend's `thread-pool-size`, whose threads also
-    send the answers."""
+    """Component calls in flight at once, over all requests. A quarter is for live chunks, an eighth
+    for passes over live utterances, and a sixteenth for the ends of streams; one more waits for a
+    thread. Keep it 4 below the backend's `thread-pool-size`, whose threads also send the answers."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0
@@ -80,6 +80,6 @@ def _range(name: str, *, is_whole: bool) -> tuple[str, Callable[[float], bool]]:
         )
     if not is_whole:
         return "a finite number above 0", lambda value: value > 0
-    # A quarter of the calls is reserved for live streams.
+    # Each lane has a thread.
     least = 4 if name == "max_calls_in_flight" else 1
     return f"an integer of {least} or more", lambda value: value >= least
