@@ -95,6 +95,8 @@ class FairnessReport:
     """What was found."""
 
     header: Flat[Header]
+    seconds: int
+    """Of each recording of the crowd."""
     crowd: Crowd
     beside: Beside
 
@@ -109,7 +111,7 @@ def run(benchmark: FairnessBenchmark) -> FairnessReport:
     with server_of(benchmark.url) as (url, _):
         crowd, beside = asyncio.run(_measured(benchmark, url))
         header = header.with_triton(triton_version(url))
-    return FairnessReport(header=header, crowd=crowd, beside=beside)
+    return FairnessReport(header=header, seconds=benchmark.seconds, crowd=crowd, beside=beside)
 
 
 def markdown(report: FairnessReport) -> str:
@@ -144,7 +146,9 @@ def markdown(report: FairnessReport) -> str:
     told = (
         f"The long one took {beside.long_s:.1f} s; ratio of the medians: {number(beside.ratio, 2)}."
     )
-    return "\n\n".join((origin(report.header), crowded, shorts, told))
+    sent = crowd.accepted + crowd.refused + crowd.failed
+    come_from = origin(report.header, f"{sent} recordings at once", sent * report.seconds)
+    return "\n\n".join((come_from, crowded, shorts, told))
 
 
 def crowd_of(

@@ -3,7 +3,6 @@
 import asyncio
 import heapq
 import math
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -93,7 +92,7 @@ class Admission:
                 f"the request has {audio_s:.1f} s of audio in its rows and channels; this server "
                 f"takes at most {most:g} s (parameter max_audio_in_flight_s of the model)"
             )
-        self._speed.began(time.monotonic())
+        self._speed.began(_now())
         share = self._order.enter(audio_s)
         try:
             patience_s = self._patience_s(audio_s) if deadline_s is None else deadline_s
@@ -108,7 +107,7 @@ class Admission:
             self._order.leave(share)
             if not len(self._order):
                 self.audio_s = 0.0  # rid of rounding
-                self._speed.paused(time.monotonic())
+                self._speed.paused(_now())
             self._admit()
 
     def served(self, share: Share, until_s: float) -> None:
@@ -119,7 +118,7 @@ class Admission:
             until_s: Seconds of its audio that are done.
         """
         if done_s := self._order.serve(share, until_s):
-            self._speed.served(done_s, len(self._order), time.monotonic())
+            self._speed.served(done_s, len(self._order), _now())
 
     @property
     def _time_of_one_s(self) -> float:
@@ -143,7 +142,7 @@ class Admission:
 
     async def _room(self, share: Share, patience_s: float) -> None:
         """Wait for room and take it."""
-        asked = time.monotonic()
+        asked = _now()
         room = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (share.key, share.size_s, room))
         self._admit()
@@ -163,7 +162,7 @@ class Admission:
                 ) from None
             raise
         finally:
-            self._metrics.add(ROOM_SECONDS, time.monotonic() - asked)
+            self._metrics.add(ROOM_SECONDS, _now() - asked)
 
     def _admit(self) -> None:
         most = self._config.max_audio_in_flight_s
@@ -180,3 +179,7 @@ class Admission:
     def _refused(self, reason: str, message: str, again_s: float) -> OverloadedError:
         self._metrics.add(REFUSED, reason=reason)
         return OverloadedError.until(message, math.ceil(again_s))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -25,13 +25,17 @@ class _Waiting:
 class Places:
     """A number of places for jobs. A job must not wait for another one while it has a place."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, oldest_of: int = 0) -> None:
         """Start with no job.
 
         Args:
             most: Largest number of jobs that have waited in line and are in flight.
+            oldest_of: Of so many places in a row, one goes to the job whose key has the least last
+                part, its age, so that nobody waits for ever; 0 for none.
         """
-        self._most = most
+        self._most, self._oldest_of = most, oldest_of
+        self._given = 0
+        """Number of places that were given to jobs in line."""
         self._taken = 0
         """Places of jobs that have waited in line."""
         self._beside = 0
@@ -103,13 +107,19 @@ class Places:
     def _admit(self) -> None:
         while self._waiting:
             first = self._waiting[0]
+            if first.place.done():  # cancelled
+                heapq.heappop(self._waiting)
+                continue
             is_full = self._taken + self._beside >= self._most - first.kept
-            if not first.place.done() and self._taken and is_full:
+            if self._taken and is_full:
                 return
-            heapq.heappop(self._waiting)
-            if not first.place.done():  # not cancelled
-                self._taken += 1
-                first.place.set_result(None)
+            self._given += 1
+            if self._oldest_of and self._given % self._oldest_of == 0:
+                still = (item for item in self._waiting if not item.place.done())
+                first = min(still, key=lambda item: (item.key[-1], item.number))
+            # It leaves the heap when it comes to the front, as those that are cancelled.
+            self._taken += 1
+            first.place.set_result(None)
 
 
 async def _made(make: Callable[[], Awaitable[Result]]) -> Result:

@@ -4,7 +4,7 @@ A component answers first come, first served. So what waits there cannot be over
 of a speaker, or by a short request behind the segments of a long one. What waits here can.
 """
 
-import time
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from conch.component import Array
@@ -16,6 +16,9 @@ from conch.wire.stream_place import StreamPlace
 
 LEAST_S = 0.001
 """Least time that a call may wait at its component, in seconds: there 0 means no limit."""
+OLDEST_OF = 8
+"""Of so many turns in a row, one is that of the oldest recording: short ones without end do not
+hold up a long one for ever."""
 ONE_BY_ONE = frozenset({"vad", "attention_encoder", "ctc_encoder"})
 """Components whose work for a call is much, and which gain little from a batch on a CPU."""
 
@@ -44,11 +47,20 @@ class Turns:
     def at(self, model: str) -> Places:
         """Return the places at a component."""
         if model not in self._places:
-            config = self._config
-            is_slow = model in ONE_BY_ONE
-            most = config.max_encoder_calls if is_slow else config.max_decoder_calls
-            self._places[model] = Places(most)
+            self._places[model] = Places(self._most(model), OLDEST_OF)
         return self._places[model]
+
+    def most_of_one(self, model: str) -> int:
+        """Return how many places at a component one request may take: half of them.
+
+        What has a place cannot be overtaken any more. So a short request finds places left beside a
+        long one, however many segments that has.
+        """
+        return -(-self._most(model) // 2)
+
+    def _most(self, model: str) -> int:
+        config = self._config
+        return config.max_encoder_calls if model in ONE_BY_ONE else config.max_decoder_calls
 
     def waited(self, model: str, seconds: float) -> None:
         """Count the wait of a call for its turn."""
@@ -66,7 +78,9 @@ class InTurn:
             components: The components to call.
         """
         self._turns, self._components = turns, components
-        self.key: Key = ()
+        self._own: dict[str, asyncio.Semaphore] = {}
+        """What the recording's calls of each component may take of its places."""
+        self.key: Key = (0.0, 0)
         """Recordings with a lower one go before this one."""
 
     async def call(
@@ -79,15 +93,19 @@ class InTurn:
         place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
         """Call a component when it is the recording's turn."""
-        asked = time.perf_counter()
+        clock = asyncio.get_running_loop().time
+        asked = clock()
 
         async def called() -> Mapping[str, Tensor]:
-            waited_s = time.perf_counter() - asked
+            waited_s = clock() - asked
             self._turns.waited(model, waited_s)
             left_s = None if timeout_s is None else max(LEAST_S, timeout_s - waited_s)
             return await self._components.call(model, inputs, wanted, parameters, left_s, place)
 
-        return await self._turns.at(model).run(called, self.key)
+        if model not in self._own:
+            self._own[model] = asyncio.Semaphore(self._turns.most_of_one(model))
+        async with self._own[model]:
+            return await self._turns.at(model).run(called, self.key)
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
