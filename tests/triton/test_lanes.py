@@ -10,9 +10,10 @@ from conch.triton.answers import THREADS
 from conch.triton.lanes import Lanes
 
 
+@pytest.mark.parametrize("passes", [1, 4, 500])
 @pytest.mark.parametrize("most", [4, 5, 60, 100])
-def test_the_lanes_share_the_calls(most):
-    lanes = Lanes(most)
+def test_the_lanes_share_the_calls(most, passes):
+    lanes = Lanes(most, passes)
     sizes = [lane._max_workers for lane in (lanes.live, lanes.passes, lanes.ends, lanes.recordings)]
     assert sum(sizes) == most
     assert min(sizes) >= 1
@@ -20,7 +21,7 @@ def test_the_lanes_share_the_calls(most):
 
 
 def test_full_lanes_hold_up_no_other():
-    lanes, free = Lanes(8), threading.Event()
+    lanes, free = Lanes(8, 2), threading.Event()
     held = [lanes.recordings.submit(free.wait, 20) for _ in range(50)]
     held += [lanes.passes.submit(free.wait, 20) for _ in range(50)]
     assert lanes.live.submit(int).result(20) == lanes.ends.submit(int).result(20) == 0

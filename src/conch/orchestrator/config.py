@@ -23,18 +23,20 @@ class OrchestratorConfig:
     """Longest wait of a recording without a deadline behind others, in seconds, or eight times the
     time of its own work if that is longer. One that would wait longer is refused at once."""
     max_encoder_calls: int = 4
-    """Calls of recordings in flight at once to each of vad, attention_encoder and ctc_encoder;
-    others wait for their turn. Twice the instances, and times the batch on a GPU."""
+    """Calls of recordings in flight at once to vad, and as many to attention_encoder; others wait
+    for their turn. One recording has half of them. Twice the instances, times the batch on a GPU.
+    """
     max_decoder_calls: int = 16
-    """The same for each other component: two full batches of attention_decoder."""
+    """The same for each other component: two full batches of attention_decoder. One recording has
+    a quarter of them."""
     max_audio_s: float = 14_400.0
     """Longest audio of one row, in seconds."""
     max_segments_in_flight: int = 32
     """Segments of one row in flight at once. It limits the memory of long recordings."""
     max_calls_in_flight: int = 60
-    """Component calls in flight at once, over all requests. A quarter is for live chunks, an eighth
-    for passes over live utterances, and a sixteenth for the ends of streams; one more waits for a
-    thread. Keep it 4 below the backend's `thread-pool-size`: its threads also send answers."""
+    """Component calls in flight at once, over all requests. A quarter is for live chunks, at most
+    another for passes over live utterances, a sixteenth for the ends of streams; one more waits for
+    a thread. Keep it 4 below the backend's `thread-pool-size`: its threads also send answers."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0

@@ -56,8 +56,8 @@ class Recognizer:
             return [await self.open_streams.recognize(request, live)]
         with self._arrived(request):
             options = _options(request)
-            turns = self._turns.of(components)
-            calls = [self._calls(turns, options) for _ in range(request.num_rows)]
+            turns = [self._turns.of(components) for _ in range(request.num_rows)]
+            calls = [self._calls(turn, options) for turn in turns]
 
             async def transcribe(row: int, work: "_Work") -> Transcript:
                 with naming_row(row, len(rows)):
@@ -92,11 +92,11 @@ class Recognizer:
         """
         with self._arrived(request):
             options = _options(request)
-            turns = self._turns.of(components)
-            calls = self._calls(turns, options)
+            turn = self._turns.of(components)
+            calls = self._calls(turn, options)
             async with within_deadline(options.deadline_ms, calls):
                 (row,) = await self._opened(request, options)
-                async with self._begun([row], calls, turns) as work:
+                async with self._begun([row], calls, [turn]) as work:
                     found = []
                     async with aclosing(self._segments(row, calls, options)) as segments:
                         async for segment in segments:
@@ -117,13 +117,14 @@ class Recognizer:
 
     @asynccontextmanager
     async def _begun(
-        self, rows: Sequence[Recording], calls: Calls, turns: InTurn
+        self, rows: Sequence[Recording], calls: Calls, turns: Sequence[InTurn]
     ) -> AsyncIterator["_Work"]:
         """Wait for room for the rows of a request, and give its calls their place."""
         audio_s = sum(row.length_s * len(row.channels) for row in rows)
         left_s = calls.remaining_s("before the first call")
         async with self.admission.begun(audio_s, left_s) as share:
-            turns.key = share.key
+            for turn in turns:
+                turn.key = share.key
             yield _Work(rows, self.admission, share)
 
     def _calls(self, components: Components, options: RecognitionOptions) -> Calls:

@@ -19,8 +19,8 @@ LEAST_S = 0.001
 OLDEST_OF = 8
 """Of so many turns in a row, one is that of the oldest recording: short ones without end do not
 hold up a long one for ever."""
-ONE_BY_ONE = frozenset({"vad", "attention_encoder", "ctc_encoder"})
-"""Components whose work for a call is much, and which gain little from a batch on a CPU."""
+ONE_BY_ONE = frozenset({"vad", "attention_encoder"})
+"""Components that answer the calls of a batch one after the other on a CPU."""
 
 
 class Turns:
@@ -51,12 +51,12 @@ class Turns:
         return self._places[model]
 
     def most_of_one(self, model: str) -> int:
-        """Return how many places at a component one request may take: half of them.
+        """Return how many places at a component one recording may take: a part of them.
 
-        What has a place cannot be overtaken any more. So a short request finds places left beside a
-        long one, however many segments that has.
+        What has a place cannot be overtaken any more. So a short recording does not wait behind all
+        segments that a long one has in flight.
         """
-        return -(-self._most(model) // 2)
+        return -(-self._most(model) // (2 if model in ONE_BY_ONE else 4))
 
     def _most(self, model: str) -> int:
         config = self._config

@@ -46,7 +46,7 @@ class EntryPoint:
             config: Limits.
             model: Label of the metrics.
         """
-        self._lanes = lanes = Lanes(config.max_calls_in_flight)
+        self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
         self._answers = Answers()
         detached = TritonComponents(None, None, lanes.passes, lanes.ends)
         self._recognizer = recognizer = Recognizer(config, detached)

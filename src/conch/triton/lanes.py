@@ -7,13 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 class Lanes:
     """Threads for calls of components, and for reading audio."""
 
-    def __init__(self, max_calls: int) -> None:
+    def __init__(self, max_calls: int, max_passes: int) -> None:
         """Prepare the threads; each starts when it is needed.
 
         Args:
             max_calls: Calls in flight at once in all lanes, at least 4.
+            max_passes: Passes over live utterances in flight at once. A pass with rescoring makes
+                up to three calls at once, most make one.
         """
-        live, passes, ends = max_calls // 4, max(1, max_calls // 8), max(1, max_calls // 16)
+        live, ends = max_calls // 4, max(1, max_calls // 16)
+        passes = min(2 * max_passes, live)
         self.live = _lane("live", live)
         """Calls for chunks of live streams."""
         self.passes = _lane("pass", passes)
