@@ -137,7 +137,9 @@ def test_an_overlays_parameters_are_those_of_the_code(path):
         assert getattr(found, name) == getattr(kind(), name)
 
 
-@pytest.mark.parametrize("path", COMPONENTS + FOR_COMPONENTS, ids=lambda path: "-".join(path.parts[-3:]))
+@pytest.mark.parametrize(
+    "path", COMPONENTS + FOR_COMPONENTS, ids=lambda path: "-".join(path.parts[-3:])
+)
 def test_a_component_batches_and_lets_a_deadline_drop_what_waits(path):
     config = parsed(path)
     takes_rows_alone = path.parent.name == "attention_encoder"  # on a CPU

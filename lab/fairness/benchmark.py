@@ -36,6 +36,13 @@ PAUSE_S = 0.2
 """Between two short recordings, in seconds."""
 
 
+LATE_S = 2.0
+"""Seconds after the crowd at which the first late request is sent."""
+
+Outcome = tuple[float, str | ConchError]
+"""The time until an answer, in seconds, and its text or the error."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessBenchmark:
     """Settings of the benchmark."""
@@ -68,7 +75,9 @@ class Crowd:
     wait: Latency
     """Of the accepted."""
     refusal: Latency
-    """Time until a refusal."""
+    """Time until a refusal, of those that were sent with all others."""
+    late_refusal: Latency
+    """Time until a refusal, of those that were sent one by one while the crowd was served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +129,15 @@ def markdown(report: FairnessReport) -> str:
     crowded = table(
         (
             *("crowd", "accepted", "refused", "wrong", "p50 ms", "p95 ms"),
-            *("refusal p95 ms", "seconds", "RTFx"),
+            *("refusal p95 ms", "of late ones", "seconds", "RTFx"),
         ),
         [
             (
                 f"{crowd.accepted + crowd.refused + crowd.failed} clients",
                 *(str(crowd.accepted), str(crowd.refused), str(crowd.wrong + crowd.failed)),
                 *(number(crowd.wait.p50, 0), number(crowd.wait.p95, 0)),
-                *(number(crowd.refusal.p95, 0), number(crowd.wall_s), number(crowd.rtfx)),
+                *(number(crowd.refusal.p95, 0), number(crowd.late_refusal.p95, 0)),
+                *(number(crowd.wall_s), number(crowd.rtfx)),
             )
         ],
     )
@@ -152,19 +162,20 @@ def markdown(report: FairnessReport) -> str:
 
 
 def crowd_of(
-    outcomes: Sequence[tuple[float, str | ConchError]], seconds: float, wall_s: float
+    outcomes: Sequence[Outcome], late: Sequence[Outcome], seconds: float, wall_s: float
 ) -> Crowd:
     """Return what became of a crowd.
 
     Args:
         outcomes: For each client its wait in seconds, and the text or the error that it got.
+        late: The same for those that were sent while the crowd was served.
         seconds: Length of each recording.
         wall_s: Seconds until the last answer.
     """
     texts = Counter(found for _, found in outcomes if isinstance(found, str))
     usual = texts.most_common(1)[0][1] if texts else 0
     waits = [wait_s for wait_s, found in outcomes if isinstance(found, str)]
-    refusals = [wait_s for wait_s, found in outcomes if isinstance(found, OverloadedError)]
+    refusals = _refusals(outcomes)
     return Crowd(
         accepted=len(waits),
         refused=len(refusals),
@@ -174,6 +185,7 @@ def crowd_of(
         rtfx=rtfx(seconds * len(waits), wall_s),
         wait=latency_ms(waits),
         refusal=latency_ms(refusals),
+        late_refusal=latency_ms(_refusals(late)),
     )
 
 
@@ -202,9 +214,11 @@ async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Besi
             await asyncio.sleep(PAUSE_S)
         long_s, _ = await under_way
         began = time.perf_counter()
+        late = asyncio.create_task(_late(client, crowded, benchmark.times))
         outcomes = await asyncio.gather(*(_sent(client, crowded) for _ in range(benchmark.clients)))
         wall_s = time.perf_counter() - began
-    return crowd_of(outcomes, benchmark.seconds, wall_s), Beside(
+        crowd = crowd_of(outcomes, await late, benchmark.seconds, wall_s)
+    return crowd, Beside(
         alone=_latency(alone),
         beside=_latency(beside),
         sent_beside=len(beside),
@@ -212,7 +226,21 @@ async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Besi
     )
 
 
-async def _sent(client: AsyncClient, audio: bytes) -> tuple[float, str | ConchError]:
+async def _late(client: AsyncClient, audio: bytes, times: int) -> list[Outcome]:
+    """Send requests to a server that is full, one by one, until one is accepted."""
+    await asyncio.sleep(LATE_S)
+    outcomes: list[Outcome] = []
+    while len(outcomes) < times and not (outcomes and isinstance(outcomes[-1][1], str)):
+        outcomes.append(await _sent(client, audio))
+        await asyncio.sleep(PAUSE_S)
+    return outcomes
+
+
+def _refusals(outcomes: Sequence[Outcome]) -> list[float]:
+    return [wait_s for wait_s, found in outcomes if isinstance(found, OverloadedError)]
+
+
+async def _sent(client: AsyncClient, audio: bytes) -> Outcome:
     began = time.perf_counter()
     try:
         found: str | ConchError = (await client.transcribe(audio, **OPTIONS)).text
@@ -221,5 +249,5 @@ async def _sent(client: AsyncClient, audio: bytes) -> tuple[float, str | ConchEr
     return time.perf_counter() - began, found
 
 
-def _latency(outcomes: Sequence[tuple[float, str | ConchError]]) -> Latency:
+def _latency(outcomes: Sequence[Outcome]) -> Latency:
     return latency_ms([wait_s for wait_s, found in outcomes if isinstance(found, str)])

@@ -13,14 +13,16 @@ from lab.fairness.benchmark import Beside, crowd_of, speech_of
 
 def test_the_waits_of_a_crowd_are_told_apart():
     outcomes = [(10.0, "a text"), (20.0, "a text"), (60.0, "another"), (0.05, OverloadedError("x"))]
-    crowd = crowd_of([*outcomes, (1.0, ComponentError("y"))], seconds=10, wall_s=60.0)
+    late = [(0.1, OverloadedError("z")), (30.0, "a text")]
+    crowd = crowd_of([*outcomes, (1.0, ComponentError("y"))], late, seconds=10, wall_s=60.0)
+    assert crowd.late_refusal.p50 == 100
     assert (crowd.accepted, crowd.refused, crowd.failed, crowd.wrong) == (3, 1, 1, 1)
     assert (crowd.wait.p50, crowd.refusal.p50) == (20_000, 50)
     assert crowd.rtfx == 0.5
 
 
 def test_a_crowd_of_refusals_has_no_wait():
-    crowd = crowd_of([(0.1, OverloadedError("x"))], seconds=10, wall_s=0.1)
+    crowd = crowd_of([(0.1, OverloadedError("x"))], [], seconds=10, wall_s=0.1)
     assert (crowd.accepted, crowd.wrong, crowd.wait.p50, crowd.rtfx) == (0, 0, None, None)
 
 
