@@ -95,6 +95,20 @@ def test_on_a_gpu_the_entry_points_have_more_calls_in_flight_and_are_else_the_sa
     assert overlay == config
 
 
+def test_the_components_have_room_for_every_live_stream():
+    configs = [parsed(path) for path in (*COMPONENTS, *FOR_COMPONENTS)]
+    rooms = [
+        config.sequence_batching.oldest.max_candidate_sequences
+        for config in configs
+        if config.HasField("sequence_batching")
+    ]
+    assert len(rooms) >= 3
+    for path in BLS:
+        streams = int(parsed(path).parameters["max_streams"].string_value)
+        assert streams <= min(rooms)
+        assert streams == OrchestratorConfig().max_streams
+
+
 @pytest.mark.parametrize("path", OVERLAYS, ids=overlay_name)
 def test_an_overlay_has_the_tensors_of_the_config_that_it_replaces(path):
     overlay, config = parsed(path), parsed(path.parents[1] / "config.pbtxt")
