@@ -8,6 +8,7 @@ from conch.cli.bench import run_in_order
 from conch.wire.errors import ConchError
 from lab import suite
 from lab.decoder import command as decoder
+from lab.fairness import command as fairness
 from lab.growth import command as growth
 from lab.header import PROGRAM
 from lab.manifest import command as manifest
@@ -35,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     orchestration.add_orchestration(commands)
     suite.add_suite(commands)
     growth.add_growth(commands)
+    fairness.add_fairness(commands)
     manifest.add_manifest(commands)
     run_in_order(commands)
     return parser

@@ -34,6 +34,21 @@ def test_every_kind_is_read_back_as_it_was_written(kind):
     assert str(found) == "what went wrong: 2 of 3\nlines (vad): all"
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(12, 12), (0, 1), (-3, 1), (86_400, 86_400)])
+def test_an_overload_tells_when_to_try_again_in_its_text(seconds, told):
+    found = from_wire(to_wire(OverloadedError.until("the queue is long", seconds)))
+    assert isinstance(found, OverloadedError)
+    assert found.retry_after_s == told
+    assert str(found) == f"the queue is long; try again in {told} s"
+
+
+@pytest.mark.parametrize(
+    "text", ["full; try again", "full; try again in an hour", "try again in 5 s", ""]
+)
+def test_an_overload_need_not_tell_when(text):
+    assert OverloadedError(text).retry_after_s is None
+
+
 def test_every_kind_has_a_code_of_its_own():
     codes = [kind.code for kind in KINDS]
     assert len(set(codes)) == len(codes) == 10

@@ -21,6 +21,7 @@ BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
 COMPONENTS = sorted((ROOT / "component_models").glob("*/config.pbtxt"))
 BENCHMARKS = sorted((ROOT / "lab" / "repositories").glob("*/*/config.pbtxt"))
 OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
+FOR_COMPONENTS = [path for path in OVERLAYS if path.parts[-4] == "component_models"]
 CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
 
 TYPES = {"TYPE_STRING": "BYTES"}
@@ -78,8 +79,20 @@ def test_there_are_overlays_for_the_gpu():
         "ctc_encoder",
         "ctc_streaming_encoder",
         "neural_rescorer",
+        "speech",
+        "speech_stream",
         "vad",
     }
+
+
+@pytest.mark.parametrize("path", BLS, ids=by_name)
+def test_on_a_gpu_the_entry_points_have_more_calls_in_flight_and_are_else_the_same(path):
+    config, overlay = parsed(path), parsed(path.parent / "configs" / "gpu.pbtxt")
+    for name in ("max_encoder_calls", "max_decoder_calls"):
+        more, fewer = overlay.parameters[name], config.parameters[name]
+        assert int(more.string_value) > int(fewer.string_value)
+        more.string_value = fewer.string_value
+    assert overlay == config
 
 
 @pytest.mark.parametrize("path", OVERLAYS, ids=overlay_name)
@@ -124,7 +137,9 @@ def test_an_overlays_parameters_are_those_of_the_code(path):
         assert getattr(found, name) == getattr(kind(), name)
 
 
-@pytest.mark.parametrize("path", COMPONENTS + OVERLAYS, ids=lambda path: "-".join(path.parts[-3:]))
+@pytest.mark.parametrize(
+    "path", COMPONENTS + FOR_COMPONENTS, ids=lambda path: "-".join(path.parts[-3:])
+)
 def test_a_component_batches_and_lets_a_deadline_drop_what_waits(path):
     config = parsed(path)
     takes_rows_alone = path.parent.name == "attention_encoder"  # on a CPU

@@ -7,7 +7,12 @@ import soundfile
 import soxr
 
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks
-from conch.audio.recording import Channels, file_recording, waveform_recording
+from conch.audio.recording import (
+    GUESSED_BYTES_PER_S,
+    Channels,
+    file_recording,
+    waveform_recording,
+)
 from conch.wire.errors import AudioError, OptionError
 
 HOUR = 3600.0
@@ -34,6 +39,22 @@ def file_blocks(data: bytes, max_audio_s: float = HOUR) -> AudioBlocks:
 def waveform_blocks(waveform: np.ndarray, rate: int, max_audio_s: float = HOUR) -> AudioBlocks:
     (blocks,) = waveform_recording(waveform, rate, max_audio_s).channels.values()
     return blocks
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG"])
+def test_the_length_is_known_before_anything_is_read(kind):
+    recording = file_recording(encoded(tone(3.0, 8000), 8000, kind), HOUR)
+    assert recording.length_s == pytest.approx(3.0)
+    assert recording.duration == 0
+    assert waveform_recording(tone(2.5, 8000), 8000, HOUR).length_s == 2.5
+
+
+def test_a_length_that_no_header_tells_is_guessed_from_the_bytes():
+    data = encoded(tone(30.0, 16_000), 16_000, "MP3")
+    start = data.index(b"Xing") if b"Xing" in data else data.index(b"Info")
+    unstated = data[:start] + b"none" + data[start + 4 :]
+    assert file_recording(unstated, HOUR).length_s == len(data) / GUESSED_BYTES_PER_S
+    assert file_recording(unstated, 1.5).length_s == 1.5
 
 
 def whole(blocks: AudioBlocks) -> np.ndarray:

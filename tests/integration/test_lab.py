@@ -246,3 +246,17 @@ def test_a_path_with_an_unknown_option_is_refused() -> None:
     done = lab("paths", "--manifest", MANIFEST, "--path", "odd:decoder=ctc:beam=3")
     assert done.returncode == 2
     assert "unknown option 'beam'; did you mean 'beam_size'?" in done.stderr
+
+
+def test_the_waits_of_a_crowd_and_beside_a_long_recording(server: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    sizes = ("--clients", 6, "--seconds", 2, "--short", 2, "--long", 30, "--times", 2)
+    done = lab("fairness", *sizes, "--url", server.http_url, "--json", file)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    crowd, beside = report["crowd"], report["beside"]
+    assert (crowd["accepted"] + crowd["refused"], crowd["failed"], crowd["wrong"]) == (6, 0, 0)
+    assert 0 < crowd["wait"]["p50"] <= crowd["wait"]["p95"] <= 1000 * crowd["wall_s"]
+    assert beside["alone"]["p50"] > 0
+    assert beside["sent_beside"] <= 2
+    assert "6 recordings at once, 12 s of audio" in done.stdout

@@ -14,7 +14,7 @@ from repositories import repositories_with
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.stubs import model_processes
-from conch.wire.errors import ComponentError, InvalidRequestError, OverloadedError
+from conch.wire.errors import ComponentError, DeadlineError, InvalidRequestError, OverloadedError
 
 pytestmark = pytest.mark.server
 
@@ -32,7 +32,11 @@ class TritonPythonModel:
 @pytest.fixture(scope="module")
 def small_server(tmp_path_factory) -> Iterator[TritonServer]:
     """A server of tight limits whose rescorer always fails."""
-    limits = {"max_requests_in_flight": "2", "max_audio_s": "60"}
+    limits = {
+        "max_requests_in_flight": "2",
+        "max_audio_s": "60",
+        "max_audio_in_flight_s": "90",
+    }
     repositories = repositories_with(tmp_path_factory.mktemp("limits"), {"speech": limits})
     (repositories[1] / "rescorer" / "1" / "model.py").write_text(BROKEN_RESCORER)
     models = ("speech", "vad", "attention_encoder", "attention_decoder", "rescorer")
@@ -66,6 +70,33 @@ def test_too_long_audio_is_refused(small_server):
         silence = np.zeros(61 * 16_000, np.float32)
         with pytest.raises(InvalidRequestError, match=r"61\.0 s long; .* takes at most 60 s"):
             client.transcribe(silence)
+
+
+def test_more_audio_than_the_server_takes_at_once_is_refused(small_server):
+    with Client(small_server.http_url) as client:
+        rows = [np.zeros(45 * 16_000 + more, np.float32) for more in (0, 16)]
+        with pytest.raises(InvalidRequestError, match=r"has 90\.0 s .* takes at most 90 s"):
+            client.transcribe_batch(rows)
+
+
+def test_who_would_wait_beyond_its_deadline_is_refused_at_once(small_server, waveform):
+    minute = np.resize(waveform, 60 * 16_000)
+    with Client(small_server.http_url) as client, Client(small_server.http_url) as other:
+        first = threading.Thread(target=client.transcribe, args=(minute,))
+        first.start()
+        refusals = []
+        # Before the first request has arrived, the time of others runs out in the components.
+        while first.is_alive() and not refusals:
+            try:
+                other.transcribe(minute, deadline_ms=200)
+            except OverloadedError as error:
+                refusals.append(error)
+            except DeadlineError:
+                continue
+        first.join()
+    (refusal,) = refusals
+    assert "would wait for" in str(refusal)
+    assert refusal.retry_after_s >= 1
 
 
 def test_a_refusal_is_an_overload_to_the_client(small_server, waveform):

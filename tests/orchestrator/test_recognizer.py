@@ -53,7 +53,8 @@ def test_all_segments_are_in_flight_at_once():
             await asyncio.wait_for(everyone_is_here.wait(), 10)
 
     components.before = wait_for_all
-    (transcript,) = recognize(components, one(speech(0.1, 0.2, 0.3, 0.4, 0.5)))
+    request = one(speech(0.1, 0.2, 0.3, 0.4, 0.5))
+    (transcript,) = recognize(components, request, max_encoder_calls=10)
     assert components.most_in_flight == 5
     assert len(transcript.segments) == 5
 

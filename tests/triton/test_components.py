@@ -1,6 +1,7 @@
 """Calls of the components of this server."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -126,6 +127,22 @@ def test_a_server_that_is_going_is_no_defect(models, components, monkeypatch):
     models["vad"] = failing(TritonError("Server not ready"))
     with pytest.raises(ComponentError, match=r"^vad: Server not ready$"):
         call(components)
+
+
+def test_the_end_of_a_stream_has_threads_of_its_own(models):
+    names = []
+
+    def vad(request):
+        names.append(threading.current_thread().name)
+        return InferenceResponse([Tensor("speech_probs", request.inputs["waveform"])])
+
+    models["vad"] = vad
+    with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "ends") as ends:
+        components = TritonComponents(None, None, pool, ends)
+        for is_end in (False, True):
+            call(components, place=StreamPlace("a", starts=False, ends=is_end))
+        call(components)
+    assert [name.split("_")[0] for name in names] == ["calls", "ends", "calls"]
 
 
 def test_no_call_is_made_once_the_answer_is_sent(models, components):

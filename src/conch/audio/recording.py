@@ -25,6 +25,9 @@ MAX_CHANNELS = 64
 MAX_SPLIT_CHANNELS = 8
 """Limit of `split`, because each channel is decoded and recognised by itself."""
 
+GUESSED_BYTES_PER_S = 4000
+"""Bytes of a second in a file whose header has no length: few, as of speech in a low quality."""
+
 SAME = 1e-4
 """Channels with a smaller difference, 80 dB below full scale, hold the same signal."""
 
@@ -35,6 +38,8 @@ class Recording:
 
     channels: Mapping[int, AudioBlocks]
     """The channels to recognise by number from 1, or MIX alone."""
+    length_s: float
+    """Length in seconds: as the header of a file tells it, or a guess from its bytes."""
     warnings_at_opening: tuple[str, ...] = ()
     """Problems found when the recording was opened, one sentence each."""
 
@@ -78,7 +83,8 @@ def waveform_recording(
     blocks = (as_floats(column[start : start + step]) for start in range(0, len(column), step))
     faults = SignalFaults(name, "the audio", sample_rate)
     are_at_hand = sample_rate == SAMPLE_RATE
-    return Recording({number: _mono(blocks, faults, sample_rate, [], are_at_hand=are_at_hand)})
+    mono = _mono(blocks, faults, sample_rate, [], are_at_hand=are_at_hand)
+    return Recording({number: mono}, len(waveform) / sample_rate)
 
 
 def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") -> Recording:
@@ -107,7 +113,8 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
         numbers = (1,)
     blocks = {numbers[0]: _channel(file, numbers[0], max_audio_s)}
     blocks |= {number: _channel(open_file(data), number, max_audio_s) for number in numbers[1:]}
-    return Recording(blocks, tuple(warnings))
+    length_s = len(data) / GUESSED_BYTES_PER_S if file.length_s is None else file.length_s
+    return Recording(blocks, min(length_s, max_audio_s), tuple(warnings))
 
 
 def _checked_file(data: bytes, max_audio_s: float) -> AudioFile:

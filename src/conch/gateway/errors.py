@@ -81,9 +81,14 @@ class ApiError(Exception):
         }
 
 
-def overloaded(message: str) -> ApiError:
-    """Return the error of a gateway or a server that is full."""
-    return ApiError(503, message, code="overloaded", headers={"Retry-After": str(RETRY_AFTER_S)})
+def overloaded(message: str, retry_after_s: int = RETRY_AFTER_S) -> ApiError:
+    """Return the error of a gateway or a server that is full.
+
+    Args:
+        message: Which limit is reached.
+        retry_after_s: Seconds after which the client may try again.
+    """
+    return ApiError(503, message, code="overloaded", headers={"Retry-After": str(retry_after_s)})
 
 
 def api_error(error: ConchError) -> ApiError:
@@ -103,7 +108,7 @@ def api_error(error: ConchError) -> ApiError:
         case RequestCancelledError():
             return ApiError(499, message, code=code)
         case OverloadedError():
-            return overloaded(message)
+            return overloaded(message, error.retry_after_s or RETRY_AFTER_S)
         case MissingModelError():
             return ApiError(400, message, param="model", code=code)
         case ComponentError() | InternalError():

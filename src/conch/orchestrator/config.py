@@ -13,14 +13,30 @@ class OrchestratorConfig:
 
     max_requests_in_flight: int = 256
     """Requests in flight at once; one more is refused."""
+    max_bytes_in_flight: int = 2_147_483_648
+    """Bytes of audio as sent, of all requests at once; a request beyond is refused, unless it is
+    alone."""
+    max_audio_in_flight_s: float = 28_800.0
+    """Seconds of audio of all recordings at once, over rows and channels; others wait. A request
+    with more is refused. An hour takes up to 600 MB."""
+    max_wait_s: float = 30.0
+    """Longest wait of a recording without a deadline behind others, in seconds, or eight times the
+    time of its own work if that is longer. One that would wait longer is refused at once."""
+    max_encoder_calls: int = 4
+    """Calls of recordings in flight at once to vad, and as many to attention_encoder; others wait
+    for their turn. One recording has half of them. Twice the instances, times the batch on a GPU.
+    """
+    max_decoder_calls: int = 16
+    """The same for each other component: two full batches of attention_decoder. One recording has
+    a quarter of them."""
     max_audio_s: float = 14_400.0
     """Longest audio of one row, in seconds."""
     max_segments_in_flight: int = 32
     """Segments of one row in flight at once. It limits the memory of long recordings."""
     max_calls_in_flight: int = 60
-    """Component calls in flight at once, over all requests; a quarter is reserved for live chunks.
-    One more waits for a thread. Keep it below the backend's `thread-pool-size`, whose threads also
-    send the answers."""
+    """Component calls in flight at once, over all requests. A quarter is for live chunks, at most
+    another for passes over live utterances, a sixteenth for the ends of streams; one more waits for
+    a thread. Keep it 4 below the backend's `thread-pool-size`: its threads also send answers."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0
@@ -66,6 +82,6 @@ def _range(name: str, *, is_whole: bool) -> tuple[str, Callable[[float], bool]]:
         )
     if not is_whole:
         return "a finite number above 0", lambda value: value > 0
-    # A quarter of the calls is reserved for live streams.
+    # Each lane has a thread.
     least = 4 if name == "max_calls_in_flight" else 1
     return f"an integer of {least} or more", lambda value: value >= least

@@ -38,6 +38,16 @@ ANSWER_SECONDS = Family(
     "conch_answer_seconds_total", "Time from a request or chunk to its answer", ("mode",)
 )
 AUDIO_SECONDS = Family("conch_audio_seconds_total", "Seconds of audio recognised", ("mode",))
+AUDIO_IN_FLIGHT = Family(
+    "conch_audio_in_flight_seconds", "Audio of the recordings in flight", kind="gauge"
+)
+ROOM_SECONDS = Family("conch_room_seconds_total", "Time that recordings waited for room")
+TURN_SECONDS = Family(
+    "conch_turn_seconds_total",
+    "Time that calls of recordings waited for their turn",
+    ("component",),
+)
+REFUSED = Family("conch_refused_total", "Recordings and live streams refused for load", ("reason",))
 CALLS = Family("conch_calls_total", "Calls of components", ("mode", "component"))
 CALL_SECONDS = Family(
     "conch_call_seconds_total",

@@ -16,7 +16,7 @@ from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.live import LiveStream
 from conch.orchestrator.load import Load
-from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED, Metrics
+from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, REFUSED, STREAMS_ENDED, Metrics
 from conch.orchestrator.pass_queue import PassQueue, SharedPasses
 from conch.orchestrator.request import SpeechRequest
 from conch.wire.errors import (
@@ -238,6 +238,7 @@ class OpenStreams:
         options = RecognitionOptions.parse(parameters, live=True)
         before = self._open.get(name)
         if before is None and len(self._open) >= self._config.max_streams:
+            self._metrics.add(REFUSED, reason="streams")
             raise OverloadedError(
                 f"{len(self._open)} streams are open, as many as this server takes "
                 "(parameter max_streams of the model); try again"

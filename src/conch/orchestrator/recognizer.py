@@ -1,17 +1,20 @@
 """Answer requests: check limits and options, and recognise every row."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 
 from conch.audio.recording import Recording
+from conch.orchestrator.admission import Admission
 from conch.orchestrator.calls import Calls, Components, together, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
+from conch.orchestrator.fair_order import Share
 from conch.orchestrator.metrics import AUDIO_SECONDS, REQUESTS, Metrics
 from conch.orchestrator.offline import recognize_channels
 from conch.orchestrator.open_streams import OpenStreams
 from conch.orchestrator.request import SpeechRequest, naming_row
-from conch.wire.errors import InvalidRequestError, OverloadedError
+from conch.orchestrator.turns import InTurn, Turns
+from conch.wire.errors import InvalidRequestError
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import transcript_of
 from conch.wire.result import Segment, Transcript
@@ -32,9 +35,10 @@ class Recognizer:
             detached: Components for calls that belong to no request.
         """
         self._config = config
-        self._in_flight = 0
         self.metrics = Metrics()
-        self.open_streams = OpenStreams(config, detached, self.metrics)
+        self.admission = Admission(config, self.metrics)
+        self._turns = Turns(config, self.metrics)
+        self.open_streams = OpenStreams(config, self._turns.at_once(detached), self.metrics)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
@@ -48,22 +52,28 @@ class Recognizer:
                 `conch.wire.errors`.
         """
         if request.stream_id:
-            return [await self.open_streams.recognize(request, components)]
-        with self._admitted():
+            live = self._turns.at_once(components)
+            return [await self.open_streams.recognize(request, live)]
+        with self._arrived(request):
             options = _options(request)
-            calls = [self._calls(components, options) for _ in range(request.num_rows)]
+            turns = [self._turns.of(components) for _ in range(request.num_rows)]
+            calls = [self._calls(turn, options) for turn in turns]
 
-            async def transcribe(row: int) -> Transcript:
+            async def transcribe(row: int, work: "_Work") -> Transcript:
                 with naming_row(row, len(rows)):
+                    found = []
                     async with aclosing(self._segments(rows[row], calls[row], options)) as segments:
-                        found = [item async for item in segments]
+                        async for segment in segments:
+                            found.append(segment)
+                            work.heard(row, segment)
                 self._count_audio(rows[row])
                 warnings = _warnings(rows[row], found)
                 return _transcript(found, rows[row], calls[row], options, warnings)
 
             async with within_deadline(options.deadline_ms, calls[0]):
                 rows = await self._opened(request, options)
-                return await together(transcribe(row) for row in range(len(rows)))
+                async with self._begun(rows, calls[0], turns) as work:
+                    return await together(transcribe(row, work) for row in range(len(rows)))
 
     async def stream(
         self, request: SpeechRequest, components: Components
@@ -80,33 +90,42 @@ class Recognizer:
         Raises:
             TranscriptionError: as `recognize`; the answer ends there.
         """
-        with self._admitted():
+        with self._arrived(request):
             options = _options(request)
-            calls = self._calls(components, options)
+            turn = self._turns.of(components)
+            calls = self._calls(turn, options)
             async with within_deadline(options.deadline_ms, calls):
                 (row,) = await self._opened(request, options)
-                found = []
-                async with aclosing(self._segments(row, calls, options)) as segments:
-                    async for segment in segments:
-                        if segment.text or segment.unrecognised:
-                            found.append(segment)
-                            yield _transcript([segment], row, calls, options)
-                self._count_audio(row)
-                yield _transcript([], row, calls, options, _warnings(row, found))
+                async with self._begun([row], calls, [turn]) as work:
+                    found = []
+                    async with aclosing(self._segments(row, calls, options)) as segments:
+                        async for segment in segments:
+                            work.heard(0, segment)
+                            if segment.text or segment.unrecognised:
+                                found.append(segment)
+                                yield _transcript([segment], row, calls, options)
+                    self._count_audio(row)
+                    yield _transcript([], row, calls, options, _warnings(row, found))
 
     @contextmanager
-    def _admitted(self) -> Iterator[None]:
-        with self.metrics.answering(REQUESTS, OFFLINE):
-            if self._in_flight >= self._config.max_requests_in_flight:
-                raise OverloadedError(
-                    f"{self._in_flight} requests are in flight, as many as this server takes "
-                    "(parameter max_requests_in_flight of the model); try again"
-                )
-            self._in_flight += 1
-            try:
-                yield
-            finally:
-                self._in_flight -= 1
+    def _arrived(self, request: SpeechRequest) -> Iterator[None]:
+        with (
+            self.metrics.answering(REQUESTS, OFFLINE),
+            self.admission.arrived(request.num_bytes),
+        ):
+            yield
+
+    @asynccontextmanager
+    async def _begun(
+        self, rows: Sequence[Recording], calls: Calls, turns: Sequence[InTurn]
+    ) -> AsyncIterator["_Work"]:
+        """Wait for room for the rows of a request, and give its calls their place."""
+        audio_s = sum(row.length_s * len(row.channels) for row in rows)
+        left_s = calls.remaining_s("before the first call")
+        async with self.admission.begun(audio_s, left_s) as share:
+            for turn in turns:
+                turn.key = share.key
+            yield _Work(rows, self.admission, share)
 
     def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
         return Calls(components, options.deadline_ms, self.metrics, OFFLINE)
@@ -124,6 +143,19 @@ class Recognizer:
 
     def _count_audio(self, recording: Recording) -> None:
         self.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)
+
+
+class _Work:
+    """What is recognised of the rows of a request."""
+
+    def __init__(self, rows: Sequence[Recording], admission: Admission, share: Share) -> None:
+        self._rows, self._admission, self._share = rows, admission, share
+        self._done_s = [0.0] * len(rows)
+
+    def heard(self, row: int, segment: Segment) -> None:
+        """Note that a row is recognised up to the end of a segment, in all of its channels."""
+        self._done_s[row] = segment.end * len(self._rows[row].channels)
+        self._admission.served(self._share, sum(self._done_s))
 
 
 def _options(request: SpeechRequest) -> RecognitionOptions:

@@ -116,6 +116,14 @@ class SpeechRequest:
         return 0 if rows is None else len(rows)
 
     @property
+    def num_bytes(self) -> int:
+        """Bytes of audio in all rows."""
+        if self._samples is not None:
+            return self._samples.nbytes
+        files = [] if self.audio is None else self.audio.ravel().tolist()
+        return sum(len(file) for file in files if isinstance(file, bytes))
+
+    @property
     def _samples(self) -> Array | None:
         return self.pcm16 if self.wav is None else self.wav
 

@@ -31,15 +31,23 @@ from conch.wire.stream_place import StreamPlace
 class TritonComponents:
     """The component models of this server, called in process for one request or for none."""
 
-    def __init__(self, span: RequestSpan | None, sender: Any | None, pool: Executor) -> None:
-        """Take calls.
+    def __init__(
+        self,
+        span: RequestSpan | None,
+        sender: Any | None,
+        pool: Executor,
+        ends: Executor | None = None,
+    ) -> None:
+        """Call nothing yet.
 
         Args:
             span: Span of the request, if it is traced.
             sender: Response sender of the request; None for calls that belong to none.
             pool: Threads in which calls wait.
+            ends: Threads for calls that end a stream of a component; `pool` if there are none.
         """
-        self._span, self._pool = span, pool
+        self._span = span
+        self._pool, self._ends = pool, ends or pool
         self._sender = sender
         self._is_open = True
         self._lock = threading.Lock()
@@ -64,8 +72,9 @@ class TritonComponents:
     ) -> Mapping[str, Tensor]:
         """Call a component from a thread; see `conch.orchestrator.Components.call`."""
         loop = asyncio.get_running_loop()
+        pool = self._ends if place and place.ends else self._pool
         return await loop.run_in_executor(
-            self._pool, self._call, model, inputs, wanted, parameters, timeout_s, place
+            pool, self._call, model, inputs, wanted, parameters, timeout_s, place
         )
 
     async def is_loaded(self, model: str) -> bool:

@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ import triton_python_backend_utils as pb_utils
 from conch.component import Array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.orchestrator.access import Served
-from conch.orchestrator.metrics import OPEN_STREAMS, PASS_STRETCH
+from conch.orchestrator.metrics import AUDIO_IN_FLIGHT, OPEN_STREAMS, PASS_STRETCH
 from conch.orchestrator.recognizer import OFFLINE
+from conch.triton.answers import Answers
 from conch.triton.components import TritonComponents
+from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
@@ -51,20 +53,22 @@ class EntryPoint:
         """
         log_to_stderr()
         self._model, self._tracer = model, tracer_of_environment()
-        # Live chunks must not wait for a thread behind the segments of long recordings.
-        live = config.max_calls_in_flight // 4
-        others = config.max_calls_in_flight - live
-        self._pool = ThreadPoolExecutor(others, thread_name_prefix="bls-call")
-        self._live_pool = ThreadPoolExecutor(live, thread_name_prefix="bls-live")
-        self._recognizer = Recognizer(config, TritonComponents(None, None, self._pool))
+        self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
+        self._answers = Answers()
+        detached = TritonComponents(None, None, lanes.passes, lanes.ends)
+        self._recognizer = recognizer = Recognizer(config, detached)
         streams = self._recognizer.open_streams
         self._publisher = MetricsPublisher(
             model,
-            self._recognizer.metrics,
-            {OPEN_STREAMS: lambda: len(streams), PASS_STRETCH: lambda: streams.stretch},
+            recognizer.metrics,
+            {
+                OPEN_STREAMS: lambda: len(streams),
+                PASS_STRETCH: lambda: streams.stretch,
+                AUDIO_IN_FLIGHT: lambda: recognizer.admission.audio_s,
+            },
         )
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(self._pool)
+        self._loop.set_default_executor(lanes.audio)
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="event-loop", daemon=True
         )
@@ -84,8 +88,8 @@ class EntryPoint:
         Triton waits for the requests in flight before it calls this.
         """
         asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result()
-        for pool in (self._pool, self._live_pool):
-            pool.shutdown(cancel_futures=True)
+        self._lanes.close()
+        self._answers.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -106,10 +110,11 @@ class EntryPoint:
         asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
 
     async def _answer(self, request: Any, sender: Any) -> None:
-        pool = self._live_pool if request.correlation_id() else self._pool
+        pool = self._lanes.live if request.correlation_id() else self._lanes.recordings
         request_id = request_id_of(request.request_id())
         span = self._begin_span(request, request_id)
-        components = TritonComponents(span, sender, pool)
+        components = TritonComponents(span, sender, pool, self._lanes.ends)
+        send = self._answers.through(sender)
         # A live stream has one line, which is written at its end.
         served = None if request.correlation_id() else Served(request_id, self._model, OFFLINE)
         failure = None
@@ -129,7 +134,7 @@ class EntryPoint:
             failure = _public(error)
             response = _error_response(failure)
         components.close()
-        sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         if served:
             served.log(failure)
         if span:
@@ -138,7 +143,8 @@ class EntryPoint:
     async def _stream(self, request: Any, sender: Any) -> None:
         request_id = request_id_of(request.request_id())
         span = self._begin_span(request, request_id)
-        components = TritonComponents(span, sender, self._pool)
+        components = TritonComponents(span, sender, self._lanes.recordings)
+        send = self._answers.through(sender)
         served = Served(request_id, self._model, OFFLINE)
         failure = None
         try:
@@ -148,14 +154,14 @@ class EntryPoint:
             last: tuple[Transcript, ...] = ()
             async for item in self._recognizer.stream(speech, components):
                 last = (item,)  # it tells of all before it
-                sender.send(_speech_response([item], wanted))
+                send(_speech_response([item], wanted))
             served.made(last)
         except (Exception, asyncio.CancelledError) as error:
             failure = _public(error)
-            sender.send(_error_response(failure))
+            send(_error_response(failure))
         finally:
             components.close()
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
             served.log(failure)
             if span:
                 span.end(failure)

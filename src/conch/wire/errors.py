@@ -101,6 +101,20 @@ class OverloadedError(TranscriptionError):
     code = "OVERLOADED"
     status = "UNAVAILABLE"
 
+    @classmethod
+    def until(cls, message: str, seconds: int) -> "OverloadedError":
+        """Return the error of a server that will have room again, in at least a second.
+
+        Triton has no place for the seconds but the text of its answer.
+        """
+        return cls(f"{message}; try again in {max(1, seconds)} s")
+
+    @property
+    def retry_after_s(self) -> int | None:
+        """Seconds after which the server expects to have room; None if it does not tell."""
+        found = re.search(r"; try again in (\d{1,6}) s", str(self))
+        return int(found[1]) if found else None
+
 
 class ComponentError(TranscriptionError):
     """A component model answered with an error."""

@@ -1,0 +1,253 @@
+"""Measure the waits of a crowd, and of a short recording beside a long one.
+
+A crowd of clients sends the same recording at the same moment. Some are refused; the waits of the
+others, and the time until a refusal, are told apart. The short recording is sent again and again,
+first alone and then while the long one is recognised, so that both medians have the same number.
+"""
+
+import asyncio
+import io
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import soundfile
+
+from conch.bench.header import Header
+from conch.bench.measures import Latency, latency_ms, rtfx
+from conch.bench.records import Flat
+from conch.bench.report import origin
+from conch.bench.served import triton_version
+from conch.bench.tables import number, table
+from conch.bench.target import server_of
+from conch.cli.demo import SPEECH
+from conch.client import AsyncClient
+from conch.wire.errors import ConchError, OverloadedError
+from lab.header import lab_header
+
+OPTIONS = {"language": "en"}
+PATIENT_S = 3600.0
+"""Longest wait for an answer, in seconds; the server does not hear of it."""
+WARM_UP = 12
+"""Requests before the first figure; the server learns its own speed from them."""
+PAUSE_S = 0.2
+"""Between two short recordings, in seconds."""
+
+
+LATE_S = 2.0
+"""Seconds after the crowd at which the first late request is sent."""
+
+Outcome = tuple[float, str | ConchError]
+"""The time until an answer, in seconds, and its text or the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairnessBenchmark:
+    """Settings of the benchmark."""
+
+    clients: int = 300
+    seconds: int = 10
+    """Of each recording of the crowd."""
+    short: int = 5
+    """Seconds of the short recording."""
+    long: int = 3600
+    """Seconds of the long recording."""
+    times: int = 12
+    """Times that the short one is sent, alone and beside the long one."""
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """What became of a crowd."""
+
+    accepted: int
+    refused: int
+    failed: int
+    wrong: int
+    """Answers whose text is not that of most."""
+    wall_s: float
+    """Seconds until the last answer."""
+    rtfx: float | None
+    """Seconds of audio answered in a second."""
+    wait: Latency
+    """Of the accepted."""
+    refusal: Latency
+    """Time until a refusal, of those that were sent with all others."""
+    late_refusal: Latency
+    """Time until a refusal, of those that were sent one by one while the crowd was served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A short recording alone, and beside a long one."""
+
+    alone: Latency
+    beside: Latency
+    sent_beside: int
+    """Number of times that the short one was done before the long one."""
+    long_s: float
+    """Time of the long one, in seconds."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Median beside the long one / alone."""
+        if self.beside.p50 is None or self.alone.p50 is None:
+            return None
+        return self.beside.p50 / self.alone.p50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairnessReport:
+    """What was found."""
+
+    header: Flat[Header]
+    seconds: int
+    """Of each recording of the crowd."""
+    crowd: Crowd
+    beside: Beside
+
+
+def run(benchmark: FairnessBenchmark) -> FairnessReport:
+    """Run the benchmark.
+
+    Raises:
+        ServerError: the server cannot be started or reached.
+    """
+    header = lab_header("fairness", benchmark)
+    with server_of(benchmark.url) as (url, _):
+        crowd, beside = asyncio.run(_measured(benchmark, url))
+        header = header.with_triton(triton_version(url))
+    return FairnessReport(header=header, seconds=benchmark.seconds, crowd=crowd, beside=beside)
+
+
+def markdown(report: FairnessReport) -> str:
+    """Return the tables of a report."""
+    crowd, beside = report.crowd, report.beside
+    crowded = table(
+        (
+            *("crowd", "accepted", "refused", "wrong", "p50 ms", "p95 ms"),
+            *("refusal p95 ms", "of late ones", "seconds", "RTFx"),
+        ),
+        [
+            (
+                f"{crowd.accepted + crowd.refused + crowd.failed} clients",
+                *(str(crowd.accepted), str(crowd.refused), str(crowd.wrong + crowd.failed)),
+                *(number(crowd.wait.p50, 0), number(crowd.wait.p95, 0)),
+                *(number(crowd.refusal.p95, 0), number(crowd.late_refusal.p95, 0)),
+                *(number(crowd.wall_s), number(crowd.rtfx)),
+            )
+        ],
+    )
+    shorts = table(
+        ("a short recording", "times", "p50 ms", "p95 ms"),
+        [
+            ("alone", "", number(beside.alone.p50, 0), number(beside.alone.p95, 0)),
+            (
+                "beside a long one",
+                str(beside.sent_beside),
+                number(beside.beside.p50, 0),
+                number(beside.beside.p95, 0),
+            ),
+        ],
+    )
+    told = (
+        f"The long one took {beside.long_s:.1f} s; ratio of the medians: {number(beside.ratio, 2)}."
+    )
+    sent = crowd.accepted + crowd.refused + crowd.failed
+    come_from = origin(report.header, f"{sent} recordings at once", sent * report.seconds)
+    return "\n\n".join((come_from, crowded, shorts, told))
+
+
+def crowd_of(
+    outcomes: Sequence[Outcome], late: Sequence[Outcome], seconds: float, wall_s: float
+) -> Crowd:
+    """Return what became of a crowd.
+
+    Args:
+        outcomes: For each client its wait in seconds, and the text or the error that it got.
+        late: The same for those that were sent while the crowd was served.
+        seconds: Length of each recording.
+        wall_s: Seconds until the last answer.
+    """
+    texts = Counter(found for _, found in outcomes if isinstance(found, str))
+    usual = texts.most_common(1)[0][1] if texts else 0
+    waits = [wait_s for wait_s, found in outcomes if isinstance(found, str)]
+    refusals = _refusals(outcomes)
+    return Crowd(
+        accepted=len(waits),
+        refused=len(refusals),
+        failed=len(outcomes) - len(waits) - len(refusals),
+        wrong=len(waits) - usual,
+        wall_s=round(wall_s, 3),
+        rtfx=rtfx(seconds * len(waits), wall_s),
+        wait=latency_ms(waits),
+        refusal=latency_ms(refusals),
+        late_refusal=latency_ms(_refusals(late)),
+    )
+
+
+def speech_of(seconds: int) -> bytes:
+    """Return a WAV file of so many seconds: the sample of `conch demo`, repeated."""
+    samples, rate = soundfile.read(SPEECH, dtype="int16")
+    file = io.BytesIO()
+    soundfile.write(file, np.resize(samples, seconds * rate), rate, format="WAV")
+    return file.getvalue()
+
+
+async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Beside]:
+    crowded, short, long = map(speech_of, (benchmark.seconds, benchmark.short, benchmark.long))
+    connections = benchmark.clients + 1
+    async with AsyncClient(url, timeout_s=PATIENT_S, connections=connections) as client:
+        for _ in range(WARM_UP):
+            await _sent(client, short)
+        alone = [await _sent(client, short) for _ in range(benchmark.times)]
+        under_way = asyncio.create_task(_sent(client, long))
+        await asyncio.sleep(1)
+        beside = []
+        while not under_way.done() and len(beside) < benchmark.times:
+            outcome = await _sent(client, short)
+            if not under_way.done():
+                beside.append(outcome)
+            await asyncio.sleep(PAUSE_S)
+        long_s, _ = await under_way
+        began = time.perf_counter()
+        late = asyncio.create_task(_late(client, crowded, benchmark.times))
+        outcomes = await asyncio.gather(*(_sent(client, crowded) for _ in range(benchmark.clients)))
+        wall_s = time.perf_counter() - began
+        crowd = crowd_of(outcomes, await late, benchmark.seconds, wall_s)
+    return crowd, Beside(
+        alone=_latency(alone),
+        beside=_latency(beside),
+        sent_beside=len(beside),
+        long_s=round(long_s, 3),
+    )
+
+
+async def _late(client: AsyncClient, audio: bytes, times: int) -> list[Outcome]:
+    """Send requests to a server that is full, one by one, until one is accepted."""
+    await asyncio.sleep(LATE_S)
+    outcomes: list[Outcome] = []
+    while len(outcomes) < times and not (outcomes and isinstance(outcomes[-1][1], str)):
+        outcomes.append(await _sent(client, audio))
+        await asyncio.sleep(PAUSE_S)
+    return outcomes
+
+
+def _refusals(outcomes: Sequence[Outcome]) -> list[float]:
+    return [wait_s for wait_s, found in outcomes if isinstance(found, OverloadedError)]
+
+
+async def _sent(client: AsyncClient, audio: bytes) -> Outcome:
+    began = time.perf_counter()
+    try:
+        found: str | ConchError = (await client.transcribe(audio, **OPTIONS)).text
+    except ConchError as error:
+        found = error
+    return time.perf_counter() - began, found
+
+
+def _latency(outcomes: Sequence[Outcome]) -> Latency:
+    return latency_ms([wait_s for wait_s, found in outcomes if isinstance(found, str)])

@@ -1,0 +1,56 @@
+"""`python -m lab fairness`: who waits how long when a server has more to do than it can."""
+
+import argparse
+import dataclasses
+
+from conch.cli.arguments import Subparsers, positive
+from conch.cli.bench_arguments import add_output, add_url, write_report
+
+EPILOG = """
+examples:
+  python -m lab fairness
+  python -m lab fairness --url 127.0.0.1:8000 --clients 100 --long 420
+
+exit codes: 0 measured, 1 not measured, or an answer was wrong, 2 wrong usage
+"""
+
+
+def add_fairness(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "fairness",
+        help="who waits how long: a crowd at once, and a short recording beside a long one",
+        description="Send one recording from many clients at once, and a short one while a long "
+        "one is recognised. All recordings are the sample of conch demo, repeated.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_argument_group("what is sent")
+    for name, value, meaning in (
+        ("clients", 300, "clients of the crowd"),
+        ("seconds", 10, "of each recording of the crowd"),
+        ("short", 5, "seconds of the short recording"),
+        ("long", 3600, "seconds of the long one"),
+        ("times", 12, "times that the short one is sent, alone and beside the long one"),
+    ):
+        what.add_argument(
+            f"--{name}",
+            type=positive,
+            default=value,
+            metavar="N",
+            help=f"{meaning} (default: {value})",
+        )
+    add_url(parser.add_argument_group("how"))
+    add_output(parser)
+    parser.set_defaults(run=run_fairness)
+
+
+def run_fairness(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from lab.fairness import benchmark
+
+    names = [item.name for item in dataclasses.fields(benchmark.FairnessBenchmark)]
+    settings = benchmark.FairnessBenchmark(**{name: getattr(args, name) for name in names})
+    report = benchmark.run(settings)
+    write_report(args, report, benchmark.markdown(report))
+    return 1 if report.crowd.wrong or report.crowd.failed else 0

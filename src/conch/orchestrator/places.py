@@ -1,0 +1,126 @@
+"""So many jobs at once: others wait in line, by their key."""
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+Key = tuple[float, ...]
+"""The least key goes first; among equals the one that came first."""
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    key: Key
+    number: int
+    kept: int = field(compare=False)
+    """Places that it must leave free."""
+    place: asyncio.Future[None] = field(compare=False)
+
+
+class Places:
+    """A number of places for jobs. A job must not wait for another one while it has a place."""
+
+    def __init__(self, most: int, oldest_of: int = 0) -> None:
+        """Start with no job.
+
+        Args:
+            most: Largest number of jobs that have waited in line and are in flight.
+            oldest_of: Of so many places in a row, one goes to the job whose key has the least last
+                part, its age, so that nobody waits for ever; 0 for none.
+        """
+        self._most, self._oldest_of = most, oldest_of
+        self._given = 0
+        """Number of places that were given to jobs in line."""
+        self._taken = 0
+        """Places of jobs that have waited in line."""
+        self._beside = 0
+        """Jobs in flight that do not wait."""
+        self._waiting: list[_Waiting] = []
+        self._numbers = count()
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def run(
+        self,
+        make: Callable[[], Awaitable[Result]],
+        key: Key,
+        *,
+        kept: int = 0,
+        patience_s: float | None = None,
+    ) -> Result:
+        """Run a job as soon as it has a place, and return its result.
+
+        A job that has begun runs to its end and keeps its place, even if nobody waits for it any
+        more: a component cannot be stopped.
+
+        Args:
+            make: Makes the job; it is called when the place is there.
+            key: Which jobs go before it.
+            kept: Places that it leaves free.
+            patience_s: Longest time to wait for the place, in seconds; None for no limit.
+
+        Raises:
+            TimeoutError: there was no place in time. A TimeoutError of the job is raised, too.
+        """
+        place = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, _Waiting(key, next(self._numbers), kept, place))
+        self._admit()
+        try:
+            async with asyncio.timeout(patience_s):
+                await place
+        except BaseException:
+            if place.done() and not place.cancelled():
+                self._leave()
+            raise
+        running = asyncio.create_task(_made(make))
+        self._running.add(running)
+        running.add_done_callback(self._ended)
+        return await asyncio.shield(running)
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Count what runs in the block as in flight. It does not wait; others wait for it.
+
+        Of those in line, one may run at any time.
+        """
+        self._beside += 1
+        try:
+            yield
+        finally:
+            self._beside -= 1
+            self._admit()
+
+    def _ended(self, running: asyncio.Future[Any]) -> None:
+        self._running.discard(running)
+        if not running.cancelled():
+            running.exception()  # it has been seen, even if nobody waits
+        self._leave()
+
+    def _leave(self) -> None:
+        self._taken -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting:
+            first = self._waiting[0]
+            if first.place.done():  # cancelled
+                heapq.heappop(self._waiting)
+                continue
+            is_full = self._taken + self._beside >= self._most - first.kept
+            if self._taken and is_full:
+                return
+            self._given += 1
+            if self._oldest_of and self._given % self._oldest_of == 0:
+                still = (item for item in self._waiting if not item.place.done())
+                first = min(still, key=lambda item: (item.key[-1], item.number))
+            # It leaves the heap when it comes to the front, as those that are cancelled.
+            self._taken += 1
+            first.place.set_result(None)
+
+
+async def _made(make: Callable[[], Awaitable[Result]]) -> Result:
+    return await make()

@@ -1,0 +1,69 @@
+"""How much audio a server recognises in a second, as far as recordings show it."""
+
+import math
+
+FIRST_GUESS = 20.0
+"""Seconds of audio a second before anything is measured: that of one slow core."""
+PERIOD_S = 2.0
+"""Time with work between two figures, in seconds."""
+CROWD = 4
+"""Requests in flight that surely keep a server busy."""
+
+
+class ServerSpeed:
+    """Measures the speed while there is work.
+
+    A few requests may leave the server idle in part, so that they show only what it does at least.
+    """
+
+    def __init__(self) -> None:
+        """Start with a guess."""
+        self.audio_per_s = FIRST_GUESS
+        """Seconds of audio that are recognised in a second."""
+        self._work_s = self._busy_s = 0.0
+        """Audio of this period, and its time with work until the latest pause."""
+        self._since: float | None = None
+        """When work came after the latest pause; None in a pause."""
+        self._least = math.inf
+        """Least number of requests in flight in this period."""
+
+    def seconds_for(self, audio_s: float) -> float:
+        """Return the time that audio takes."""
+        return audio_s / self.audio_per_s
+
+    def began(self, now: float) -> None:
+        """Note that a request is in flight.
+
+        Args:
+            now: Time on a monotonic clock.
+        """
+        if self._since is None:
+            self._since = now
+
+    def paused(self, now: float) -> None:
+        """Note that no request is in flight any more; `now` as of `began`."""
+        if self._since is not None:
+            self._busy_s += now - self._since
+        self._since = None
+
+    def served(self, audio_s: float, in_flight: int, now: float) -> None:
+        """Note what was recognised.
+
+        Args:
+            audio_s: Seconds of audio.
+            in_flight: Requests in flight, that of the audio included.
+            now: As of `began`.
+        """
+        self._work_s += audio_s
+        self._least = min(self._least, in_flight)
+        busy_s = self._busy_s + (now - self._since if self._since is not None else 0.0)
+        if busy_s < PERIOD_S:
+            return
+        found = self._work_s / busy_s
+        if self._least >= CROWD:
+            self.audio_per_s = (self.audio_per_s + found) / 2
+        else:
+            self.audio_per_s = max(self.audio_per_s, found)
+        self._work_s = self._busy_s = 0.0
+        self._least = math.inf
+        self._since = now

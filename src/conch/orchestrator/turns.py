@@ -1,0 +1,134 @@
+"""Turns at the components: few calls of recordings at once, those of the first request in front.
+
+A component answers first come, first served. So what waits there cannot be overtaken: by a chunk
+of a speaker, or by a short request behind the segments of a long one. What waits here can.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from conch.component import Array
+from conch.orchestrator.calls import Components, Parameter, Tensor
+from conch.orchestrator.config import OrchestratorConfig
+from conch.orchestrator.metrics import TURN_SECONDS, Metrics
+from conch.orchestrator.places import Key, Places
+from conch.wire.stream_place import StreamPlace
+
+LEAST_S = 0.001
+"""Least time that a call may wait at its component, in seconds: there 0 means no limit."""
+OLDEST_OF = 8
+"""Of so many turns in a row, one is that of the oldest recording: short ones without end do not
+hold up a long one for ever."""
+ONE_BY_ONE = frozenset({"vad", "attention_encoder"})
+"""Components that answer the calls of a batch one after the other on a CPU."""
+
+
+class Turns:
+    """The turns of all requests at all components."""
+
+    def __init__(self, config: OrchestratorConfig, metrics: Metrics) -> None:
+        """Start without calls.
+
+        Args:
+            config: Limits.
+            metrics: Where waits are counted.
+        """
+        self._config, self._metrics = config, metrics
+        self._places: dict[str, Places] = {}
+
+    def of(self, components: Components) -> "InTurn":
+        """Return components for the calls of one recording, which wait for their turn."""
+        return InTurn(self, components)
+
+    def at_once(self, components: Components) -> Components:
+        """Return components whose calls, of live streams, wait for nobody; recordings wait."""
+        return _AtOnce(self, components)
+
+    def at(self, model: str) -> Places:
+        """Return the places at a component."""
+        if model not in self._places:
+            self._places[model] = Places(self._most(model), OLDEST_OF)
+        return self._places[model]
+
+    def most_of_one(self, model: str) -> int:
+        """Return how many places at a component one recording may take: a part of them.
+
+        What has a place cannot be overtaken any more. So a short recording does not wait behind all
+        segments that a long one has in flight.
+        """
+        return -(-self._most(model) // (2 if model in ONE_BY_ONE else 4))
+
+    def _most(self, model: str) -> int:
+        config = self._config
+        return config.max_encoder_calls if model in ONE_BY_ONE else config.max_decoder_calls
+
+    def waited(self, model: str, seconds: float) -> None:
+        """Count the wait of a call for its turn."""
+        self._metrics.add(TURN_SECONDS, seconds, component=model)
+
+
+class InTurn:
+    """Components for the calls of one recording; see `conch.orchestrator.Components`."""
+
+    def __init__(self, turns: Turns, components: Components) -> None:
+        """Call nothing yet.
+
+        Args:
+            turns: The turns of all requests.
+            components: The components to call.
+        """
+        self._turns, self._components = turns, components
+        self._own: dict[str, asyncio.Semaphore] = {}
+        """What the recording's calls of each component may take of its places."""
+        self.key: Key = (0.0, 0)
+        """Recordings with a lower one go before this one."""
+
+    async def call(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Parameter],
+        timeout_s: float | None,
+        place: StreamPlace | None,
+    ) -> Mapping[str, Tensor]:
+        """Call a component when it is the recording's turn."""
+        clock = asyncio.get_running_loop().time
+        asked = clock()
+
+        async def called() -> Mapping[str, Tensor]:
+            waited_s = clock() - asked
+            self._turns.waited(model, waited_s)
+            left_s = None if timeout_s is None else max(LEAST_S, timeout_s - waited_s)
+            return await self._components.call(model, inputs, wanted, parameters, left_s, place)
+
+        if model not in self._own:
+            self._own[model] = asyncio.Semaphore(self._turns.most_of_one(model))
+        async with self._own[model]:
+            return await self._turns.at(model).run(called, self.key)
+
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component."""
+        return await self._components.is_loaded(model)
+
+
+class _AtOnce:
+    """Components for the calls of a live stream; see `conch.orchestrator.Components`."""
+
+    def __init__(self, turns: Turns, components: Components) -> None:
+        self._turns, self._components = turns, components
+
+    async def call(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Tensor],
+        wanted: Sequence[str],
+        parameters: Mapping[str, Parameter],
+        timeout_s: float | None,
+        place: StreamPlace | None,
+    ) -> Mapping[str, Tensor]:
+        with self._turns.at(model).beside():
+            return await self._components.call(model, inputs, wanted, parameters, timeout_s, place)
+
+    async def is_loaded(self, model: str) -> bool:
+        return await self._components.is_loaded(model)

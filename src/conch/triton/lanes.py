@@ -1,0 +1,38 @@
+"""The threads of an entry point: what is urgent never waits for a thread behind what is not."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Lanes:
+    """Threads for calls of components, and for reading audio."""
+
+    def __init__(self, max_calls: int, max_passes: int) -> None:
+        """Prepare the threads; each starts when it is needed.
+
+        Args:
+            max_calls: Calls in flight at once in all lanes, at least 4.
+            max_passes: Passes over live utterances in flight at once. A pass with rescoring makes
+                up to three calls at once, most make one.
+        """
+        live, ends = max_calls // 4, max(1, max_calls // 16)
+        passes = min(2 * max_passes, live)
+        self.live = _lane("live", live)
+        """Calls for chunks of live streams."""
+        self.passes = _lane("pass", passes)
+        """Calls that belong to no request: passes over live utterances."""
+        self.ends = _lane("end", ends)
+        """Calls that end a stream of a component."""
+        self.recordings = _lane("call", max_calls - live - passes - ends)
+        """Calls for recordings."""
+        self.audio = _lane("audio", (os.cpu_count() or 1) + 4)
+        """Reads audio files; it calls no component."""
+
+    def close(self) -> None:
+        """Wait for what runs, drop what waits, and stop all threads."""
+        for lane in (self.live, self.passes, self.ends, self.recordings, self.audio):
+            lane.shutdown(cancel_futures=True)
+
+
+def _lane(name: str, threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"bls-{name}")

@@ -1,0 +1,16 @@
+"""What a client of the gateway is told of an error of the server."""
+
+import pytest
+
+from conch.gateway.errors import RETRY_AFTER_S, api_error
+from conch.wire.errors import OverloadedError, from_wire, to_wire
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [(OverloadedError.until("12 s wait", 7), 7), (OverloadedError("streams"), RETRY_AFTER_S)],
+)
+def test_a_full_server_says_when_to_come_again(error, seconds):
+    told = api_error(from_wire(to_wire(error)))
+    assert (told.status, told.code) == (503, "overloaded")
+    assert told.headers == {"Retry-After": str(seconds)}

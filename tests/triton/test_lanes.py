@@ -1,0 +1,35 @@
+"""The threads of an entry point."""
+
+import threading
+
+import pytest
+
+from conch.launcher.command import BLS_THREADS
+from conch.orchestrator import OrchestratorConfig
+from conch.triton.answers import THREADS
+from conch.triton.lanes import Lanes
+
+
+@pytest.mark.parametrize("passes", [1, 4, 500])
+@pytest.mark.parametrize("most", [4, 5, 60, 100])
+def test_the_lanes_share_the_calls(most, passes):
+    lanes = Lanes(most, passes)
+    sizes = [lane._max_workers for lane in (lanes.live, lanes.passes, lanes.ends, lanes.recordings)]
+    assert sum(sizes) == most
+    assert min(sizes) >= 1
+    lanes.close()
+
+
+def test_full_lanes_hold_up_no_other():
+    lanes, free = Lanes(8, 2), threading.Event()
+    held = [lanes.recordings.submit(free.wait, 20) for _ in range(50)]
+    held += [lanes.passes.submit(free.wait, 20) for _ in range(50)]
+    assert lanes.live.submit(int).result(20) == lanes.ends.submit(int).result(20) == 0
+    free.set()
+    for future in held:
+        future.result(20)
+    lanes.close()
+
+
+def test_the_launchers_threads_carry_all_calls_and_answers():
+    assert OrchestratorConfig().max_calls_in_flight + THREADS <= BLS_THREADS
