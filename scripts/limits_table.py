@@ -20,6 +20,7 @@ from conch.gateway.config import GatewayConfig
 from conch.gateway.realtime import client_events, secrets
 from conch.models.whisper.config import WINDOW_S
 from conch.orchestrator import OrchestratorConfig
+from conch.orchestrator.admission import OWN_TIMES
 from conch.orchestrator.open_streams import MAX_SESSION
 from conch.wire import limits
 from conch.wire.options import MAX_PROMPT
@@ -50,6 +51,7 @@ def limits_of_speech() -> list[Limit]:
     path = ROOT / "bls_models" / "speech" / "config.pbtxt"
     speech = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
     recognizer = "tests/orchestrator/test_recognizer.py"
+    admission = "tests/orchestrator/test_admission.py"
     passes = "tests/orchestrator/test_second_passes.py"
     return [
         Limit(
@@ -57,6 +59,32 @@ def limits_of_speech() -> list[Limit]:
             f"{config.max_requests_in_flight}",
             "`max_requests_in_flight`",
             f"{recognizer}::test_a_request_above_the_limit_is_refused_and_the_others_go_on",
+        ),
+        Limit(
+            "bytes of their audio as sent",
+            f"{config.max_bytes_in_flight / 2**30:g} GiB",
+            "`max_bytes_in_flight`; a request that is alone may have more",
+            f"{admission}::test_requests_and_bytes_have_limits_of_their_own",
+        ),
+        Limit(
+            "audio of all recordings at once, and of one request",
+            f"{config.max_audio_in_flight_s / 3600:g} h",
+            "`max_audio_in_flight_s`; others wait for room, and a request with more is wrong",
+            f"{admission}::test_at_the_limit_a_request_begins_and_beyond_it_is_wrong",
+        ),
+        Limit(
+            "wait of a recording behind others",
+            f"{config.max_wait_s:g} s, or {OWN_TIMES} times its own work",
+            "`max_wait_s`, `deadline_ms` of the request",
+            f"{admission}::test_who_would_wait_too_long_is_refused_at_once_and_told_when_to_come",
+        ),
+        Limit(
+            "calls of recordings in flight at a component",
+            f"{config.max_encoder_calls} and {config.max_decoder_calls}",
+            "`max_encoder_calls`, `max_decoder_calls`; one recording takes at most half and a "
+            "quarter",
+            "tests/orchestrator/test_turns.py::"
+            "test_a_recording_does_not_wait_behind_the_segments_of_another",
         ),
         Limit(
             "rows of a request",
