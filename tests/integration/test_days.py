@@ -6,7 +6,7 @@ One stream with a day of audio at full speed as part of `make nightly`, in minut
 
 import asyncio
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import mean
@@ -62,7 +62,7 @@ def streaming() -> Iterator[TritonServer]:
 
 def allocated_by(server: TritonServer) -> dict[str, float]:
     """Return the anonymous memory of each model's processes and of Triton, in MB."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for process, model in {server.pid: "tritonserver", **model_processes(server.pid)}.items():
         found[model] += anonymous_mb(process)
     return {model: round(held, 1) for model, held in found.items()}

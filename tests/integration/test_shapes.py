@@ -68,7 +68,7 @@ def test_a_live_chunk_has_none(client, kind, waveform, mode):
             sequence_end=part == 1,
         )
         result = json.loads(answer.as_numpy("RESULT").flat[0])
-        num_texts = len(result["nbest"])
+        num_texts = len(result["nbest"]) if result["is_final"] else 1
         assert shapes(answer) == [(num_texts,), (num_texts,), (1,)]
         assert answer.as_numpy("TRANSCRIPTS").flat[0].decode() == result["text"]
     assert mode == "streaming" or num_texts == 2
