@@ -225,6 +225,26 @@ def test_garbage_is_an_error(data: bytes, message: str) -> None:
     wait_until(no_thread_is_left)
 
 
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ValueError("Invalid data found"), "the audio cannot be decoded: Invalid data found"),
+        (KeyError("/srv/secret"), "the audio cannot be decoded: internal error; the server's log"),
+    ],
+)
+def test_a_defect_is_told_by_a_reference_alone(
+    failure: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(live_audio, "decoded_by_pyav", fail)
+    with pytest.raises(AudioError) as refused:
+        decoded("container", [muxed(TONE, RATE, "webm", "libopus", file_rate=48_000)])
+    assert str(refused.value).startswith(told)
+    assert "secret" not in str(refused.value)
+
+
 def test_tags_after_the_end_of_a_container_are_left_out_and_audio_is_refused() -> None:
     data = muxed(TONE, RATE, "wav", "pcm_s16le")
     whole = decoded("auto", [data])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from conch.audio.limits import peak
 from conch.audio.pieces import decoded_by_pyav
 from conch.audio.sniffing import container_of, num_first_bytes
-from conch.wire.errors import AudioError
+from conch.wire.errors import AudioError, public_error
 
 Samples = NDArray[Any]
 """Mono int16, or float32 in [-1, 1], [N]."""
@@ -198,7 +198,9 @@ class ContainerDecoder:
         except AudioError as error:
             self._error = error
         except Exception as error:  # FFmpeg has more errors than PyAV names
-            self._error = AudioError(f"the audio cannot be decoded: {error}")
+            # Those of FFmpeg are both of these; anything else is a defect, for the log alone.
+            said = error if isinstance(error, OSError | ValueError) else public_error(error)
+            self._error = AudioError(f"the audio cannot be decoded: {said!s:.200}")
         with self._lock:
             self._has_ended = True
             self._num_unheard += len(self._bytes)
