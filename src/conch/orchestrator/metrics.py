@@ -41,6 +41,11 @@ CALL_SECONDS = Family(
     "Time in calls of components, queues included",
     ("mode", "component"),
 )
+CALLS_REPEATED = Family(
+    "conch_calls_repeated_total",
+    "Calls repeated because their component died or was replaced",
+    ("component", "outcome"),
+)
 HOLES = Family(
     "conch_holes_total",
     "Stretches of speech that a text left out, or seemed to leave out",

@@ -11,6 +11,7 @@ from typing import Any
 from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
+from conch.orchestrator.absences import Absences
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.live import LiveStream
@@ -87,14 +88,22 @@ class OpenStreams:
     `stream_ttl_s` without a chunk. Its end frees the components' state of it.
     """
 
-    def __init__(self, config: OrchestratorConfig, detached: Components, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        config: OrchestratorConfig,
+        detached: Components,
+        metrics: Metrics,
+        absences: Absences,
+    ) -> None:
         """Start with no stream.
 
         Args:
             config: Limits.
             detached: Components for calls that belong to no request.
             metrics: Where streams and chunks are counted.
+            absences: The components that are away.
         """
+        self._absences = absences
         self._config, self._detached, self._metrics = config, detached, metrics
         self._shared = SharedPasses(
             PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
@@ -158,7 +167,7 @@ class OpenStreams:
     ) -> Transcript | _Refused:
         """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
-        calls = Calls(components, options.deadline_ms, self._metrics, options.mode)
+        calls = self._calls(components, options.deadline_ms, options.mode)
         with entry.in_line(self._config.max_waiting_chunks):
             async with within_deadline(options.deadline_ms, calls), entry.turn:
                 return await self._answer(entry, request, calls)
@@ -224,7 +233,7 @@ class OpenStreams:
         stream = LiveStream(
             options,
             LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
-            Calls(self._detached, 0, self._metrics, options.mode),
+            self._calls(self._detached, 0, options.mode),
             self._metrics,
             self._config,
             self._shared,
@@ -235,6 +244,9 @@ class OpenStreams:
             self._close(request.stream_id, before, "restart")
         self._open[request.stream_id] = entry
         return entry
+
+    def _calls(self, components: Components, deadline_ms: int, mode: str) -> Calls:
+        return Calls(components, deadline_ms, self._metrics, mode, self._absences)
 
     def _known(self, request: SpeechRequest) -> _Open:
         entry = self._open.get(request.stream_id)

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
 from conch.audio.recording import Recording
+from conch.orchestrator.absences import Absences
 from conch.orchestrator.calls import Calls, Components, together, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.metrics import AUDIO_SECONDS, REQUESTS, Metrics
@@ -34,7 +35,8 @@ class Recognizer:
         self._config = config
         self._in_flight = 0
         self.metrics = Metrics()
-        self.open_streams = OpenStreams(config, detached, self.metrics)
+        self._absences = Absences(detached)
+        self.open_streams = OpenStreams(config, detached, self.metrics, self._absences)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
@@ -109,7 +111,7 @@ class Recognizer:
                 self._in_flight -= 1
 
     def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
-        return Calls(components, options.deadline_ms, self.metrics, OFFLINE)
+        return Calls(components, options.deadline_ms, self.metrics, OFFLINE, self._absences)
 
     async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
         if request.audio is None:
