@@ -13,8 +13,9 @@ What Triton 2.51 does with calls then was found with `kill -9` of a component's 
 import asyncio
 import logging
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from conch.wire.errors import ComponentError
@@ -26,14 +27,12 @@ Result = TypeVar("Result")
 PATIENCE_S = 10.0
 """Longest time to wait for a component that is away, in seconds."""
 SETTLE_S = 0.25
-"""Seconds after which a component that still counts as ready may have been replaced before its
-failure was known."""
+"""Seconds after which calls try a component that still counts as ready: it may have been replaced
+before its failure was known."""
 SETTLE_AGAIN_S = 4.0
-"""The same, if it was away a moment ago: then the replacement is yet to come."""
-RECENT_S = 10.0
-"""Seconds that are such a moment."""
+"""The same after a second failure: then the replacement is yet to come."""
 LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
-"""Seconds between two looks at a component that is away; each wait is half as long again."""
+"""Seconds between two looks at a component that was away; each wait is half as long again."""
 
 
 class ComponentAwayError(ComponentError):
@@ -55,10 +54,25 @@ class Loaded(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Absence:
+    """A component that was found away, until it is known to be replaced."""
+
+    tries_at: float
+    """When one of the calls that wait tries it, on the clock of the event loop."""
+    is_open: bool = False
+    """Whether calls are let through, because one was answered."""
+    tried_at: float = math.inf
+    """When the latest call that tries was let through."""
+    waiting: deque[asyncio.Future[bool]] = field(default_factory=deque)
+    watch: asyncio.Task[None] | None = None
+
+
 class Absences:
     """The components that have answered before, and those of them that are away now.
 
-    One object serves all requests: the first call that fails makes the others wait.
+    One object serves all requests. The first call that fails makes the others wait, so that they
+    take no thread of the server. While the component still counts as ready, one of them tries it.
     """
 
     def __init__(self, server: Loaded) -> None:
@@ -69,8 +83,9 @@ class Absences:
         """
         self._server = server
         self._known: set[str] = set()
-        self._away: dict[str, asyncio.Task[bool]] = {}
+        self._absences: dict[str, _Absence] = {}
         self._back_at: dict[str, float] = {}
+        """When components were let through again that had been away."""
         self._in_flight: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._given_up: set[asyncio.Task[Any]] = set()
 
@@ -79,30 +94,33 @@ class Absences:
         return model in self._known
 
     def is_away(self, model: str) -> bool:
-        """Return whether a component is away."""
-        return model in self._away
+        """Return whether calls of a component wait."""
+        absence = self._absences.get(model)
+        return absence is not None and not absence.is_open
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component; wait for one that is being replaced."""
-        if model not in self._away:
-            if await self._server.is_loaded(model):
-                self._known.add(model)
-                return True
-            if model not in self._known:
+        now = asyncio.get_running_loop().time
+        began, poll_s = now(), LEAST_POLL_S
+        while not await self._server.is_loaded(model):
+            if model not in self._known or now() - began >= PATIENCE_S:
                 return False
-        self.begin(model, math.inf)
-        return await self.over(model)
+            await asyncio.sleep(poll_s)
+            poll_s = _longer(poll_s)
+        self._known.add(model)
+        return True
 
     async def call(self, model: str, call: Coroutine[Any, Any, Result]) -> Result:
-        """Make a call, and give it up when its component is back from an absence.
+        """Make a call, and give it up when its component has been replaced.
 
         Args:
             model: Name of the component.
             call: The call.
 
         Raises:
-            ComponentAwayError: the call was given up.
+            ComponentAwayError: the call was given up, or its component was found away.
         """
+        began = asyncio.get_running_loop().time()
         task = asyncio.create_task(call)
         self._in_flight[model].add(task)
         try:
@@ -116,57 +134,92 @@ class Absences:
             self._in_flight[model].discard(task)
             self._given_up.discard(task)
         self._known.add(model)
+        absence = self._absences.get(model)
+        if absence is not None and not absence.is_open and began >= absence.tried_at:
+            self._let_through(model, absence, is_back=True)
         return found
 
     def begin(self, model: str, called: float) -> None:
-        """Note that a call has found its component away.
+        """Note that a call has found its component away; calls wait from now on.
 
         Args:
             model: Name of the component.
-            called: When the call was made, on the clock of the event loop. Nothing is noted if the
-                component has come back since.
+            called: When the call was made, on the clock of the event loop. Nothing is noted if
+                calls were let through since.
         """
-        if model in self._away or called < self._back_at.get(model, -math.inf):
+        if called < self._back_at.get(model, -math.inf):
             return
-        logger.warning("component %s is away; its calls wait for it", model)
-        self._away[model] = asyncio.create_task(self._watch(model))
+        now = asyncio.get_running_loop().time()
+        absence = self._absences.get(model)
+        if absence is None:
+            logger.warning("component %s is away; its calls wait for it", model)
+            absence = self._absences[model] = _Absence(now + SETTLE_S)
+            absence.watch = asyncio.create_task(self._watch(model, absence))
+        elif absence.is_open:
+            absence.is_open, absence.tries_at = False, now + SETTLE_AGAIN_S
 
     async def over(self, model: str) -> bool:
-        """Wait until a component is not away; return whether it is back, and not given up."""
-        watch = self._away.get(model)
-        # Not cancelled with one of the requests that wait.
-        return watch is None or await asyncio.shield(watch)
+        """Wait until a call of a component may be made; return False if it has not come back."""
+        absence = self._absences.get(model)
+        if absence is None or absence.is_open:
+            return True
+        back = asyncio.get_running_loop().create_future()
+        absence.waiting.append(back)
+        return await back
 
-    async def _watch(self, model: str) -> bool:
+    async def _watch(self, model: str, absence: _Absence) -> None:
         now = asyncio.get_running_loop().time
-        began = now()
-        is_recent = began - self._back_at.get(model, -math.inf) < RECENT_S
-        settle_s = SETTLE_AGAIN_S if is_recent else SETTLE_S
-        poll_s = LEAST_POLL_S
-        is_back = was_unloaded = False
+        began, poll_s = now(), LEAST_POLL_S
+        is_ready, was_unloaded = True, False
         try:
-            while not is_back and now() - began < PATIENCE_S:
+            while not (is_ready and was_unloaded) and now() - began < PATIENCE_S:
                 await asyncio.sleep(poll_s)
-                poll_s = min(MOST_POLL_S, 1.5 * poll_s)
+                poll_s = _longer(poll_s)
                 is_ready = await self._server.is_loaded(model)
-                was_unloaded = was_unloaded or not is_ready
-                is_back = is_ready and (was_unloaded or now() - began >= settle_s)
+                if not is_ready:
+                    was_unloaded, absence.is_open = True, False
+                elif not was_unloaded and not absence.is_open and now() >= absence.tries_at:
+                    self._try(absence)
+        except BaseException:  # the models are being unloaded
+            for back in absence.waiting:
+                back.cancel()
+            raise
         finally:
-            del self._away[model]
+            del self._absences[model]
         took_s = now() - began
-        if is_back:
-            logger.warning("component %s is back after %.1f s", model, took_s)
-            self._back_at[model] = now()
-            if was_unloaded:
-                self._give_up(model)
-        else:
+        if not is_ready:
             logger.error("component %s has not come back within %.1f s", model, took_s)
             # If it was unloaded for good, its absence is an answer from now on.
             self._known.discard(model)
-        return is_back
+        elif was_unloaded:
+            logger.warning("component %s is back after %.1f s", model, took_s)
+            self._give_up(model)
+        self._let_through(model, absence, is_back=is_ready)
+
+    def _try(self, absence: _Absence) -> None:
+        """Let one of the calls through that wait."""
+        while absence.waiting:
+            back = absence.waiting.popleft()
+            if not back.done():  # not cancelled
+                absence.tried_at = asyncio.get_running_loop().time()
+                absence.tries_at = absence.tried_at + SETTLE_AGAIN_S
+                back.set_result(True)
+                return
+
+    def _let_through(self, model: str, absence: _Absence, *, is_back: bool) -> None:
+        absence.is_open = True
+        self._back_at[model] = asyncio.get_running_loop().time()
+        for back in absence.waiting:
+            if not back.done():
+                back.set_result(is_back)
+        absence.waiting.clear()
 
     def _give_up(self, model: str) -> None:
         """Cancel the calls in flight: they wait for a process that is gone."""
         for task in self._in_flight[model]:
             self._given_up.add(task)
             task.cancel()
+
+
+def _longer(poll_s: float) -> float:
+    return min(MOST_POLL_S, 1.5 * poll_s)

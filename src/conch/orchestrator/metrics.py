@@ -69,6 +69,10 @@ PASS_STRETCH = Family(
     "How much rarer rolling passes are than asked for, because of load",
     kind="gauge",
 )
+STREAMS_RESUMED = Family(
+    "conch_streams_resumed_total",
+    "Live streams that went on after a component had lost them",
+)
 STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))
 OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge")
 COMPONENT_STREAMS = Family(

@@ -26,7 +26,6 @@ from conch.wire.errors import (
 from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
 
-
 # Texts of Triton 2.51, which gives all three errors the same status.
 _DEAD = re.compile(r"[Ss]tub process .* is not healthy")
 _NO_STREAM = "must specify the START flag"
