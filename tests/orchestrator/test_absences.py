@@ -287,7 +287,7 @@ def test_a_call_in_a_stream_is_not_repeated_and_its_start_is():
         await replaced
         return failed, asyncio.get_running_loop().time()
 
-    (failed, answered), server = on(scenario)
+    (failed, answered), _ = on(scenario)
     assert failed < 1.2
     assert 3.0 <= answered < 4.0
 

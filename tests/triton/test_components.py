@@ -12,13 +12,16 @@ from plain_triton import (
     TritonError,
 )
 
+from conch.orchestrator.absences import ComponentAwayError, StreamLostError
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
 from conch.wire.errors import (
     ComponentError,
     MissingModelError,
     OptionError,
+    OverloadedError,
     RequestCancelledError,
+    SessionError,
     TranscriptionError,
 )
 from conch.wire.stream_place import StreamPlace
@@ -96,6 +99,47 @@ def test_a_server_that_is_going_is_no_defect(models, components, monkeypatch):
     models["vad"] = failing(TritonError("Server not ready"))
     with pytest.raises(ComponentError, match=r"^vad: Server not ready$"):
         call(components)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            TritonError("Stub process 'vad_0_1' is not healthy."),
+            ComponentAwayError,
+            "the process of vad has died",
+        ),
+        (
+            TritonError(
+                "inference request for sequence a to model 'vad' must specify the START flag"
+            ),
+            StreamLostError,
+            "vad: inference request for sequence a",
+        ),
+        (
+            triton_error(SessionError("stream a is expired or unknown; send START")),
+            StreamLostError,
+            "vad: stream a is expired or unknown; send START",
+        ),
+        (
+            TritonError("timeout of the corresponding sequence has been expired"),
+            OverloadedError,
+            r"vad keeps as many streams as it takes \(max_candidate_sequences\); try again",
+        ),
+        (
+            triton_error(ComponentError("Stub process 'vad_0_1' is not healthy.")),
+            ComponentError,
+            "vad: Stub process",
+        ),
+    ],
+)
+def test_tritons_words_for_what_is_lost_or_full_are_told_from_a_components(
+    models, components, error, kind, message
+):
+    models["vad"] = failing(error)
+    with pytest.raises(TranscriptionError, match=f"^{message}") as failure:
+        call(components)
+    assert type(failure.value) is kind
 
 
 def test_no_call_is_made_once_the_answer_is_sent(models, components):

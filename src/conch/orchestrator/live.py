@@ -113,6 +113,8 @@ class LiveStream:
         self._leaving: set[asyncio.Task[None]] = set()
         """Tasks that end the stream where it went on under another id."""
         self._state: State = Waiting()
+        self._told_until = 0
+        """End of the firm words that became a segment in mid-utterance, in samples."""
         self._vad_state: Array | None = None
         self._endpointer = Endpointer(endpoint_rules(options))
         self._num_samples = 0
@@ -348,7 +350,8 @@ class LiveStream:
                     endpoint="length",
                 )
             )
-            self._endpointer.skip(round(words[-1].end * SAMPLE_RATE))
+            self._told_until = round(words[-1].end * SAMPLE_RATE)
+            self._endpointer.skip(self._told_until)
         return replace(speaking, utterance=left)
 
     async def _decode(
@@ -461,6 +464,7 @@ class LiveStream:
         span = speech_span(
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
+        span = Span(max(span.start, self._told_until), max(span.end, self._told_until))
         best = found.nbest[0]
         text = await self._passes.end_utterance()
         if speech.first is None and not best.text:
