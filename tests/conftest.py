@@ -7,6 +7,7 @@ import pytest
 OWN_SERVERS = (
     "tests/integration/test_aliases.py",
     "tests/integration/test_bench_gateway.py",
+    "tests/integration/test_deaths.py",
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",
     "tests/integration/test_stream_ends.py",
