@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-PATIENCE_S = 10.0
+PATIENCE_S = 15.0
 """Longest time to wait for a component that is away, in seconds."""
 SETTLE_S = 0.25
 """Seconds after which calls try a component that still counts as ready: it may have been replaced

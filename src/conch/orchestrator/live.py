@@ -258,12 +258,6 @@ class LiveStream:
         await self._decode(speaking, step, log_probs, place, calls, rule)
 
     @property
-    def _most_audio(self) -> int:
-        """Samples of an open utterance to keep: all, unless it grows without endpoints."""
-        step = self._config.stream_step_ms * SAMPLE_RATE // 1000
-        return round(self.options.max_utterance_s * SAMPLE_RATE) + 4 * step
-
-    @property
     def _needs_keep_alive(self) -> bool:
         """Whether encoder and search keep state, and were not called for `keep_alive_s`."""
         called = self._state.called
@@ -386,9 +380,7 @@ class LiveStream:
                     log_probs, place, calls, speaking.utterance, is_over=is_over
                 )
         if not is_over:
-            self._state = speaking = _with_partial(speaking, found).with_audio(
-                step.waveform, self._most_audio
-            )
+            self._state = speaking = _with_partial(speaking, found).with_audio(step.waveform)
             if self._has_second_pass:
                 await self._pass_over(speaking.utterance)
             return

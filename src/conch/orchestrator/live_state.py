@@ -51,50 +51,25 @@ class Utterance:
     log_probs: tuple[Array, ...] = ()
     """Log probabilities of the steps, FP32 [frames, units], for a second pass with ctc_rescore."""
     audio: tuple[Array, ...] = ()
-    """The latest steps, FP32 [samples] each, for a component that loses the stream."""
-    audio_start: int = 0
-    """Start of this audio, in samples of the live stream."""
-
-    def with_audio(self, waveform: Array, most: int) -> "Utterance":
-        """Return the utterance with the audio of a further step.
-
-        Args:
-            waveform: FP32 [samples], 16 kHz.
-            most: Largest number of samples to keep; a single step is kept in any case.
-        """
-        kept = (*self.audio, waveform)
-        length = sum(map(len, kept))
-        dropped = 0
-        while length - dropped > most and len(kept) > 1:
-            dropped += len(kept[0])
-            kept = kept[1:]
-        before = self.audio_start if self.audio else self.start
-        return replace(self, audio=kept, audio_start=before + dropped)
+    """All of its audio, FP32 [samples] of each step, for a component that loses the stream."""
 
     def after_firm(self) -> tuple[tuple[Word, ...], "Utterance"]:
-        """Return the words that are not to change, and the utterance without them.
+        """Return the words that no longer change, and the utterance that is left behind them.
 
-        Words whose audio is no longer kept count as such. The audio behind the last of the words
-        begins with a whole step, which is silent as far as they reach: the encoder's chunks are
-        those of the stream.
+        It begins with a whole step, so that the encoder's chunks are those of the stream. The step
+        is silent as far as the words reach.
         """
-        kept_from = self.audio_start / SAMPLE_RATE
-        firm = tuple(
-            word
-            for number, word in enumerate(self.words)
-            if number < self.num_stable or word.end <= kept_from
-        )
+        firm = self.words[: self.num_stable]
         if not firm:
-            return firm, replace(self, start=self.audio_start if self.audio else self.start)
-        left, start = list(self.audio), self.audio_start
+            return firm, self
+        left, start = list(self.audio), self.start
         until = round(firm[-1].end * SAMPLE_RATE)
         while left and start + len(left[0]) <= until:
             start += len(left.pop(0))
         if left:
-            first = left[0].copy()
-            first[: max(0, until - start)] = 0
-            left[0] = first
-        return firm, Utterance(start, audio=tuple(left), audio_start=start)
+            left[0] = left[0].copy()
+            left[0][: max(0, until - start)] = 0
+        return firm, Utterance(start, audio=tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +110,10 @@ class Speaking:
         steps = (*self.utterance.steps, step)
         return replace(self, utterance=replace(self.utterance, steps=steps))
 
-    def with_audio(self, waveform: Array, most: int) -> "Speaking":
-        """Return the state with the audio of a further step; see `Utterance.with_audio`."""
-        return replace(self, utterance=self.utterance.with_audio(waveform, most))
+    def with_audio(self, waveform: Array) -> "Speaking":
+        """Return the state with the audio of a further step."""
+        audio = (*self.utterance.audio, waveform)
+        return replace(self, utterance=replace(self.utterance, audio=audio))
 
     def with_log_probs(self, log_probs: Array) -> "Speaking":
         """Return the state with the log probabilities of a further step for the second pass."""

@@ -76,7 +76,10 @@ STREAMS_RESUMED = Family(
 STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))
 OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge")
 COMPONENT_STREAMS = Family(
-    "conch_component_streams", "Live streams that a component keeps state of now", kind="gauge"
+    "conch_component_streams",
+    "Live streams that a component keeps state of now",
+    ("instance",),
+    kind="gauge",
 )
 
 _OUTCOMES = {
