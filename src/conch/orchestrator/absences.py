@@ -121,13 +121,15 @@ class Absences:
             ComponentAwayError: the call was given up, or its component was found away.
         """
         began = asyncio.get_running_loop().time()
-        task = asyncio.create_task(call)
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
         self._in_flight[model].add(task)
         try:
-            found = await task
+            found = await call
         except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if task not in self._given_up or (current and current.cancelling()):
+            # As `asyncio.timeout`: a task of its own for each call would cost more than the rest.
+            if task not in self._given_up or task.uncancel() > cancelling:
                 raise
             raise ComponentAwayError(f"{model} was replaced while it was called") from None
         finally:
