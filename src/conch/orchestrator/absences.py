@@ -165,7 +165,7 @@ class Absences:
         absence = self._absences.get(model)
         if absence is None or absence.is_open:
             return True
-        back = asyncio.get_running_loop().create_future()
+        back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         absence.waiting.append(back)
         return await back
 
