@@ -27,12 +27,15 @@ from conch.wire.errors import (
     SessionError,
 )
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Transcript
+from conch.wire.result import Hypothesis, Transcript
 
 logger = logging.getLogger(__name__)
 
 SESSION = "session"
 """Request parameter that separates the chunks of two clients with the same sequence id."""
+
+ABANDON = "abandon"
+"""Request parameter of an END whose text nobody reads: what is open is not recognised further."""
 
 
 @dataclass(slots=True)
@@ -85,7 +88,8 @@ class OpenStreams:
     """The open live streams, by the client's sequence id.
 
     A stream ends with END, with another START of its id, with an error of a component, or after
-    `stream_ttl_s` without a chunk. Its end frees the components' state of it.
+    `stream_ttl_s` without a chunk. Its end frees the components' state of it: at once, where nobody
+    reads the last text.
     """
 
     def __init__(
@@ -149,8 +153,12 @@ class OpenStreams:
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
         with self._metrics.answering(CHUNKS, "none") as labels:
+            is_abandoned = _abandons(request)
             entry = self._started(request) if request.starts else self._known(request)
             labels["mode"] = entry.stream.options.mode
+            if is_abandoned:
+                self._close(request.stream_id, entry, "abandoned")
+                return _nothing(entry.audio_s)
             try:
                 answer = await self._take_turn(entry, request, components)
             except BaseException:
@@ -317,5 +325,27 @@ def _session(request: SpeechRequest) -> str | None:
     return None if session is None else str(session)
 
 
+def _abandons(request: SpeechRequest) -> bool:
+    """Return whether a chunk ends its stream without a last text.
+
+    Raises:
+        OptionError: the parameter is not true, or not with END alone.
+    """
+    if ABANDON not in request.parameters:
+        return False
+    sent = request.parameters[ABANDON]
+    if sent is not True or request.starts or not request.ends:
+        raise OptionError(f"parameter '{ABANDON}' takes true, with END alone; sent: {sent!r:.50}")
+    return True
+
+
+def _nothing(seconds: float) -> Transcript:
+    """Return the last answer of a stream that is abandoned after so many seconds of audio."""
+    nbest = (Hypothesis("", 0.0, 0.0),)
+    return Transcript(nbest, (), round(seconds, 3), (), {}, is_final=True)
+
+
 def _options(request: SpeechRequest) -> dict[str, Any]:
-    return {name: value for name, value in request.parameters.items() if name != SESSION}
+    return {
+        name: value for name, value in request.parameters.items() if name not in (SESSION, ABANDON)
+    }
