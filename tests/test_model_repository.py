@@ -253,6 +253,18 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     assert seen == set(configs)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in COMPONENTS + OVERLAYS if parsed(path).HasField("sequence_batching")],
+    ids=lambda path: "-".join(path.parts[-3:]),
+)
+def test_an_instance_has_a_place_for_every_stream_that_may_be_open(path):
+    """Or a START would wait for the end of another stream."""
+    for entry_point in BLS:
+        most = int(parsed(entry_point).parameters["max_streams"].string_value)
+        assert parsed(path).sequence_batching.oldest.max_candidate_sequences >= most
+
+
 def test_a_stream_is_heard_in_the_encoders_own_chunks_and_expires_before_its_children():
     config = {path.parent.name: parsed(path).parameters for path in BLS + COMPONENTS}
     children = [config["ctc_streaming_encoder"], config["ctc_streaming_decoder"]]

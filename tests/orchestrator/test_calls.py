@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from plain_components import PlainComponents
 
+from conch.orchestrator.absences import Absences
 from conch.orchestrator.calls import Calls, within_deadline
 from conch.orchestrator.metrics import CALLS, Metrics
 from conch.wire.errors import (
@@ -31,7 +32,7 @@ def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
 
     components.before = fail
     metrics = Metrics()
-    calls = Calls(components, 0, metrics, "offline")
+    calls = Calls(components, 0, metrics, "offline", Absences(components))
     with pytest.raises(type(error)):
         asyncio.run(calls("vad", {}, []))
     assert components.calls == ["vad"]
@@ -47,7 +48,7 @@ def within(deadline_ms, do):
     components.before = lambda model: asyncio.Event().wait()
 
     async def main():
-        calls = Calls(components, deadline_ms, Metrics(), "offline")
+        calls = Calls(components, deadline_ms, Metrics(), "offline", Absences(components))
         async with within_deadline(deadline_ms, calls):
             return await do(calls)
 

@@ -86,3 +86,26 @@ def test_the_next_utterance_goes_on_in_the_components_stream():
     assert waiting.called == 3.0
     speaking = waiting.speaking(start=4096, now=5.0)
     assert (speaking.called, speaking.utterance) == (5.0, Utterance(4096))
+
+
+def test_behind_firm_words_is_the_audio_that_they_do_not_reach():
+    steps = tuple(np.full(8_000, level, np.float32) for level in (0.1, 0.2, 0.3))
+    words = tuple(Word(str(at), at, at + 0.25, 0.9) for at in (1.0, 1.5, 2.0))
+    utterance = Utterance(16_000, words, num_stable=2, score=-3.0, audio=steps)
+    firm, left = utterance.after_firm()
+    assert firm == words[:2]
+    assert (left.start, left.words, left.num_stable, left.score) == (24_000, (), 0, 0.0)
+    assert [len(step) for step in left.audio] == [8_000, 8_000]
+    assert np.flatnonzero(left.audio[0]).tolist() == list(range(4_000, 8_000))
+    assert left.audio[1] is steps[2]
+    assert steps[1].all(), "what others hold has not changed"
+
+
+def test_without_firm_words_all_of_an_utterance_is_left():
+    utterance = Utterance(16_000, GOOD, audio=(np.ones(8_000, np.float32),))
+    assert utterance.after_firm() == ((), utterance)
+
+
+def test_firm_words_up_to_the_end_leave_no_audio():
+    utterance = Utterance(0, GOOD, num_stable=1, audio=(np.ones(6_400, np.float32),))
+    assert utterance.after_firm() == (GOOD, Utterance(6_400))

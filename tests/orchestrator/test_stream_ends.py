@@ -8,6 +8,7 @@ import pytest
 from plain_components import PlainComponents
 from plain_streams import Client, audio, ended_once, run
 
+from conch.orchestrator.metrics import STREAMS_ENDED
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -353,3 +354,42 @@ def test_close_does_not_wait_for_ever():
         return len(asyncio.all_tasks())
 
     assert run(scenario)[0] == 2  # the scenario's own and that of `run`
+
+
+def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+        await client.send(audio("12"))
+        calls = len(components.calls)
+        client.parameters = {"abandon": True}
+        answer = await client.send(audio(""), ends=True)
+        assert (answer.text, answer.is_final, answer.duration) == ("", True, 1.28)
+        await recognizer.open_streams.close(timeout_s=60)
+        assert sorted(components.calls[calls:]) == [
+            "ctc_streaming_decoder",
+            "ctc_streaming_encoder",
+        ]
+        client.parameters = {}
+        with pytest.raises(SessionError, match="send START"):
+            await client.send(audio("3"))
+        return recognizer.metrics.drain()
+
+    counted, components = run(scenario)
+    assert counted[STREAMS_ENDED, ("abandoned",)] == 1
+    assert ended_once(components)
+
+
+@pytest.mark.parametrize(
+    ("sent", "place"),
+    [("yes", {"ends": True}), (False, {"ends": True}), (True, {}), (True, {"starts": True})],
+)
+def test_only_an_end_abandons(sent, place):
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components)
+        await client.send(audio("1"))
+        parameters = client.parameters if place.get("starts") else {}
+        with pytest.raises(OptionError, match=r"parameter 'abandon' takes true, with END alone"):
+            await client.send(audio("2"), parameters={**parameters, "abandon": sent}, **place)
+        return len(recognizer.open_streams)
+
+    assert run(scenario)[0] == 1

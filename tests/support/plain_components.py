@@ -8,6 +8,7 @@ import numpy as np
 
 from conch.component import bytes_array
 from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.orchestrator.absences import StreamLostError
 from conch.orchestrator.coverage import CHARACTER_S, WORD_S
 from conch.wire.errors import ComponentError
 from conch.wire.stream_place import StreamPlace
@@ -161,7 +162,7 @@ class PlainComponents:
         if place.starts:
             streams[place.stream_id] = []
         if place.stream_id not in streams:
-            raise ComponentError(f"{model}: must specify the START flag")
+            raise StreamLostError(f"{model}: must specify the START flag")
         outputs = getattr(self, model)(inputs, parameters, streams[place.stream_id])
         if place.ends:
             del streams[place.stream_id]

@@ -122,6 +122,9 @@ class Metric:
     def increment(self, value: float) -> None:
         pass
 
+    def set(self, value: float) -> None:
+        pass
+
 
 class ResponseSender:
     """A sender that keeps everything sent, in order."""

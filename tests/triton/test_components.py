@@ -13,6 +13,7 @@ from plain_triton import (
     TritonError,
 )
 
+from conch.orchestrator.absences import ComponentAwayError, StreamLostError
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
 from conch.wire.errors import (
@@ -21,6 +22,7 @@ from conch.wire.errors import (
     OptionError,
     OverloadedError,
     RequestCancelledError,
+    SessionError,
     TranscriptionError,
 )
 from conch.wire.stream_place import StreamPlace
@@ -143,6 +145,47 @@ def test_the_end_of_a_stream_has_threads_of_its_own(models):
             call(components, place=StreamPlace("a", starts=False, ends=is_end))
         call(components)
     assert [name.split("_")[0] for name in names] == ["calls", "ends", "calls"]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            TritonError("Stub process 'vad_0_1' is not healthy."),
+            ComponentAwayError,
+            "the process of vad has died",
+        ),
+        (
+            TritonError(
+                "inference request for sequence a to model 'vad' must specify the START flag"
+            ),
+            StreamLostError,
+            "vad: inference request for sequence a",
+        ),
+        (
+            triton_error(SessionError("stream a is expired or unknown; send START")),
+            StreamLostError,
+            "vad: stream a is expired or unknown; send START",
+        ),
+        (
+            TritonError("timeout of the corresponding sequence has been expired"),
+            OverloadedError,
+            r"vad keeps as many streams as it takes \(max_candidate_sequences\); try again",
+        ),
+        (
+            triton_error(ComponentError("Stub process 'vad_0_1' is not healthy.")),
+            ComponentError,
+            "vad: Stub process",
+        ),
+    ],
+)
+def test_tritons_words_for_what_is_lost_or_full_are_told_from_a_components(
+    models, components, error, kind, message
+):
+    models["vad"] = failing(error)
+    with pytest.raises(TranscriptionError, match=f"^{message}") as failure:
+        call(components)
+    assert type(failure.value) is kind
 
 
 def test_no_call_is_made_once_the_answer_is_sent(models, components):

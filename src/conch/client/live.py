@@ -18,6 +18,9 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Transcript
 from conch.wire.stream_place import StreamPlace
 
+NOTHING = np.zeros(0, np.float32)
+"""The last chunk of a stream whose samples were all sent."""
+
 
 class _Chunks:
     """Builds the requests of one live stream, and completes its last answer."""
@@ -42,8 +45,15 @@ class _Chunks:
         self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
         self.has_started = self.has_ended = False
 
-    def request(self, chunk: NDArray[Any], *, ends: bool) -> tensors.Request:
+    def request(
+        self, chunk: NDArray[Any], *, ends: bool, abandons: bool = False
+    ) -> tensors.Request:
         """Return the request of the next chunk.
+
+        Args:
+            chunk: Mono samples [N].
+            ends: Whether it is the last.
+            abandons: Whether nobody reads the last text.
 
         Raises:
             AudioError: the chunk is not a waveform.
@@ -57,7 +67,11 @@ class _Chunks:
         return tensors.Request(
             model=self._model,
             inputs=inputs,
-            parameters={"session": self._session, **(self._options if starts else {})},
+            parameters={
+                "session": self._session,
+                **(self._options if starts else {}),
+                **({"abandon": True} if abandons else {}),
+            },
             timeout_s=self._timeout_s,
             place=StreamPlace(self._id, starts, ends),
             request_id=self._request_id,
@@ -92,7 +106,7 @@ class _Chunks:
 class LiveStream:
     """Send live audio chunk by chunk; `Client.live` returns one.
 
-    Leaving its `with` block before `finish` ends the stream on the server.
+    Leaving its `with` block before `finish` ends the stream on the server, without a last text.
     """
 
     def __init__(self, infer: Callable[[tensors.Request], Result], **settings: Any) -> None:
@@ -104,7 +118,7 @@ class LiveStream:
     def __exit__(self, *exc_info: object) -> None:
         if self._chunks.has_started and not self._chunks.has_ended:
             with contextlib.suppress(ConchError):
-                self.finish()
+                self._infer(self._chunks.request(NOTHING, ends=True, abandons=True))
 
     def send(self, chunk: NDArray[Any]) -> Transcript:
         """Send the next samples and return what is new.
@@ -139,7 +153,7 @@ class LiveStream:
             ConchError: the errors of `send`.
             RuntimeError: `finish` was called before.
         """
-        return self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
+        return self._answer(NOTHING if chunk is None else chunk, ends=True)
 
     def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         request = self._chunks.request(chunk, ends=ends)
@@ -161,7 +175,7 @@ class AsyncLiveStream:
     async def __aexit__(self, *exc_info: object) -> None:
         if self._chunks.has_started and not self._chunks.has_ended:
             with contextlib.suppress(ConchError):
-                await self.finish()
+                await self._infer(self._chunks.request(NOTHING, ends=True, abandons=True))
 
     async def send(self, chunk: NDArray[Any]) -> Transcript:
         """Send the next samples; see `LiveStream.send`. Chunks sent at once keep their order."""
@@ -169,7 +183,7 @@ class AsyncLiveStream:
 
     async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
         """Send the last samples and return the final transcript; see `LiveStream.finish`."""
-        return await self._answer(np.zeros(0, np.float32) if chunk is None else chunk, ends=True)
+        return await self._answer(NOTHING if chunk is None else chunk, ends=True)
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         request = self._chunks.request(chunk, ends=ends)

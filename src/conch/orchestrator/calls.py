@@ -2,20 +2,43 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol, TypeVar
 
 from conch.component import Array
-from conch.orchestrator.metrics import CALL_SECONDS, CALLS, Family, Metrics
+from conch.orchestrator.absences import PATIENCE_S, Absences, ComponentAwayError, StreamLostError
+from conch.orchestrator.metrics import (
+    CALL_SECONDS,
+    CALLS,
+    CALLS_REPEATED,
+    Family,
+    Metrics,
+    outcome,
+)
 from conch.wire.errors import (
     ComponentError,
     DeadlineError,
     MissingModelError,
+    OverloadedError,
     RequestCancelledError,
 )
 from conch.wire.result import Stage
 from conch.wire.stream_place import StreamPlace
+
+MAX_REPEATS = 2
+"""Repeats of a call whose component was away: the call itself may be what ends the process."""
+START_PATIENCE_S = 5.0
+"""Longest time that the START of a stream waits for a place in a component, in seconds. Triton
+would let it wait until another stream ends."""
 
 Parameter = bool | int | str
 Result = TypeVar("Result")
@@ -62,7 +85,9 @@ class Components(Protocol):
             place: Place of the call in the component's stream; None outside streams.
 
         Raises:
+            ComponentAwayError: the component's process died, or it no longer knows the stream.
             ComponentError: the component answered with an error.
+            OverloadedError: the component has no place for another stream.
             RequestCancelledError: the client gave up before the call was made.
         """
         ...
@@ -90,11 +115,17 @@ class Calls:
     """The calls of one row to components, within the deadline of its request.
 
     Each call is made only while the request has time left. The remaining time is the longest time
-    that the call may wait in the component's queue.
+    that the call may wait in the component's queue. A call whose component dies is repeated when
+    the component is back, unless it goes on with a stream, which the component has lost.
     """
 
     def __init__(
-        self, components: Components, deadline_ms: int, metrics: Metrics, mode: str
+        self,
+        components: Components,
+        deadline_ms: int,
+        metrics: Metrics,
+        mode: str,
+        absences: Absences,
     ) -> None:
         """Start the request's clock.
 
@@ -103,8 +134,9 @@ class Calls:
             deadline_ms: Time budget from now on, in milliseconds; 0 for none.
             metrics: Where the calls are counted.
             mode: Label of the path in the metrics.
+            absences: The components that are away, for all requests.
         """
-        self._components = components
+        self._components, self._absences = components, absences
         self._metrics, self._mode = metrics, mode
         self._deadline_ms = deadline_ms
         self._started = time.perf_counter()
@@ -123,20 +155,30 @@ class Calls:
 
         Raises:
             DeadlineError: the time of the request is over.
+            ComponentAwayError: the component died, and the call cannot be repeated, or it was in
+                vain.
             ComponentError: the component answered with an error.
+            OverloadedError: the component has no place for another stream.
             RequestCancelledError: the client gave up before the call was made.
         """
-        remaining_s = self.remaining_s(f"before {model} was called")
+        self.remaining_s(f"before {model} was called")
         started = time.perf_counter()
         is_made = True
-        try:
+
+        async def call() -> Mapping[str, Tensor]:
+            timeout_s = self.remaining_s(f"before {model} was called")
+            if place is not None and place.starts:
+                timeout_s = min(timeout_s or START_PATIENCE_S, START_PATIENCE_S)
             return await self._components.call(
-                model, inputs, wanted, parameters or {}, remaining_s, place
+                model, inputs, wanted, parameters or {}, timeout_s, place
             )
+
+        try:
+            return await self._repeated(model, call, in_stream=bool(place and not place.starts))
         except MissingModelError:
             is_made = False
             raise
-        except ComponentError:
+        except (ComponentError, OverloadedError):
             # A queue may drop a call shortly before the deadline on the request's own clock.
             self.remaining_s(f"while {model} was called")
             raise
@@ -147,10 +189,72 @@ class Calls:
             if is_made:
                 self._count(model, time.perf_counter() - started)
 
+    async def _repeated(
+        self, model: str, call: Callable[[], Coroutine[None, None, Result]], *, in_stream: bool
+    ) -> Result:
+        """Make a call, and again after an absence of its component.
+
+        Args:
+            model: Name of the component.
+            call: Makes the call.
+            in_stream: Whether the call goes on with a stream, which the component then has lost.
+
+        Raises:
+            ComponentAwayError: the component is away.
+        """
+        if self._absences.is_away(model):
+            if in_stream:
+                raise ComponentAwayError(f"{model} is being replaced: START the stream again")
+            await self._back(model)
+        repeat = 0
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                with self._counting_repeat(model, repeat):
+                    return await self._absences.call(model, call())
+            except StreamLostError:
+                raise
+            except (ComponentAwayError, MissingModelError) as error:
+                if isinstance(error, MissingModelError) and not self._absences.knows(model):
+                    raise
+                self._absences.begin(model, began)
+                if in_stream:
+                    raise ComponentAwayError(f"{error}: START the stream again") from error
+                if repeat == MAX_REPEATS:
+                    raise
+            await self._back(model)
+            repeat += 1
+
+    async def _back(self, model: str) -> None:
+        """Wait for a component that is away.
+
+        Raises:
+            ComponentAwayError: it has not come back.
+        """
+        if not await self._absences.over(model):
+            raise ComponentAwayError(
+                f"{model} has died or is being replaced, and was not back within {PATIENCE_S:g} s; "
+                "try again"
+            )
+
+    @contextmanager
+    def _counting_repeat(self, model: str, repeat: int) -> Iterator[None]:
+        if not repeat:
+            yield
+            return
+        how = "ok"
+        try:
+            yield
+        except BaseException as error:
+            how = outcome(error)
+            raise
+        finally:
+            self._metrics.add(CALLS_REPEATED, component=model, outcome=how)
+
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component; it is asked once."""
         if model not in self._loaded:
-            self._loaded[model] = await self._components.is_loaded(model)
+            self._loaded[model] = await self._absences.is_loaded(model)
         return self._loaded[model]
 
     def remaining_s(self, when: str) -> float | None:

@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 
 from conch.component import Array, bytes_array
+from conch.orchestrator.absences import ComponentAwayError
 from conch.orchestrator.calls import Calls, Parameter, Tensor
 from conch.orchestrator.endpointing import SpeechProbs
 from conch.orchestrator.roles import WORD_COLUMNS, hypotheses, words
@@ -166,7 +167,8 @@ async def end(calls: Calls, place: StreamPlace) -> None:
         return_exceptions=True,
     )
     for error in found:
-        if isinstance(error, BaseException):
+        # A component that is away, or was, has nothing left to free.
+        if isinstance(error, BaseException) and not isinstance(error, ComponentAwayError):
             logger.warning("END of the components' stream %s failed: %r", place.stream_id, error)
 
 

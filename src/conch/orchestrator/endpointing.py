@@ -103,6 +103,13 @@ class Endpointer:
         self._began = self.speech.end
         self.speech = Speech(self._began, None, self._began)
 
+    def skip(self, until: int) -> None:
+        """Take the audio up to a sample of the live stream for silence: its words are told."""
+        end, first, after_last = self.speech.end, self.speech.first, self.speech.after_last
+        if first is not None:
+            first = max(first, until) if after_last > until else None
+        self.speech = Speech(end, first, max(after_last, min(until, end)))
+
 
 def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
     """Return the speech of an utterance with padding, or all of the utterance if it has none.

@@ -10,10 +10,11 @@ not on the length of the chunks.
 """
 
 import asyncio
+import logging
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -23,6 +24,7 @@ from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import ctc_roles, roles
+from conch.orchestrator.absences import ComponentAwayError
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
@@ -38,7 +40,7 @@ from conch.orchestrator.live_state import (
     Waiting,
 )
 from conch.orchestrator.live_text import LiveText, whole_words
-from conch.orchestrator.metrics import ENDPOINTS, Metrics
+from conch.orchestrator.metrics import ENDPOINTS, STREAMS_RESUMED, Metrics
 from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
@@ -57,8 +59,12 @@ from conch.wire.result import (
 )
 from conch.wire.stream_place import StreamPlace
 
+logger = logging.getLogger(__name__)
+
 NO_PAUSE_S = 0.2
 """Silence at the end of a pass that is no pause yet."""
+STEPS_AGAIN = 8
+"""Steps in a call that brings a component to where it was: the streams of a batch wait for it."""
 NOT_HEARD = CtcDecoded([Hypothesis("", 0.0, 0.0)], {"": ()})
 """What the first pass finds in a language that it does not know."""
 
@@ -104,7 +110,11 @@ class LiveStream:
         # Not the client's id, because two clients may choose the same.
         self._child = uuid.uuid4().hex
         """Id of the stream in encoder and search."""
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Tasks that end the stream where it went on under another id."""
         self._state: State = Waiting()
+        self._told_until = 0
+        """End of the firm words that became a segment in mid-utterance, in samples."""
         self._vad_state: Array | None = None
         self._endpointer = Endpointer(endpoint_rules(options))
         self._num_samples = 0
@@ -190,8 +200,16 @@ class LiveStream:
         self._passes.cancel()
         if self._has_first_pass and self._state.called is not None:
             self._state = Waiting()
-            place = StreamPlace(self._child, starts=False, ends=True)
-            await ctc_roles.end(self._detached, place)
+            self._leave_child()
+        await asyncio.gather(*self._leaving)
+
+    def _leave_child(self) -> None:
+        """Free what encoder and search keep of the stream; it may begin there under a new id."""
+        place = StreamPlace(self._child, starts=False, ends=True)
+        leaving = asyncio.create_task(ctc_roles.end(self._detached, place))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        self._child = uuid.uuid4().hex
 
     async def _choose(self, calls: Calls) -> None:
         """Choose among what the server has: streaming for want of Whisper, Whisper for want of CTC.
@@ -229,7 +247,9 @@ class LiveStream:
         place = self._enter(speaking, ends=ends)
         log_probs = None
         if self._has_first_pass:
-            log_probs = await ctc_roles.encode_step(calls, step.waveform, place)
+            log_probs, speaking, place = await self._encode(
+                ctc_roles.encode_step, step.waveform, speaking, place, calls
+            )
         await self._decode(speaking, step, log_probs, place, calls, rule)
 
     async def _continue(self, state: State, samples: Array, calls: Calls, *, ends: bool) -> None:
@@ -244,11 +264,14 @@ class LiveStream:
         if not self._has_first_pass:
             speech = await self._find_speech(samples, calls)
         elif self.options.vad:
-            speech, log_probs = await both(
-                self._find_speech(samples, calls), ctc_roles.encode_step(calls, samples, place)
+            speech, (log_probs, speaking, place) = await both(
+                self._find_speech(samples, calls),
+                self._encode(ctc_roles.encode_step, samples, speaking, place, calls),
             )
         else:
-            speech, log_probs = await ctc_roles.encode_and_find_speech(calls, samples, place)
+            (speech, log_probs), speaking, place = await self._encode(
+                ctc_roles.encode_and_find_speech, samples, speaking, place, calls
+            )
         step = Step(samples, speech)
         rule = self._find_endpoint(step)
         await self._decode(speaking, step, log_probs, place, calls, rule)
@@ -271,6 +294,79 @@ class LiveStream:
         self._state = state
         return place
 
+    async def _encode(
+        self,
+        role: Callable[[Calls, Array, StreamPlace], Awaitable[One]],
+        samples: Array,
+        speaking: Speaking,
+        place: StreamPlace,
+        calls: Calls,
+    ) -> tuple[One, Speaking, StreamPlace]:
+        """Call the encoder for a step, and begin its stream again if it has lost it.
+
+        Returns:
+            What the encoder found; the state, and the place of the search's call.
+        """
+        try:
+            return await role(calls, samples, place), speaking, place
+        except ComponentAwayError:
+            if place.starts:  # it was repeated, in vain
+                raise
+            speaking, place = await self._begin_again(speaking, place, calls)
+            return await role(calls, samples, place), speaking, place
+
+    async def _begin_again(
+        self, speaking: Speaking, place: StreamPlace, calls: Calls
+    ) -> tuple[Speaking, StreamPlace]:
+        """Bring encoder and search to where they were before a step, as a stream of a new id.
+
+        Without a second pass, the text that is firm becomes a segment: heard again without the
+        audio before it, the same words might come out otherwise.
+
+        Returns:
+            The state, and the place of the step's calls.
+        """
+        logger.warning("a component has lost a stream, which goes on with the audio that is kept")
+        self._metrics.add(STREAMS_RESUMED)
+        self._leave_child()
+        if not self._has_second_pass:
+            speaking = self._end_firm(speaking)
+        self._state = speaking
+        place = StreamPlace(self._child, starts=True, ends=place.ends)
+        kept = speaking.utterance.audio
+        for first in range(0, len(kept), STEPS_AGAIN):
+            steps = np.concatenate(kept[first : first + STEPS_AGAIN])
+            then, place = replace(place, ends=False), replace(place, starts=False)
+            log_probs = await ctc_roles.encode_step(calls, steps, then)
+            found = await self._search(log_probs, then, calls, speaking.utterance, is_over=False)
+            self._state = speaking = _with_partial(speaking, found)
+        return speaking, place
+
+    def _end_firm(self, speaking: Speaking) -> Speaking:
+        """Add the firm words of an open utterance to the segments; return the state after them."""
+        utterance = speaking.utterance
+        span = speech_span(
+            self._endpointer.speech,
+            Span(utterance.start, self._num_samples),
+            self.options.vad_pad_ms,
+        )
+        words, left = utterance.after_firm()
+        if words:
+            best = Hypothesis(text_of_words(words), utterance.score, am_score=utterance.score)
+            self._segments.append(
+                Segment(
+                    start=round(span.start / SAMPLE_RATE, 3),
+                    end=words[-1].end,
+                    nbest=(best,),
+                    words=words if self.options.word_timestamps else (),
+                    index=len(self._segments),
+                    endpoint="length",
+                )
+            )
+            self._told_until = round(words[-1].end * SAMPLE_RATE)
+            self._endpointer.skip(self._told_until)
+        return replace(speaking, utterance=left)
+
     async def _decode(
         self,
         speaking: Speaking,
@@ -290,9 +386,20 @@ class LiveStream:
             if self.options.ctc_rescore:
                 # A copy: the handle would keep the server's memory.
                 speaking = speaking.with_log_probs(log_probs.numpy().copy())
-            found = await self._search(log_probs, place, calls, speaking.utterance, is_over=is_over)
+            try:
+                found = await self._search(
+                    log_probs, place, calls, speaking.utterance, is_over=is_over
+                )
+            except ComponentAwayError:
+                if place.starts:
+                    raise
+                speaking, place = await self._begin_again(speaking, place, calls)
+                log_probs = await ctc_roles.encode_step(calls, step.waveform, place)
+                found = await self._search(
+                    log_probs, place, calls, speaking.utterance, is_over=is_over
+                )
         if not is_over:
-            self._state = speaking = _with_partial(speaking, found)
+            self._state = speaking = _with_partial(speaking, found).with_audio(step.waveform)
             if self._has_second_pass:
                 await self._pass_over(speaking.utterance)
             return
@@ -312,8 +419,16 @@ class LiveStream:
         """Send empty calls to encoder and search, so that they do not drop the stream."""
         state = replace(self._state, called=time.monotonic())
         place = self._enter(state, ends=False)
-        nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
-        found = await self._search(nothing, place, calls, self._utterance, is_over=False)
+        try:
+            nothing = await ctc_roles.encode_step(calls, NO_SAMPLES, place)
+            found = await self._search(nothing, place, calls, self._utterance, is_over=False)
+        except ComponentAwayError:
+            if isinstance(state, Speaking):
+                await self._begin_again(state, place, calls)
+            else:
+                self._leave_child()
+                self._state = replace(state, called=None)
+            return
         if isinstance(state, Speaking):
             self._state = _with_partial(state, found)
 
@@ -359,6 +474,7 @@ class LiveStream:
         span = speech_span(
             speech, Span(utterance.start, self._num_samples), self.options.vad_pad_ms
         )
+        span = Span(max(span.start, self._told_until), max(span.end, self._told_until))
         best = found.nbest[0]
         text = await self._passes.end_utterance()
         if speech.first is None and not best.text:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conch.component import Array
-from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator.endpointing import SpeechProbs
 from conch.wire.result import Word
 
@@ -50,6 +50,26 @@ class Utterance:
     """Audio for the second pass; empty without one."""
     log_probs: tuple[Array, ...] = ()
     """Log probabilities of the steps, FP32 [frames, units], for a second pass with ctc_rescore."""
+    audio: tuple[Array, ...] = ()
+    """All of its audio, FP32 [samples] of each step, for a component that loses the stream."""
+
+    def after_firm(self) -> tuple[tuple[Word, ...], "Utterance"]:
+        """Return the words that no longer change, and the utterance that is left behind them.
+
+        It begins with a whole step, so that the encoder's chunks are those of the stream. The step
+        is silent as far as the words reach.
+        """
+        firm = self.words[: self.num_stable]
+        if not firm:
+            return firm, self
+        left, start = list(self.audio), self.start
+        until = round(firm[-1].end * SAMPLE_RATE)
+        while left and start + len(left[0]) <= until:
+            start += len(left.pop(0))
+        if left:
+            left[0] = left[0].copy()
+            left[0][: max(0, until - start)] = 0
+        return firm, Utterance(start, audio=tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +109,11 @@ class Speaking:
         """Return the state with a further step for the second pass."""
         steps = (*self.utterance.steps, step)
         return replace(self, utterance=replace(self.utterance, steps=steps))
+
+    def with_audio(self, waveform: Array) -> "Speaking":
+        """Return the state with the audio of a further step."""
+        audio = (*self.utterance.audio, waveform)
+        return replace(self, utterance=replace(self.utterance, audio=audio))
 
     def with_log_probs(self, log_probs: Array) -> "Speaking":
         """Return the state with the log probabilities of a further step for the second pass."""

@@ -54,6 +54,11 @@ CALL_SECONDS = Family(
     "Time in calls of components, queues included",
     ("mode", "component"),
 )
+CALLS_REPEATED = Family(
+    "conch_calls_repeated_total",
+    "Calls repeated because their component died or was replaced",
+    ("component", "outcome"),
+)
 HOLES = Family(
     "conch_holes_total",
     "Stretches of speech that a text left out, or seemed to leave out",
@@ -77,10 +82,17 @@ PASS_STRETCH = Family(
     "How much rarer rolling passes are than asked for, because of load",
     kind="gauge",
 )
+STREAMS_RESUMED = Family(
+    "conch_streams_resumed_total",
+    "Live streams that went on after a component had lost them",
+)
 STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))
 OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge")
 COMPONENT_STREAMS = Family(
-    "conch_component_streams", "Live streams that a component keeps state of now", kind="gauge"
+    "conch_component_streams",
+    "Live streams that a component keeps state of now",
+    ("instance",),
+    kind="gauge",
 )
 
 _OUTCOMES = {

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from conch.audio.live import LiveAudio
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
+from conch.orchestrator.absences import Absences
 from conch.orchestrator.access import NO_MODE, Served
 from conch.orchestrator.calls import Calls, Components, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
@@ -27,7 +28,7 @@ from conch.wire.errors import (
     SessionError,
 )
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Transcript
+from conch.wire.result import Hypothesis, Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,10 @@ class StreamName(NamedTuple):
     """The client's sequence id."""
     session: str | None
     """The client's session, None without one. Whoever does not know it cannot reach the stream."""
+
+
+ABANDON = "abandon"
+"""Request parameter of an END whose text nobody reads: what is open is not recognised further."""
 
 
 @dataclass(slots=True)
@@ -95,17 +100,26 @@ class OpenStreams:
     """The open live streams, by the client's sequence id and session.
 
     A stream ends with END, with another START of its name, with an error of a component, or after
-    `stream_ttl_s` without a chunk. Its end frees the components' state of it.
+    `stream_ttl_s` without a chunk. Its end frees the components' state of it: at once, where nobody
+    reads the last text.
     """
 
-    def __init__(self, config: OrchestratorConfig, detached: Components, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        config: OrchestratorConfig,
+        detached: Components,
+        metrics: Metrics,
+        absences: Absences,
+    ) -> None:
         """Start with no stream.
 
         Args:
             config: Limits.
             detached: Components for calls that belong to no request.
             metrics: Where streams and chunks are counted.
+            absences: The components that are away.
         """
+        self._absences = absences
         self._config, self._detached, self._metrics = config, detached, metrics
         self._shared = SharedPasses(
             PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
@@ -155,12 +169,16 @@ class OpenStreams:
         with self._metrics.answering(CHUNKS, NO_MODE) as labels:
             try:
                 name = _name(request)
+                is_abandoned = _abandons(request)
                 entry = self._started(name, request) if request.starts else self._known(name)
             except Exception as error:
                 Served(request.request_id, request.model, NO_MODE).log(error)
                 raise
             labels["mode"] = entry.stream.options.mode
             entry.served.chunks += 1
+            if is_abandoned:
+                self._close(name, entry, "abandoned")
+                return _nothing(entry.audio_s)
             try:
                 answer = await self._take_turn(name, entry, request, components)
             except BaseException as error:
@@ -177,7 +195,7 @@ class OpenStreams:
     ) -> Transcript | _Refused:
         """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
-        calls = Calls(components, options.deadline_ms, self._metrics, options.mode)
+        calls = self._calls(components, options.deadline_ms, options.mode)
         with entry.in_line(self._config.max_waiting_chunks):
             async with within_deadline(options.deadline_ms, calls), entry.turn:
                 return await self._answer(name, entry, request, calls)
@@ -247,7 +265,7 @@ class OpenStreams:
         stream = LiveStream(
             options,
             LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
-            Calls(self._detached, 0, self._metrics, options.mode),
+            self._calls(self._detached, 0, options.mode),
             self._metrics,
             self._config,
             self._shared,
@@ -259,6 +277,9 @@ class OpenStreams:
             self._close(name, before, "restart")
         self._open[name] = entry
         return entry
+
+    def _calls(self, components: Components, deadline_ms: int, mode: str) -> Calls:
+        return Calls(components, deadline_ms, self._metrics, mode, self._absences)
 
     def _known(self, name: StreamName) -> _Open:
         entry = self._open.get(name)
@@ -347,5 +368,27 @@ def _name(request: SpeechRequest) -> StreamName:
     return StreamName(request.stream_id, session)
 
 
+def _abandons(request: SpeechRequest) -> bool:
+    """Return whether a chunk ends its stream without a last text.
+
+    Raises:
+        OptionError: the parameter is not true, or not with END alone.
+    """
+    if ABANDON not in request.parameters:
+        return False
+    sent = request.parameters[ABANDON]
+    if sent is not True or request.starts or not request.ends:
+        raise OptionError(f"parameter '{ABANDON}' takes true, with END alone; sent: {sent!r:.50}")
+    return True
+
+
+def _nothing(seconds: float) -> Transcript:
+    """Return the last answer of a stream that is abandoned after so many seconds of audio."""
+    nbest = (Hypothesis("", 0.0, 0.0),)
+    return Transcript(nbest, (), round(seconds, 3), (), {}, is_final=True)
+
+
 def _options(request: SpeechRequest) -> dict[str, Any]:
-    return {name: value for name, value in request.parameters.items() if name != SESSION}
+    return {
+        name: value for name, value in request.parameters.items() if name not in (SESSION, ABANDON)
+    }

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 
 from conch.audio.recording import Recording
+from conch.orchestrator.absences import Absences
 from conch.orchestrator.admission import Admission
 from conch.orchestrator.calls import Calls, Components, together, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
@@ -38,7 +39,10 @@ class Recognizer:
         self.metrics = Metrics()
         self.admission = Admission(config, self.metrics)
         self._turns = Turns(config, self.metrics)
-        self.open_streams = OpenStreams(config, self._turns.at_once(detached), self.metrics)
+        self._absences = Absences(detached)
+        self.open_streams = OpenStreams(
+            config, self._turns.at_once(detached), self.metrics, self._absences
+        )
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
@@ -128,7 +132,7 @@ class Recognizer:
             yield _Work(rows, self.admission, share)
 
     def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
-        return Calls(components, options.deadline_ms, self.metrics, OFFLINE)
+        return Calls(components, options.deadline_ms, self.metrics, OFFLINE, self._absences)
 
     async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
         if request.audio is None:

@@ -1,9 +1,10 @@
 """Calls of the component models of this server, in process (BLS)."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,6 +13,7 @@ import triton_python_backend_utils as pb_utils
 
 from conch.component import Array
 from conch.orchestrator import Tensor
+from conch.orchestrator.absences import ComponentAwayError, StreamLostError
 from conch.orchestrator.calls import Parameter
 from conch.triton.own_key import own_key
 from conch.triton.tracing import RequestSpan
@@ -20,12 +22,21 @@ from conch.wire.errors import (
     OptionError,
     OverloadedError,
     RequestCancelledError,
+    SessionError,
     TranscriptionError,
     from_wire,
     out_of_shared_memory,
 )
 from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
+
+# Texts of Triton 2.51, which gives all three errors the same status.
+_DEAD = re.compile(r"[Ss]tub process .* is not healthy")
+_NO_STREAM = "must specify the START flag"
+_NO_PLACE = "timeout of the corresponding sequence has been expired"
+
+_ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
+"""Asks whether a model is ready: all other threads may wait for a process that has died."""
 
 
 class TritonComponents:
@@ -79,7 +90,7 @@ class TritonComponents:
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _is_ready, model)
+        return await asyncio.get_running_loop().run_in_executor(_ready_pool, _is_ready, model)
 
     def _call(
         self,
@@ -116,6 +127,14 @@ def _error(model: str, message: str) -> TranscriptionError:
         return said
     if said is None and (full := out_of_shared_memory(message)):
         return full
+    if isinstance(said, SessionError) or _NO_STREAM in message:
+        return StreamLostError(f"{model}: {message if said is None else said}")
+    if said is None and _DEAD.search(message):
+        return ComponentAwayError(f"the process of {model} has died")
+    if said is None and _NO_PLACE in message:
+        return OverloadedError(
+            f"{model} keeps as many streams as it takes (max_candidate_sequences); try again"
+        )
     # Check this last, because a model whose process died counts as ready.
     if said is None and not _is_ready(model):
         return missing(model)

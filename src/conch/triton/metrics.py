@@ -26,6 +26,7 @@ class MetricsPublisher:
         model: str,
         metrics: Metrics | None = None,
         gauges: Mapping[Family, Callable[[], float]] | None = None,
+        of: Labels = (),
     ) -> None:
         """Start the thread that publishes.
 
@@ -33,11 +34,13 @@ class MetricsPublisher:
             model: Label `model` of all metrics.
             metrics: Sums to publish.
             gauges: Functions that return the present value of a metric.
+            of: Values of the labels of these metrics. No other process publishes the same ones.
         """
         self._model, self._metrics, self._gauges = model, metrics or Metrics(), dict(gauges or {})
         self._families: dict[Family, Any] = {}
         self._published: dict[tuple[Family, Labels], Any] = {}
-        self._gauged = dict.fromkeys(self._gauges, 0.0)
+        self._of = of
+        self._gauged: dict[Family, float] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
@@ -70,10 +73,11 @@ class MetricsPublisher:
         finally:
             self._metrics.give_back(sums)
         for family, value_of in self._gauges.items():
-            # Publish the change, because the instances of a model share one metric.
             value = float(value_of())
-            self._metric(family, ()).increment(value - self._gauged[family])
-            self._gauged[family] = value
+            if value != self._gauged.get(family):
+                # The first value takes the place of the last one of a process that was killed.
+                self._metric(family, self._of).set(value)
+                self._gauged[family] = value
 
     def _metric(self, family: Family, labels: Labels) -> Any:
         key = family, labels
@@ -100,4 +104,8 @@ def publish_streams(args: Mapping[str, str], component: Sized) -> MetricsPublish
     Returns:
         The publisher, to be closed with the model.
     """
-    return MetricsPublisher(args["model_name"], gauges={COMPONENT_STREAMS: lambda: len(component)})
+    return MetricsPublisher(
+        args["model_name"],
+        gauges={COMPONENT_STREAMS: lambda: len(component)},
+        of=(args["model_instance_name"],),
+    )
