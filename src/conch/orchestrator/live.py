@@ -320,17 +320,27 @@ class LiveStream:
     ) -> tuple[Speaking, StreamPlace]:
         """Bring encoder and search to where they were before a step, as a stream of a new id.
 
-        Without a second pass, the text that is firm becomes a segment: heard again without the
-        audio before it, the same words might come out otherwise.
+        Heard without the audio before the utterance, other words may come out. If firm ones do,
+        they become a segment, and what is behind them is heard as an utterance of its own.
 
         Returns:
             The state, and the place of the step's calls.
         """
         logger.warning("a component has lost a stream, which goes on with the audio that is kept")
         self._metrics.add(STREAMS_RESUMED)
+        again, then = await self._hear_again(speaking, place, calls)
+        if not self._has_second_pass and not again.utterance.text.startswith(
+            text_of_words(speaking.utterance.stable)
+        ):
+            again, then = await self._hear_again(self._end_firm(speaking), place, calls)
+        return again, then
+
+    async def _hear_again(
+        self, speaking: Speaking, place: StreamPlace, calls: Calls
+    ) -> tuple[Speaking, StreamPlace]:
+        """Send the audio of the open utterance to encoder and search, as a stream of a new id."""
         self._leave_child()
-        if not self._has_second_pass:
-            speaking = self._end_firm(speaking)
+        num_stable = speaking.utterance.num_stable
         self._state = speaking
         place = StreamPlace(self._child, starts=True, ends=place.ends)
         kept = speaking.utterance.audio
@@ -339,7 +349,11 @@ class LiveStream:
             then, place = replace(place, ends=False), replace(place, starts=False)
             log_probs = await ctc_roles.encode_step(calls, steps, then)
             found = await self._search(log_probs, then, calls, speaking.utterance, is_over=False)
-            self._state = speaking = _with_partial(speaking, found)
+            speaking = _with_partial(speaking, found)
+        utterance = speaking.utterance
+        num_stable = min(max(num_stable, utterance.num_stable), len(utterance.words))
+        speaking = replace(speaking, utterance=replace(utterance, num_stable=num_stable))
+        self._state = speaking
         return speaking, place
 
     def _end_firm(self, speaking: Speaking) -> Speaking:
@@ -581,7 +595,7 @@ class LiveStream:
                 utterance.words, until, in_speech=spoken_until > text.heard_until - NO_PAUSE_S
             )
             return OpenUtterance(start, text.firm, tentative, newest, round(text.heard_until, 3))
-        stable = utterance.words[: utterance.num_stable]
+        stable = utterance.stable
         unstable = whole_words(utterance.words[len(stable) :], until)
         return OpenUtterance(start, stable, (), tuple(unstable))
 
@@ -600,8 +614,17 @@ async def _has_attention(calls: Calls) -> bool:
 
 
 def _with_partial(speaking: Speaking, found: CtcDecoded) -> Speaking:
+    """Return the state with the present text of the first pass.
+
+    Words that were stable stay so while the text begins with them: a search that has begun again
+    knows fewer of them to be.
+    """
     best = found.nbest[0]
-    return speaking.with_words(found.words[best.text], len(found.stable.split()), best.score)
+    num_stable = len(found.stable.split())
+    before = speaking.utterance
+    if num_stable < before.num_stable and best.text.startswith(text_of_words(before.stable)):
+        num_stable = before.num_stable
+    return speaking.with_words(found.words[best.text], num_stable, best.score)
 
 
 def _with_passes(

@@ -10,7 +10,7 @@ import numpy as np
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator.endpointing import SpeechProbs
-from conch.wire.result import Word
+from conch.wire.result import Word, text_of_words
 
 NO_SAMPLES = np.zeros(0, np.float32)
 
@@ -53,13 +53,23 @@ class Utterance:
     audio: tuple[Array, ...] = ()
     """All of its audio, FP32 [samples] of each step, for a component that loses the stream."""
 
+    @property
+    def stable(self) -> tuple[Word, ...]:
+        """The words that the first pass no longer changes."""
+        return self.words[: self.num_stable]
+
+    @property
+    def text(self) -> str:
+        """The text of the first pass so far."""
+        return text_of_words(self.words)
+
     def after_firm(self) -> tuple[tuple[Word, ...], "Utterance"]:
         """Return the words that no longer change, and the utterance that is left behind them.
 
         It begins with a whole step, so that the encoder's chunks are those of the stream. The step
         is silent as far as the words reach.
         """
-        firm = self.words[: self.num_stable]
+        firm = self.stable
         if not firm:
             return firm, self
         left, start = list(self.audio), self.start
