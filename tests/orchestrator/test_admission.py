@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 import virtual_time
 
-from conch.orchestrator.admission import FOR_SHORT, OWN_TIMES, SHORT, Admission
+from conch.orchestrator.admission import FOR_SHORT, OWN_TIMES, QUIET_S, SHORT, Admission
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.metrics import REFUSED, ROOM_SECONDS, Metrics
 from conch.orchestrator.server_speed import FIRST_GUESS
@@ -139,6 +139,23 @@ def test_a_client_that_leaves_frees_its_room(is_waiting):
         return await third
 
     assert run(scenario) == (5.0 if is_waiting else 6.0)
+
+
+def test_a_long_recording_is_not_first_while_short_ones_come_and_a_while_after():
+    async def scenario():
+        one = admission()
+        async with one.begun(3600.0, None) as long:
+            assert one.is_first(long)
+            async with one.begun(5.0, None) as short:
+                assert one.is_first(short)
+                assert not one.is_first(long)
+            assert not one.is_first(long)
+            async with one.begun(3600.0, None) as second:  # of equals the oldest
+                await asyncio.sleep(QUIET_S + 1)
+                assert one.is_first(long)
+                assert not one.is_first(second)
+
+    run(scenario)
 
 
 def test_requests_and_bytes_have_limits_of_their_own():

@@ -31,9 +31,11 @@ class Server:
         self.began.append(name)
         await asyncio.sleep(1)
 
-    def recording(self, key: tuple[float, int], calls: int, timeout_s=None) -> list[asyncio.Task]:
+    def recording(
+        self, key: tuple[float, int], calls: int, timeout_s=None, is_first=lambda: True
+    ) -> list[asyncio.Task]:
         in_turn = self.turns.of(self.components)
-        in_turn.key = key
+        in_turn.begin(key, is_first)
         return [asyncio.create_task(self.call(in_turn, timeout_s)) for _ in range(calls)]
 
     async def call(self, components, timeout_s=None) -> float:
@@ -68,6 +70,29 @@ def test_a_recording_does_not_wait_behind_the_segments_of_another():
         return done, long[-1].result()
 
     assert virtual_time.run(scenario()) == (2.0, 6.0)
+
+
+def test_a_recording_that_was_overtaken_leaves_places_for_the_next():
+    async def scenario():
+        server = Server(8)
+        now = asyncio.get_running_loop().time
+        long = server.recording((3600.0, 0), 14, is_first=lambda: not 1.5 < now() < 4.5)
+        await asyncio.gather(*long)
+        return [task.result() for task in long]
+
+    # Half of the places while it is first, a quarter while it is not.
+    assert virtual_time.run(scenario()) == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_a_call_that_gives_up_before_its_turn_leaves_the_others_theirs():
+    async def scenario():
+        server = Server(2)
+        first, second, third = server.recording((1.0, 0), 3)
+        await asyncio.sleep(0.5)
+        second.cancel()
+        return await third, await first
+
+    assert virtual_time.run(scenario()) == (2.0, 1.0)
 
 
 def test_live_calls_wait_for_nobody_and_recordings_wait_for_them():

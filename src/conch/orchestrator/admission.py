@@ -15,6 +15,8 @@ from conch.wire.errors import AudioError, OverloadedError
 OWN_TIMES = 8
 """A request may wait at least so many times as long as its own work takes: who sends hours of audio
 does not give up after seconds."""
+QUIET_S = 60.0
+"""Time after which a request that was overtaken expects no other one soon, in seconds."""
 SHORT, FOR_SHORT = 0.01, 0.1
 """Share of the room that a short request takes at most, and room beyond the limit for these alone:
 they do not wait until one of the longest recordings is done."""
@@ -93,7 +95,7 @@ class Admission:
                 f"takes at most {most:g} s (parameter max_audio_in_flight_s of the model)"
             )
         self._speed.began(_now())
-        share = self._order.enter(audio_s)
+        share = self._order.enter(audio_s, _now())
         try:
             patience_s = self._patience_s(audio_s) if deadline_s is None else deadline_s
             self._check_wait(share, patience_s)
@@ -119,6 +121,11 @@ class Admission:
         """
         if done_s := self._order.serve(share, until_s):
             self._speed.served(done_s, len(self._order), _now())
+
+    def is_first(self, share: Share) -> bool:
+        """Return whether no request goes before one, nor came before it of late."""
+        is_late = _now() - share.overtaken_at > QUIET_S
+        return is_late and self._order.is_first(share)
 
     @property
     def _time_of_one_s(self) -> float:

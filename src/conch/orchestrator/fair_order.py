@@ -7,6 +7,7 @@ protocol (E. Friedman, S. Henderson, "Fairness and efficiency in web server prot
 """
 
 import heapq
+import math
 from dataclasses import dataclass
 from itertools import count
 
@@ -21,6 +22,8 @@ class Share:
     """All of its work."""
     served_s: float = 0.0
     """Its work that is done."""
+    overtaken_at: float = -math.inf
+    """When a request came last that goes before it, on the clock of the order's user."""
 
     @property
     def left_s(self) -> float:
@@ -50,14 +53,18 @@ class FairOrder:
         """Return the number of requests that have not ended."""
         return len(self._shares)
 
-    def enter(self, size_s: float) -> Share:
+    def enter(self, size_s: float, now: float = 0.0) -> Share:
         """Give a request its place.
 
         Args:
             size_s: Its work, in seconds of audio.
+            now: Time for `Share.overtaken_at`.
         """
         key = (self._now_s + size_s, next(self._numbers))
         heapq.heappush(self._ends, key)
+        for other in self._shares.values():
+            if other.key > key:
+                other.overtaken_at = now
         share = self._shares[key] = Share(key, size_s)
         return share
 
@@ -92,6 +99,10 @@ class FairOrder:
     def ahead_s(self, share: Share) -> float:
         """Return the work of others that goes before a request, in seconds of audio."""
         return sum(other.left_s for other in self._shares.values() if other.key < share.key)
+
+    def is_first(self, share: Share) -> bool:
+        """Return whether no request goes before this one."""
+        return not any(key < share.key for key in self._shares)
 
     def _advance(self, work_s: float) -> None:
         """Let the virtual time go on by work that all requests in it share."""

@@ -128,7 +128,7 @@ class Recognizer:
         left_s = calls.remaining_s("before the first call")
         async with self.admission.begun(audio_s, left_s) as share:
             for turn in turns:
-                turn.key = share.key
+                turn.begin(share.key, lambda: self.admission.is_first(share))
             yield _Work(rows, self.admission, share)
 
     def _calls(self, components: Components, options: RecognitionOptions) -> Calls:

@@ -5,7 +5,8 @@ of a speaker, or by a short request behind the segments of a long one. What wait
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from conch.component import Array
 from conch.orchestrator.calls import Components, Parameter, Tensor
@@ -50,13 +51,19 @@ class Turns:
             self._places[model] = Places(self._most(model), OLDEST_OF)
         return self._places[model]
 
-    def most_of_one(self, model: str) -> int:
+    def most_of_one(self, model: str, *, is_first: bool) -> int:
         """Return how many places at a component one recording may take: a part of them.
 
         What has a place cannot be overtaken any more. So a short recording does not wait behind all
         segments that a long one has in flight.
+
+        Args:
+            model: The component.
+            is_first: Whether no other recording goes before it. If one does, it leaves instances
+                free for the next: one call at a time keeps only one of them busy.
         """
-        return -(-self._most(model) // (2 if model in ONE_BY_ONE else 4))
+        alone, beside = (2, 4) if model in ONE_BY_ONE else (4, 16)
+        return max(1, self._most(model) // (alone if is_first else beside))
 
     def _most(self, model: str) -> int:
         config = self._config
@@ -78,10 +85,18 @@ class InTurn:
             components: The components to call.
         """
         self._turns, self._components = turns, components
-        self._own: dict[str, asyncio.Semaphore] = {}
-        """What the recording's calls of each component may take of its places."""
-        self.key: Key = (0.0, 0)
-        """Recordings with a lower one go before this one."""
+        self._key: Key = (0.0, 0)
+        self._is_first: Callable[[], bool] = lambda: True
+        self._own: dict[str, _Own] = {}
+
+    def begin(self, key: Key, is_first: Callable[[], bool]) -> None:
+        """Give the recording its place among others.
+
+        Args:
+            key: Recordings with a lower one go before it.
+            is_first: Returns whether there is none.
+        """
+        self._key, self._is_first = key, is_first
 
     async def call(
         self,
@@ -102,14 +117,36 @@ class InTurn:
             left_s = None if timeout_s is None else max(LEAST_S, timeout_s - waited_s)
             return await self._components.call(model, inputs, wanted, parameters, left_s, place)
 
-        if model not in self._own:
-            self._own[model] = asyncio.Semaphore(self._turns.most_of_one(model))
-        async with self._own[model]:
-            return await self._turns.at(model).run(called, self.key)
+        def most() -> int:
+            return self._turns.most_of_one(model, is_first=self._is_first())
+
+        async with self._own.setdefault(model, _Own()).place(most):
+            return await self._turns.at(model).run(called, self._key)
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
         return await self._components.is_loaded(model)
+
+
+class _Own:
+    """The calls of one recording at one component. Their largest number may change."""
+
+    def __init__(self) -> None:
+        self._in_flight = 0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def place(self, most: Callable[[], int]) -> AsyncIterator[None]:
+        """Wait until fewer than `most` calls are in flight."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._in_flight < most())
+            self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            async with self._changed:
+                self._changed.notify_all()
 
 
 class _AtOnce:
