@@ -86,7 +86,7 @@ def test_a_stream_outlives_its_components_and_no_word_is_lost(mode, dies, during
 @pytest.mark.parametrize("dies", STREAMING)
 def test_what_was_firm_stays_and_comes_once(dies, vad):
     for at in range(len(SPOKEN)):
-        options = {"mode": "streaming", "vad": vad, "word_timestamps": True}
+        options = {"mode": "streaming", "vad": vad, "word_timestamps": True, "repeat_text": True}
         answers, *_ = stream(dies=[dies], at=at, kind=Forgetful, **options)
         for before, after in pairwise(answers):
             assert after.stable.startswith(before.stable)
@@ -112,7 +112,7 @@ def test_a_keep_alive_that_finds_a_component_replaced_loses_nothing(before, dies
     """While somebody speaks, and in silence."""
 
     async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+        client = Client(recognizer, components, repeat_text=True)
         for letter in before:
             await client.send(audio(letter))
         components.kill(dies)

@@ -367,13 +367,13 @@ class LiveStream:
         words, left = utterance.after_firm()
         if words:
             best = Hypothesis(text_of_words(words), utterance.score, am_score=utterance.score)
-            self._segments.append(
+            self._history.append(
                 Segment(
                     start=round(span.start / SAMPLE_RATE, 3),
                     end=words[-1].end,
                     nbest=(best,),
                     words=words if self.options.word_timestamps else (),
-                    index=len(self._segments),
+                    index=self._history.end,
                     endpoint="length",
                 )
             )
