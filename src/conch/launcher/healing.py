@@ -12,8 +12,6 @@ FROZEN_S = 0.7
 """Seconds that a process may be stopped: less than the second after which Triton gives it up."""
 LONGEST_DELAY_S = 30.0
 """Seconds between two attempts, at most."""
-HEALTHY_S = 60.0
-"""Seconds without a failure after which the next one is treated as the first."""
 QUIET_S = 2.0
 """Seconds without computing after which a server that was asked to stop has nothing left to do."""
 QUIET_CPU_S = 0.05
@@ -74,7 +72,13 @@ def sick_models(looks: Mapping[int, Look], frozen_ones: set[int]) -> dict[str, s
 class Pace:
     """When something that keeps failing is tried again: at once, then after 1, 2, 4 … 30 s."""
 
-    def __init__(self) -> None:
+    def __init__(self, healthy_s: float) -> None:
+        """Begin without a delay.
+
+        Args:
+            healthy_s: seconds without an attempt after which the next one is treated as the first.
+        """
+        self._healthy_s = healthy_s
         self._delay_s = 0.0
         self._due = 0.0
 
@@ -84,7 +88,7 @@ class Pace:
 
     def attempt(self, now: float) -> None:
         """Count an attempt at this time."""
-        if now - self._due >= HEALTHY_S:
+        if now - self._due >= self._healthy_s:
             self._delay_s = 0.0
         self._delay_s = min(LONGEST_DELAY_S, 2 * self._delay_s or 1.0)
         self._due = now + self._delay_s

@@ -22,6 +22,8 @@ UNLOAD_TIMEOUT_S = 5.0
 """Seconds for Triton to take a model out; it does not wait for the model's requests."""
 LIST_S = 5.0
 """Seconds between two lists of the processes: a caller with a key may load models too."""
+HEALTHY_S = 10.0
+"""Seconds that a model serves after which it is healed at once if it dies again."""
 MOST_FAILURES = 3
 """Attempts to load a model again before the whole server is started again."""
 
@@ -63,7 +65,7 @@ class Keeper:
         self._unhealed: dict[str, str] = {}
         """What happened to the models that could not be loaded again."""
         self._failures: Counter[str] = Counter()
-        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
+        self._paces: defaultdict[str, Pace] = defaultdict(lambda: Pace(HEALTHY_S))
         self._stopped: dict[int, float] = {}
         self._processes: dict[int, str] = {}
         self._list(())

@@ -36,6 +36,8 @@ START_ATTEMPTS = 5
 """Starts, each on other ports, before a lost port is an error."""
 POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
+HEALTHY_S = 60.0
+"""Seconds between two starts after which the next failure is treated as the first."""
 
 
 class _PortLostError(ServerError):
@@ -165,7 +167,7 @@ class TritonServer:
         Raises:
             ServerError: the server was not started.
         """
-        endpoints, start, pace = self._listening(), self._start_on, Pace()
+        endpoints, start, pace = self._listening(), self._start_on, Pace(HEALTHY_S)
         assert start is not None
         while True:
             reason = self._watch(endpoints)
