@@ -233,9 +233,11 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
     if config is None:
         yield "", ""
         return
+    from conch.cli.heal_metrics import HealMetrics
     from conch.gateway import GatewayService
 
-    with GatewayService(replace(config, servers=(f"grpc://{server.grpc_url}",))) as service:
+    config = replace(config, servers=(f"grpc://{server.grpc_url}",))
+    with GatewayService(config, [HealMetrics(server)]) as service:
         yield service.url, service.openness
 
 
