@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,10 @@ def answers(url: str, model: str = "identity") -> bool:
         return False
 
 
+def has_gone(process: int, list_children: Callable[[int], dict[int, str]], parent: int) -> bool:
+    return process not in list_children(parent)
+
+
 def stop(process: "subprocess.Popen[str]") -> str:
     """End a server in order and return its log."""
     process.send_signal(signal.SIGTERM)
@@ -69,7 +74,8 @@ def test_a_model_that_dies_or_freezes_is_loaded_again(identity_repository: Path)
         for number in (signal.SIGKILL, signal.SIGSTOP):
             (stub,) = model_processes(server)
             os.kill(stub, number)
-            wait_until(lambda stub=stub: stub not in model_processes(server) and answers(url))
+            wait_until(partial(has_gone, stub, model_processes, server))
+            wait_until(partial(answers, url))
         assert server_of(process) == server, "it has served on"
         log = stop(process)
         assert "model identity has died and is loaded again" in log
@@ -85,8 +91,8 @@ def test_a_server_that_dies_or_freezes_is_started_again_on_its_ports(
         for number in (signal.SIGKILL, signal.SIGSTOP):
             server = server_of(process)
             os.kill(server, number)
-            wait_until(lambda server=server: server not in children_of(process.pid))
-            wait_until(lambda: answers(url))
+            wait_until(partial(has_gone, server, children_of, process.pid))
+            wait_until(partial(answers, url))
         assert traces_of(name) == []
         log = stop(process)
         assert "tritonserver ended by itself (killed by SIGKILL)" in log

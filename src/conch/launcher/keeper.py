@@ -61,7 +61,7 @@ class Keeper:
         self._load_timeout_s = load_timeout_s
         self._heals = heals
         self._pool = ThreadPoolExecutor(thread_name_prefix="heal")
-        self._healing: dict[str, Future[None]] = {}
+        self._healing: dict[str, Future[bool]] = {}
         self._unhealed: dict[str, str] = {}
         """What happened to the models that could not be loaded again."""
         self._failures: Counter[str] = Counter()
@@ -69,6 +69,7 @@ class Keeper:
         self._stopped: dict[int, float] = {}
         self._processes: dict[int, str] = {}
         self._list(())
+        self._instances = Counter(self._processes.values())
 
     def look(self) -> None:
         """Look at the processes once, and begin to heal the models that need it.
@@ -78,10 +79,14 @@ class Keeper:
         """
         now = time.monotonic()
         ended = [model for model, heal in self._healing.items() if heal.done()]
-        for model in ended:
-            self._healing.pop(model).result()
+        loaded = [model for model in ended if self._healing.pop(model).result()]
         if ended or now - self._listed >= LIST_S:
             self._list(ended)
+        living = Counter(self._processes.values())
+        # One that has died before it could be listed has no name any more.
+        self._unhealed |= {
+            model: "has died" for model in loaded if living[model] < self._instances[model]
+        }
         looks = stubs.look_at(self._processes, self._server)
         server = Look("", stubs.state_of(self._server))
         self._stopped = stopped_since(self._stopped, {**looks, self._server: server}, now)
@@ -111,11 +116,12 @@ class Keeper:
         self._processes = {**dead, **living}
         self._listed = time.monotonic()
 
-    def _heal(self, model: str, what: str, frozen_ones: Iterable[int]) -> None:
+    def _heal(self, model: str, what: str, frozen_ones: Iterable[int]) -> bool:
+        """Load a model again; return whether it was loaded."""
         began = time.monotonic()
         ready = probe.ready_models(self._endpoints, self._restricted)
         if model not in self._unhealed and ready and model not in ready:
-            return  # somebody who has the key has unloaded it
+            return False  # somebody who has the key has unloaded it
         LOGGER.warning("model %s %s and is loaded again", model, what)
         for process in frozen_ones:
             # Triton would wait for its answers.
@@ -127,11 +133,12 @@ class Keeper:
             LOGGER.error("model %s cannot be loaded again: %s", model, error)
             self._failures[model] += 1
             self._unhealed[model] = what
-            return
+            return False
         self._failures.pop(model, None)
         self._unhealed.pop(model, None)
         self._heals[model] += 1
         LOGGER.warning("model %s serves again after %.1f s", model, time.monotonic() - began)
+        return True
 
     def _reload(self, model: str) -> None:
         probe.administer(self._endpoints, self._restricted, model, "unload", UNLOAD_TIMEOUT_S)
