@@ -1,5 +1,7 @@
 """When models are loaded again, with processes and a server of the test's own making."""
 
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import pairwise
@@ -7,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from conch.launcher import keeper as module
+from conch.launcher import probe, stubs
 from conch.launcher.command import Endpoints
 from conch.launcher.healing import Look
 from conch.launcher.keeper import HEALTHY_S, MOST_FAILURES, Keeper
@@ -71,12 +74,12 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine("vad", "speech")
     for name in ("model_processes", "look_at", "state_of"):
-        monkeypatch.setattr(module.stubs, name, getattr(made, name))
+        monkeypatch.setattr(stubs, name, getattr(made, name))
     for name in ("ready_models", "administer"):
-        monkeypatch.setattr(module.probe, name, getattr(made, name))
+        monkeypatch.setattr(probe, name, getattr(made, name))
     monkeypatch.setattr(module, "cut_connections", made.cut_connections)
-    monkeypatch.setattr(module.os, "kill", made.kill)
-    monkeypatch.setattr(module.time, "monotonic", lambda: made.now)
+    monkeypatch.setattr(os, "kill", made.kill)
+    monkeypatch.setattr(time, "monotonic", lambda: made.now)
     return made
 
 
