@@ -29,6 +29,7 @@ class Machine:
         self.calls: list[str] = []
         self.cut: list[Collection[int]] = []
         self.refused: set[str] = set()
+        self.unanswered: set[str] = set()
         self.heals: Counter[str] = Counter()
 
     def of(self, model: str) -> int:
@@ -49,7 +50,7 @@ class Machine:
     def ready_models(self, *_: object) -> tuple[str, ...]:
         return tuple(self.ready)
 
-    def administer(self, at: object, keys: object, model: str, action: str, limit: float) -> None:
+    def administer(self, at: object, keys: object, model: str, action: str, limit: float) -> bool:
         self.calls.append(f"{action} {model}")
         if action in self.refused:
             raise ServerError(f"{action}: it does not work")
@@ -62,6 +63,7 @@ class Machine:
             process = max([SERVER, *self.states]) + 10
             self.processes[process] = model
             self.states[process] = "S"
+        return action not in self.unanswered
 
     def cut_connections(self, server: int, ports: Collection[int]) -> None:
         self.cut.append(ports)
@@ -166,6 +168,25 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(machine, look):
         for _ in range(100):
             look()
     assert machine.calls.count("load vad") == MOST_FAILURES
+
+
+def test_a_load_whose_answer_was_cut_off_counts_when_the_model_is_ready(machine, look):
+    machine.unanswered.add("load")
+    machine.states[machine.of("vad")] = "Z"
+    for _ in range(20):
+        look()
+    assert machine.calls == ["unload vad", "load vad"]
+    assert machine.heals == {"vad": 1}
+
+
+def test_an_unload_without_an_answer_is_tried_again(machine, look):
+    machine.unanswered.add("unload")
+    machine.states[machine.of("vad")] = "Z"
+    look()
+    machine.unanswered.clear()
+    for _ in range(20):
+        look()
+    assert machine.calls == ["unload vad", "unload vad", "load vad"]
 
 
 def test_a_model_that_somebody_has_unloaded_stays_so(machine, look):
