@@ -260,8 +260,16 @@ def test_only_the_models_that_are_named_are_loaded(tmp_path: Path) -> None:
     assert "--model-control-mode=explicit" in command
     loaded = [item for item in command if item.startswith("--load-model")]
     assert loaded == ["--load-model=vad", "--load-model=speech"]
-    every = command_with(["--model-control-mode=poll"], tmp_path)
-    assert [item for item in every if "model-control" in item] == ["--model-control-mode=poll"]
+
+
+def test_models_are_loaded_in_the_mode_in_which_they_can_be_healed(tmp_path: Path) -> None:
+    command = command_with([], tmp_path)
+    assert "--model-control-mode=explicit" in command
+    assert "--load-model=*" in command
+    theirs = command_with(["--model-control-mode=poll"], tmp_path)
+    assert [item for item in theirs if "model-control" in item or "load-model" in item] == [
+        "--model-control-mode=poll"
+    ]
 
 
 @pytest.mark.parametrize(
