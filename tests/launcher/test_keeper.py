@@ -12,7 +12,7 @@ from conch.launcher import keeper as module
 from conch.launcher import probe, stubs
 from conch.launcher.command import Endpoints
 from conch.launcher.healing import Look
-from conch.launcher.keeper import HEALTHY_S, MOST_FAILURES, Keeper
+from conch.launcher.keeper import HEALTHY_S, LIST_S, MOST_FAILURES, Keeper
 from conch.wire.errors import ServerError
 
 SERVER = 1
@@ -31,6 +31,8 @@ class Machine:
         self.refused: set[str] = set()
         self.unanswered: set[str] = set()
         self.heals: Counter[str] = Counter()
+        self.lingering = False
+        """Whether the processes of an unloaded model live on for a while."""
 
     def of(self, model: str) -> int:
         return next(process for process, name in self.processes.items() if name == model)
@@ -56,8 +58,9 @@ class Machine:
             raise ServerError(f"{action}: it does not work")
         if action == "unload":
             self.ready.discard(model)
-            for process in [item for item, name in self.processes.items() if name == model]:
-                del self.processes[process]
+            if not self.lingering:
+                for process in [item for item, name in self.processes.items() if name == model]:
+                    del self.processes[process]
         else:
             self.ready.add(model)
             process = max([SERVER, *self.states]) + 10
@@ -113,6 +116,21 @@ def test_a_dead_model_is_unloaded_and_loaded_once(machine, look):
     assert machine.calls == ["unload vad", "load vad"]
     assert machine.heals == {"vad": 1}
     assert machine.cut == []
+
+
+def test_processes_that_end_after_their_replacements_are_there_are_not_missed(machine, look):
+    machine.lingering = True
+    machine.processes[20], machine.states[20] = "vad", "S"
+    machine.states[machine.of("vad")] = "Z"
+    look(LIST_S)
+    look(0.1)
+    machine.states[20] = "Z"
+    for _ in range(20):
+        look(HEALTHY_S)
+    assert machine.calls == ["unload vad", "load vad"]
+    machine.states[max(machine.processes)] = "Z"  # a new one
+    look(0.1)
+    assert machine.heals == {"vad": 2}
 
 
 def test_connections_are_cut_when_an_entry_point_has_died(machine, look):

@@ -150,6 +150,22 @@ def test_a_model_that_was_never_there_is_missing_at_once():
     assert on(scenario)[0] < 0.1
 
 
+def test_a_component_that_is_served_is_waited_for_by_who_never_called_it():
+    """As of an entry point that was loaded again while the component was replaced."""
+
+    async def scenario(server):
+        server.absences = Absences(server.components, ["vad"])
+        server.components.unload("vad")
+        call = asyncio.create_task(server.call())
+        await asyncio.sleep(1.0)
+        assert not call.done()
+        server.components.load("vad")
+        return await call
+
+    answered_at, _ = on(scenario)
+    assert answered_at < 1.5
+
+
 def test_a_model_that_is_unloaded_for_good_is_missing_after_the_wait():
     async def scenario(server):
         await server.call()

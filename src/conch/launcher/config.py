@@ -144,6 +144,12 @@ class ServerConfig:
         }
 
     @property
+    def callers_models(self) -> bool:
+        """Whether `extra_args` tell which models to load."""
+        options = {argument.partition("=")[0] for argument in self.extra_args}
+        return bool(options & MODEL_OPTIONS)
+
+    @property
     def level(self) -> int:
         """`log_level` as a number of the logging module."""
         return int(logging.getLevelName(self.log_level.upper()))

@@ -69,6 +69,8 @@ class Keeper:
         self._failures: Counter[str] = Counter()
         self._paces: defaultdict[str, Pace] = defaultdict(lambda: Pace(HEALTHY_S))
         self._stopped: dict[int, float] = {}
+        self._replaced: set[int] = set()
+        """Processes of models that were healed: Triton ends them after the new ones are there."""
         self._processes: dict[int, str] = {}
         self._list(())
         self._instances = Counter(self._processes.values())
@@ -110,11 +112,13 @@ class Keeper:
 
     def _list(self, healed: Collection[str]) -> None:
         """List the living processes; keep the dead ones of models that are not healed."""
-        living = stubs.model_processes(self._server)
+        running = stubs.model_processes(self._server)
+        self._replaced &= running.keys()
+        living = {item: name for item, name in running.items() if item not in self._replaced}
         dead = {
             process: model
             for process, model in self._processes.items()
-            if process not in living and model not in healed
+            if process not in running and model not in healed
         }
         self._processes = {**dead, **living}
         self._listed = time.monotonic()
@@ -145,6 +149,8 @@ class Keeper:
 
     def _reload(self, model: str) -> None:
         at, keys = self._endpoints, self._restricted
+        running = stubs.model_processes(self._server)
+        self._replaced |= {process for process, name in running.items() if name == model}
         deadline = time.monotonic() + self._load_timeout_s
         if not probe.administer(at, keys, model, "unload", UNLOAD_TIMEOUT_S):
             raise ServerError(f"unload: no answer within {UNLOAD_TIMEOUT_S:g} s")

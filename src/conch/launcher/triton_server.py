@@ -34,11 +34,16 @@ from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.logs import LOGGER, LogLine, tail
 from conch.launcher.ports import pick_free, require_free, resolve_host
 from conch.launcher.process import ServerProcess, Workspace
-from conch.launcher.repositories import check_models, check_repository, models_with_config
+from conch.launcher.repositories import (
+    check_models,
+    check_repository,
+    model_names,
+    models_with_config,
+)
 from conch.launcher.tracing import trace_environment
 from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
-from conch.wire.needs import ENTRY_POINTS
+from conch.wire.needs import ENTRY_POINTS, SERVED_VARIABLE
 
 PORT_ATTEMPTS = 5
 """Starts, each on other ports, before a lost port is an error."""
@@ -136,6 +141,9 @@ class TritonServer:
             server_environment(backend.stub if backend else None), self.component_key
         )
         environment = trace_environment(config.extra_args, environment)
+        if not config.callers_models:
+            served = self.config.models or model_names(repositories)
+            environment[SERVED_VARIABLE] = ",".join(served)
         if warning := shared_memory_shortage():
             LOGGER.warning("%s", warning)
         self._start_on = partial(self._try_start, installation, environment)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from conch.launcher.config import MODEL_OPTIONS, ServerConfig
+from conch.launcher.config import ServerConfig
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
 from conch.packaged import SMOLLM2, WeightsPackage
@@ -27,8 +27,7 @@ def with_weights(config: ServerConfig) -> ServerConfig:
     for model, remedy in lacking.items():
         if model in config.models:
             raise ServerError(f"model {model} cannot be loaded: {remedy}")
-    options = {argument.partition("=")[0] for argument in config.extra_args}
-    if not lacking or config.models or options & MODEL_OPTIONS:
+    if not lacking or config.models or config.callers_models:
         return config
     for model, remedy in lacking.items():
         LOGGER.info("model %s is left out: %s", model, remedy)

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict, deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -75,14 +75,15 @@ class Absences:
     take no thread of the server. While the component still counts as ready, one of them tries it.
     """
 
-    def __init__(self, server: Loaded) -> None:
-        """Start with no component known.
+    def __init__(self, server: Loaded, served: Iterable[str] = ()) -> None:
+        """Start with no component away.
 
         Args:
             server: Tells whether a component is back.
+            served: Names of components that the server has, as far as is known.
         """
         self._server = server
-        self._known: set[str] = set()
+        self._known = set(served)
         self._absences: dict[str, _Absence] = {}
         self._back_at: dict[str, float] = {}
         """When components were let through again that had been away."""
@@ -90,7 +91,7 @@ class Absences:
         self._given_up: set[asyncio.Task[Any]] = set()
 
     def knows(self, model: str) -> bool:
-        """Return whether a component was there before: it may come back."""
+        """Return whether the server has a component, or had it before: it may come back."""
         return model in self._known
 
     def is_away(self, model: str) -> bool:

@@ -1,7 +1,7 @@
 """Answer requests: check limits and options, and recognise every row."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 
 from conch.audio.recording import Recording
@@ -28,18 +28,21 @@ MAX_WARNINGS = 10
 class Recognizer:
     """Answers any number of requests at once on one event loop."""
 
-    def __init__(self, config: OrchestratorConfig, detached: Components) -> None:
+    def __init__(
+        self, config: OrchestratorConfig, detached: Components, served: Iterable[str] = ()
+    ) -> None:
         """Start without requests.
 
         Args:
             config: Limits.
             detached: Components for calls that belong to no request.
+            served: Names of components that the server has, as far as is known.
         """
         self._config = config
         self.metrics = Metrics()
         self.admission = Admission(config, self.metrics)
         self._turns = Turns(config, self.metrics)
-        self._absences = Absences(detached)
+        self._absences = Absences(detached, served)
         self.open_streams = OpenStreams(
             config, self._turns.at_once(detached), self.metrics, self._absences
         )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import threading
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
@@ -26,6 +27,7 @@ from conch.triton.statuses import triton_error
 from conch.triton.tracing import RequestSpan, tracer_of_environment
 from conch.wire.access import request_id_of
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error
+from conch.wire.needs import SERVED_VARIABLE
 from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
@@ -56,7 +58,8 @@ class EntryPoint:
         self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
         self._answers = Answers()
         detached = TritonComponents(None, None, lanes.passes, lanes.ends)
-        self._recognizer = recognizer = Recognizer(config, detached)
+        served = filter(None, os.environ.get(SERVED_VARIABLE, "").split(","))
+        self._recognizer = recognizer = Recognizer(config, detached, served)
         streams = self._recognizer.open_streams
         self._publisher = MetricsPublisher(
             model,

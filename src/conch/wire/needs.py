@@ -9,6 +9,10 @@ from conch.wire.options import RecognitionOptions
 ENTRY_POINTS = ("speech", "speech_stream")
 """The BLS models, which call the components."""
 
+SERVED_VARIABLE = "CONCH_SERVED_MODELS"
+"""Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an
+entry point that is loaded again knows which components come back too."""
+
 PATHS: Mapping[str, Mapping[str, Any]] = {
     "attention": {"decoder": "attention"},
     "ctc": {"decoder": "ctc"},
