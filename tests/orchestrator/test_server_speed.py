@@ -26,7 +26,7 @@ def test_a_crowd_shows_the_speed():
 def test_a_few_show_rather_what_it_does_at_least():
     speed = ServerSpeed()
     serve(speed, FIRST_GUESS / 4, 3.5 * PERIOD_S, 0.0, 1)
-    assert FIRST_GUESS * 0.75 < speed.audio_per_s < FIRST_GUESS
+    assert FIRST_GUESS * 0.9 < speed.audio_per_s < FIRST_GUESS
     serve(speed, 80.0, 10 * PERIOD_S, 100.0, CROWD - 1)
     assert speed.audio_per_s == pytest.approx(80.0, rel=0.1)
 
@@ -40,7 +40,8 @@ def test_segments_that_are_done_at_once_are_no_speed():
         for _ in range(4):
             speed.served(30.0, 1, float(now))
         found.append(speed.audio_per_s)
-    assert max(found[20:]) < 12.0
+    assert found[-1] == pytest.approx(10.0, rel=0.3)
+    assert max(found) <= FIRST_GUESS
 
 
 def test_pauses_do_not_count():

@@ -8,7 +8,7 @@ PERIOD_S = 3.0
 """Least time with work between two figures, in seconds."""
 CROWD = 4
 """Requests in flight that surely keep a server busy."""
-SURE, UNSURE = 0.5, 0.1
+SURE, UNSURE = 0.5, 0.02
 """Weight of a new figure. A low one of a few requests says little: they leave the server idle in
 part."""
 
