@@ -144,7 +144,8 @@ class Admission:
                 f"the request would wait for {wait_s:.0f} s behind others, longer than the "
                 f"{patience_s:.0f} s that it may (deadline_ms of the request, or parameter "
                 "max_wait_s of the model)",
-                wait_s - patience_s,
+                # Many are refused at the same time: they all find room when half has gone.
+                max(wait_s - patience_s, wait_s / 2),
             )
 
     async def _room(self, share: Share, patience_s: float) -> None:

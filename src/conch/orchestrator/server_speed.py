@@ -4,17 +4,17 @@ import math
 
 FIRST_GUESS = 20.0
 """Seconds of audio a second before anything is measured: that of one slow core."""
-PERIOD_S = 2.0
-"""Time with work between two figures, in seconds."""
+PERIOD_S = 3.0
+"""Least time with work between two figures, in seconds."""
 CROWD = 4
 """Requests in flight that surely keep a server busy."""
+SURE, UNSURE = 0.5, 0.02
+"""Weight of a new figure. A low one of a few requests says little: they leave the server idle in
+part."""
 
 
 class ServerSpeed:
-    """Measures the speed while there is work.
-
-    A few requests may leave the server idle in part, so that they show only what it does at least.
-    """
+    """Measures the speed while there is work."""
 
     def __init__(self) -> None:
         """Start with a guess."""
@@ -60,10 +60,8 @@ class ServerSpeed:
         if busy_s < PERIOD_S:
             return
         found = self._work_s / busy_s
-        if self._least >= CROWD:
-            self.audio_per_s = (self.audio_per_s + found) / 2
-        else:
-            self.audio_per_s = max(self.audio_per_s, found)
+        is_sure = self._least >= CROWD or found > self.audio_per_s
+        self.audio_per_s += (SURE if is_sure else UNSURE) * (found - self.audio_per_s)
         self._work_s = self._busy_s = 0.0
         self._least = math.inf
         self._since = now
