@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from conch.cli.bench import run_in_order
 from conch.wire.errors import ConchError
 from lab import suite
+from lab.chaos import command as chaos
 from lab.decoder import command as decoder
 from lab.growth import command as growth
 from lab.header import PROGRAM
@@ -35,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     orchestration.add_orchestration(commands)
     suite.add_suite(commands)
     growth.add_growth(commands)
+    chaos.add_chaos(commands)
     manifest.add_manifest(commands)
     run_in_order(commands)
     return parser

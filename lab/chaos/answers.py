@@ -14,7 +14,7 @@ MAX_ERROR_CHARS = 2_000
 
 OUTCOMES = ("answered", "refused", "unreadable", "busy")
 """Answers that hold; `unreadable` is Triton's 500 for what its parsers cannot read."""
-_ANSWERED = ("200", "101", "OK", "1000")
+_ANSWERED = ("200", "204", "OK", "1000")
 _REFUSED = (
     *("INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED", "OUT_OF_RANGE"),
     *("ALREADY_EXISTS", "FAILED_PRECONDITION", "PERMISSION_DENIED", "CANCELLED"),

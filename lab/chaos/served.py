@@ -19,7 +19,7 @@ from lab.chaos.doors import Addresses
 START_S = 300.0
 """Longest start: other programs may be busy on the machine."""
 STOP_S = 60.0
-SMALL_MEMORY = "mount -t tmpfs -o size={megabytes}m tmpfs /dev/shm && exec \"$@\""
+SMALL_MEMORY = 'mount -t tmpfs -o size={megabytes}m tmpfs /dev/shm && exec "$@"'
 _LINES = {
     "http": re.compile(r"HTTP +http://(\S+)"),
     "grpc": re.compile(r"gRPC +grpc://(\S+)"),

@@ -12,7 +12,7 @@ from tritonclient.grpc import service_pb2
 from lab.chaos.answers import NO_ANSWER, Answer
 from lab.chaos.doors.target import PATIENCE_S, Target
 from lab.chaos.doors.triton_http import INPUTS, TYPES
-from lab.chaos.drawn import TEXTS, options, samples, values
+from lab.chaos.drawn import TEXTS, has_rows, options, samples, values
 
 SERVICE = "/inference.GRPCInferenceService"
 
@@ -112,7 +112,8 @@ def _messages(draw: st.DrawFn, is_streamed: bool) -> bytes:
     if draw(st.booleans()):
         name = draw(st.sampled_from([*INPUTS, "AUDIO", "OTHER"]))
         kind = draw(st.sampled_from([INPUTS.get(name, "BYTES"), *TYPES]))
-        shape = draw(st.lists(st.one_of(st.integers(-2, 70), st.just(2**62)), max_size=4))
+        sizes = st.one_of(st.integers(-2, 70), st.just(2**62))
+        shape = draw(st.lists(sizes, max_size=4).filter(has_rows))
         tensors[name] = (kind, shape, draw(st.binary(max_size=64)))
     request = message(model, tensors, draw(st.one_of(options(), _places())))
     if draw(st.integers(0, 4)) == 0:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab.chaos.answers import Answer
 from lab.chaos.doors.target import Target, answered, post
-from lab.chaos.drawn import HUGE, TEXTS, options, samples, values
+from lab.chaos.drawn import HUGE, TEXTS, has_rows, options, samples, values
 
 INPUTS = {"WAV": "FP32", "PCM16": "INT16", "WAV_LENS": "INT32", "SAMPLE_RATE": "INT32"}
 TYPES = (
@@ -18,7 +18,7 @@ TYPES = (
     *("FP16", "FP32", "FP64", "BYTES", "BF16", "", "FP33"),
 )
 PATHS = (
-    *("/v2/models/speech/infer",) * 6,
+    *("/v2/models/speech/infer",) * 16,
     "/v2/models/speech/versions/1/infer",
     "/v2/models/speech/versions/9/infer",
     "/v2/models/speech_stream/generate_stream",
@@ -63,7 +63,7 @@ def json_calls(draw: st.DrawFn) -> HttpCall:
     tensors = draw(_tensors())
     document: dict[str, Any] = {"inputs": tensors}
     if draw(st.booleans()):
-        document["parameters"] = draw(st.one_of(options(), _sequence()))
+        document["parameters"] = draw(st.one_of(st.just({}), options(), _sequence()))
     if draw(st.integers(0, 3)) == 0:
         document["outputs"] = draw(st.one_of(values(), _outputs()))
     if draw(st.integers(0, 3)) == 0:
@@ -96,12 +96,13 @@ def byte_calls(draw: st.DrawFn) -> HttpCall:
             st.sampled_from([-1, 2**31, 2**63]),
         )
     )
-    return HttpCall(draw(st.sampled_from(PATHS[:9])), head + audio, said)
+    return HttpCall(draw(st.sampled_from(PATHS[:18])), head + audio, said)
 
 
 @cache
 def _tensors() -> st.SearchStrategy[list[Any]]:
-    return st.lists(st.one_of(_good_tensor(), _odd_tensor()), max_size=3)
+    one = _good_tensor().map(lambda tensor: [tensor])
+    return st.one_of(one, one, st.lists(st.one_of(_good_tensor(), _odd_tensor()), max_size=3))
 
 
 @cache
@@ -119,7 +120,7 @@ def _odd_tensor() -> st.SearchStrategy[Any]:
         {
             "name": st.sampled_from([*INPUTS, "AUDIO", "OTHER", *TEXTS[:3]]),
             "datatype": st.sampled_from(TYPES),
-            "shape": st.one_of(_shapes(), values()),
+            "shape": st.one_of(_shapes(), values().filter(has_rows)),
             "data": data,
         },
         optional={"parameters": values()},
@@ -129,7 +130,8 @@ def _odd_tensor() -> st.SearchStrategy[Any]:
 
 @cache
 def _shapes() -> st.SearchStrategy[list[int]]:
-    return st.lists(st.one_of(st.integers(-2, 70), st.sampled_from(HUGE)), max_size=4)
+    sizes = st.one_of(st.integers(-2, 70), st.sampled_from(HUGE))
+    return st.lists(sizes, max_size=4).filter(has_rows)
 
 
 @cache
