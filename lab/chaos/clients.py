@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 
@@ -10,18 +9,16 @@ import grpc  # type: ignore[import-untyped]
 
 from conch.client import AsyncClient
 from conch.wire.errors import ConchError, DeadlineError, OverloadedError
-from lab.chaos.answers import Answer, holds, outcome
+from lab.chaos.answers import Answer
 from lab.chaos.doors import Target
 from lab.chaos.doors.sockets import SocketScript
 from lab.chaos.doors.triton_grpc import SERVICE, message
-from lab.chaos.fuzz import Fault, Sent
+from lab.chaos.fuzz import Sent
 from lab.chaos.honest import BY_GRPC, Honest
 from lab.chaos.speech import speech, wav_file
 
 CROWD = 300
 """Clients of the overload."""
-REFUSED_WITHIN_S = 1.0
-"""Seconds in which most refusals must come: a client that waits for one could go elsewhere."""
 VANISHING = 20
 """Clients of each way to go away."""
 HALF_SENT_BYTES = 1_000_000
@@ -47,7 +44,7 @@ async def vanish(target: Target, seed: int) -> Sent:
     chosen.shuffle(order)
     for number, way in enumerate(order):
         answer = await way(target, chosen)
-        _count(sent, number, answer, way.__name__.strip("_"))
+        sent.count_answer(number, answer, way.__name__.strip("_"))
     for writer in held:
         sent.outcomes["answered"] += 1
         writer.close()
@@ -56,22 +53,17 @@ async def vanish(target: Target, seed: int) -> Sent:
     return sent
 
 
-async def crowd(honest: Honest) -> tuple[Sent, Counter[str]]:
-    """Send as many recordings at once as `CROWD`; count them, and the texts that were wrong."""
+async def crowd(honest: Honest) -> Sent:
+    """Send as many recordings at once as `CROWD`; each comes word for word, or is refused."""
+    sent = Sent(f"{CROWD} clients at once")
     asked = await asyncio.gather(
         *(honest.ask(BY_GRPC, patience_s=PATIENCE_S) for _ in range(CROWD))
     )
-    sent, found = Sent(f"{CROWD} clients at once"), Counter[str]()
     for number, item in enumerate(asked):
-        found[item.outcome] += 1
-        if item.outcome == "right":
-            sent.outcomes["answered"] += 1
-        elif item.outcome == "busy":
-            sent.outcomes["busy"] += 1
-        else:
-            sent.outcomes["faults"] += 1
-            sent.faults.append(Fault(sent.phase, number, item.outcome, item.kind))
-    return sent, found
+        status = {"right": "OK", "busy": "503"}.get(item.outcome, "wrong")
+        text = "OVERLOADED: too many" if item.outcome == "busy" else item.outcome
+        sent.count_answer(number, Answer(status, text), item.kind)
+    return sent
 
 
 async def hurry(target: Target) -> Sent:
@@ -79,7 +71,7 @@ async def hurry(target: Target) -> Sent:
     sent = Sent("deadlines")
     async with AsyncClient(f"grpc://{target.addresses.grpc}") as client:
         for number, milliseconds in enumerate(DEADLINES_MS * 5):
-            _count(sent, number, await _timed(client, milliseconds), f"{milliseconds} ms")
+            sent.count_answer(number, await _timed(client, milliseconds), f"{milliseconds} ms")
     return sent
 
 
@@ -95,15 +87,6 @@ async def _timed(client: AsyncClient, milliseconds: int) -> Answer:
     except ConchError as error:
         return Answer("500", str(error))
     return Answer("200")
-
-
-def _count(sent: Sent, number: int, answer: Answer, what: str) -> None:
-    found = outcome(answer)
-    if holds(answer):
-        sent.outcomes[found] += 1
-        return
-    sent.outcomes["faults"] += 1
-    sent.faults.append(Fault(sent.phase, number, found, what))
 
 
 async def _half_sent(target: Target, port: str) -> asyncio.StreamWriter:

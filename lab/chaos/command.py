@@ -89,11 +89,11 @@ def run_chaos(args: argparse.Namespace) -> int:
 
     models = tuple(filter(None, args.models.split(",")))
     if args.soak_s:
-        report = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed, models=models))
-        write_report(args, report, soak.markdown(report))
+        soaked = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed, models=models))
+        write_report(args, soaked, soak.markdown(soaked))
         if args.notes:
-            soak.write_into(args.notes, report)
-        return 1 if report.lost else 0
+            soak.write_into(args.notes, soaked)
+        return 1 if soaked.lost else 0
     phases = tuple(args.phases.split(",")) if args.phases else PHASES
     if unknown := [name for name in phases if name not in PHASES]:
         return _refused(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lab.chaos.answers import holds, outcome
+from lab.chaos.answers import Answer, holds, outcome
 from lab.chaos.doors import Hostile, Target
 
 CLIENTS = 8
@@ -40,6 +40,15 @@ class Sent:
         """Answers, sessions and cut connections."""
         return self.outcomes.total()
 
+    def count_answer(self, number: int, answer: Answer, what: str) -> None:
+        """Count an answer; keep it, with what was sent, if it does not hold."""
+        found = outcome(answer)
+        if holds(answer):
+            self.outcomes[found] += 1
+            return
+        self.outcomes["faults"] += 1
+        self.faults.append(Fault(self.phase, number, found, what))
+
 
 async def fuzz(
     target: Target, phase: str, items: Sequence[Hostile], *, until: float = float("inf")
@@ -67,10 +76,4 @@ async def fuzz(
 async def send_one(target: Target, sent: Sent, number: int, item: Hostile) -> None:
     """Send one item and count its answers."""
     for answer in await item.send(target):
-        found = outcome(answer)
-        if holds(answer):
-            sent.outcomes[found] += 1
-            continue
-        sent.outcomes["faults"] += 1
-        shown = f"{item!r:.{SHOWN_CHARS}}"
-        sent.faults.append(Fault(sent.phase, number, found, shown))
+        sent.count_answer(number, answer, f"{item!r:.{SHOWN_CHARS}}")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -217,9 +217,16 @@ class Honest:
         raise ConchError(f"the session ended without its text, code {socket.close_code}")
 
 
-async def is_quiet(target: Target) -> bool:
-    """Return whether no live stream is open, in the entry points and in the components."""
-    return not await open_streams(target)
+def kinds_of(models: Collection[str]) -> tuple[str, ...]:
+    """Return the kinds of honest requests that a server of these models can answer."""
+    lacking = {kind for model, kind in KIND_OF_MODEL.items() if model not in models}
+    if LIVE in lacking:
+        lacking.add(LISTEN)
+    if CTC in lacking:
+        lacking.add(GRAPH)
+    if RECORDING in lacking:
+        lacking |= {BY_GRPC, BY_GATEWAY, NEURAL, NGRAM, SEGMENTS}
+    return tuple(kind for kind in (*KINDS, *OPTIONS, SEGMENTS) if kind not in lacking)
 
 
 async def open_streams(target: Target) -> int:

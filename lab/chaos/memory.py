@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from conch.wire.errors import ConchError
-from lab.chaos.answers import holds, outcome
+from lab.chaos.answers import Answer
 from lab.chaos.doors import target_at
 from lab.chaos.doors.triton_grpc import message, unary
-from lab.chaos.fuzz import Fault, Sent
+from lab.chaos.fuzz import Sent
 from lab.chaos.honest import RECORDING, Honest
 from lab.chaos.served import Serve
 from lab.chaos.speech import RATE
@@ -37,25 +37,19 @@ async def small_memory(folder: Path) -> Sent:
                 request = message("speech", tensors, {}).SerializeToString()
                 answers = await asyncio.gather(*(unary(target, request) for _ in range(AT_ONCE)))
                 for answer in answers:
-                    is_full = "shared memory" in answer.text and answer.status != "no answer"
-                    found = outcome(answer)
-                    is_held = holds(answer) or (is_full and not found.startswith("tells"))
-                    sent.outcomes[
-                        "refused" if is_full and is_held else found if is_held else "faults"
-                    ] += 1
-                    if not is_held:
-                        sent.faults.append(
-                            Fault(sent.phase, number, found, f"{seconds} s of silence")
-                        )
+                    sent.count_answer(number, _said(answer), f"{seconds} s of silence")
                 asked = await honest.ask(RECORDING)
-                is_right = asked.outcome == "right"
-                sent.outcomes["answered" if is_right else "faults"] += 1
-                if not is_right:
-                    sent.faults.append(Fault(sent.phase, number, asked.outcome, RECORDING))
+                status = "OK" if asked.outcome == "right" else "wrong"
+                sent.count_answer(number, Answer(status, asked.outcome), RECORDING)
     except ConchError as error:
-        sent.outcomes["faults"] += 1
-        sent.faults.append(Fault(sent.phase, 0, str(error), "the start"))
+        sent.count_answer(0, Answer("start", str(error)), "the start")
     finally:
         if serve.is_running:
             await serve.stop()
     return sent
+
+
+def _said(answer: Answer) -> Answer:
+    """Return an answer that says that the memory is full as a refusal."""
+    is_full = answer.status == "INTERNAL" and "shared memory" in answer.text
+    return Answer("RESOURCE_EXHAUSTED", answer.text) if is_full else answer

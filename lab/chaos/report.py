@@ -46,10 +46,11 @@ def write_into(path: Path, report: ChaosReport) -> None:
 
 def _verdict(report: ChaosReport) -> str:
     sent = sum(row.sent for row in report.phases)
+    faults = sum(row.faults for row in report.phases)
     honest = sum(row.honest for row in report.phases)
     wrong = sum(row.honest_wrong for row in report.phases)
     return (
-        f"{sent} hostile requests: {sum(row.faults for row in report.phases)} answers did not hold. "
+        f"{sent} hostile requests: {faults} answers did not hold. "
         f"{honest} honest requests beside them: {wrong} wrong. "
         f"The server needed a restart {report.restarts} times."
     )

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -106,10 +107,8 @@ class Serve:
             )
         is_ready = asyncio.Event()
         self._reading = asyncio.create_task(self._read(is_ready))
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(is_ready.wait(), START_S)
-        except TimeoutError:
-            pass
         if len(self._said) < len(_LINES):
             await self.stop()
             raise ServerError(f"conch serve did not become ready; its log is {self.log}")

@@ -20,11 +20,11 @@ from lab.chaos.honest import (
     BY_GATEWAY,
     BY_GRPC,
     CTC,
-    KIND_OF_MODEL,
     LIVE,
     NGRAM,
     RECORDING,
     Honest,
+    kinds_of,
 )
 from lab.chaos.progress import say
 from lab.chaos.served import Serve
@@ -109,10 +109,7 @@ class _Soaking:
 
     async def report(self, header: Header) -> SoakReport:
         """Ask and kill until the time is over."""
-        lacking = {
-            KIND_OF_MODEL[model] for model in KIND_OF_MODEL if model not in self._serve.models
-        }
-        kinds = tuple(kind for kind in CLIENTS if kind not in lacking)
+        kinds = tuple(kind for kind in CLIENTS if kind in kinds_of(self._serve.models))
         async with Honest(self._serve.addresses) as honest:
             await honest.learn(kinds)
             clients = [asyncio.create_task(self._client(honest, kind)) for kind in kinds]

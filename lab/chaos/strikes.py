@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 import psutil
 
@@ -90,9 +91,7 @@ async def strike(serve: Serve, honest: Honest, victim: str, how: str) -> Strike:
 def longest_gap(asked: Sequence[Asked], begin: float) -> float:
     """Return the longest time without a right answer, in seconds, from `begin` to the last one."""
     times = [begin, *sorted(item.answered_at for item in asked if item.outcome == "right")]
-    return max(
-        (later - earlier for earlier, later in zip(times, times[1:], strict=False)), default=0.0
-    )
+    return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
 
 def _is_decided(serve: Serve, asked: Sequence[Asked], struck_at: float) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lab.chaos.answers import Answer
 from lab.chaos.doors.target import Target, answered, post
-from lab.chaos.drawn import TEXTS, nested, options, scalars, values
+from lab.chaos.drawn import TEXTS, mostly, nested, options, scalars, values
 from lab.chaos.speech import files
 
 FILES = "/v1/audio/transcriptions"
@@ -63,13 +63,8 @@ def form_calls(draw: st.DrawFn) -> GatewayCall:
     parts = [_part(name, value.encode(errors="replace")) for name, value in fields]
     parts += [_part("file", wav, 'filename="talk.wav"')] * count
     body = b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
-    body = draw(
-        st.one_of(
-            *[st.just(body)] * 6,
-            st.integers(0, len(body)).map(lambda at: body[:at]),
-            st.just(body.replace(b"\r\n", b"\n")),
-        )
-    )
+    cut = st.integers(0, len(body)).map(lambda at: body[:at])
+    body = draw(mostly(st.just(body), st.one_of(cut, st.just(body.replace(b"\r\n", b"\n")))))
     kind = f"multipart/form-data; boundary={BOUNDARY}"
     others = ["multipart/form-data", "multipart/mixed; boundary=x", "application/json", "a/b; c"]
     return GatewayCall(FILES, body, {"Content-Type": draw(st.sampled_from([kind] * 12 + others))})

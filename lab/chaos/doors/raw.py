@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from lab.chaos.answers import LOST, Answer
 from lab.chaos.doors.target import Target, answered
+from lab.chaos.drawn import mostly
 
 LINES = (
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"POST /v2/models/speech/infer HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
     b"POST /v2/models/speech/infer HTTP/1.1\r\nContent-Length: 9999999999999999999\r\n\r\n{",
     b"POST /v2/models/speech/infer HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n{",
-    b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n",
     b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     b"GET /v1/listen HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
@@ -69,6 +71,6 @@ class RawCall:
 @st.composite
 def raw_calls(draw: st.DrawFn) -> RawCall:
     """Return whole and cut lines, and mere bytes."""
-    line = draw(st.one_of(*[st.sampled_from(LINES)] * 3, st.binary(max_size=200)))
+    line = draw(mostly(st.sampled_from(LINES), st.binary(max_size=200)))
     cut = draw(st.one_of(st.just(len(line)), st.integers(0, len(line))))
     return RawCall(draw(st.sampled_from(["http", "grpc", "gateway"])), line[:cut])

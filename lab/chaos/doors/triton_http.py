@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab.chaos.answers import Answer
 from lab.chaos.doors.target import Target, answered, post
-from lab.chaos.drawn import HUGE, TEXTS, has_rows, options, samples, values
+from lab.chaos.drawn import HUGE, TEXTS, has_rows, mostly, options, samples, values
 
 INPUTS = {"WAV": "FP32", "PCM16": "INT16", "WAV_LENS": "INT32", "SAMPLE_RATE": "INT32"}
 TYPES = (
@@ -64,11 +64,11 @@ def json_calls(draw: st.DrawFn) -> HttpCall:
     document: dict[str, Any] = {"inputs": tensors}
     if draw(st.booleans()):
         document["parameters"] = draw(st.one_of(st.just({}), options(), _sequence()))
-    if draw(st.integers(0, 3)) == 0:
-        document["outputs"] = draw(st.one_of(values(), _outputs()))
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 3)) == 3:
+        document["outputs"] = draw(mostly(_outputs(), values()))
+    if draw(st.integers(0, 9)) == 9:
         document["id"] = draw(values())
-    if draw(st.integers(0, 9)) == 0:
+    if draw(st.integers(0, 19)) == 19:
         document = draw(st.dictionaries(st.text(max_size=8), values(), max_size=4))
     text = json.dumps(document).encode()
     return HttpCall(draw(st.sampled_from(PATHS)), draw(_damaged(text)))
@@ -79,30 +79,27 @@ def byte_calls(draw: st.DrawFn) -> HttpCall:
     """Return requests with tensors as bytes behind their JSON, whose sizes may be wrong."""
     audio = draw(st.one_of(samples().map(_as_floats), st.binary(max_size=200)))
     name = draw(st.sampled_from([*INPUTS, "AUDIO", "OTHER"]))
-    kind = draw(st.one_of(st.just(INPUTS.get(name, "BYTES")), st.sampled_from(TYPES)))
-    shape = draw(st.one_of(st.just([1, len(audio) // 4]), st.just([1, 1]), _shapes()))
+    kind = draw(mostly(st.just(INPUTS.get(name, "BYTES")), st.sampled_from(TYPES)))
+    right = [1, 1] if kind == "BYTES" else [1, len(audio) // (2 if kind == "INT16" else 4)]
+    shape = draw(mostly(st.just(right), _shapes()))
     if kind == "BYTES":
-        length = draw(st.one_of(st.just(len(audio)), st.integers(0, 2**32 - 1)))
+        length = draw(mostly(st.just(len(audio)), st.integers(0, 2**32 - 1)))
         audio = struct.pack("<I", length) + audio
-    size = draw(st.one_of(st.just(len(audio)), st.sampled_from(HUGE), st.integers(0, 40_000)))
-    tensor = {"name": name, "datatype": kind, "shape": shape}
+    wrong_size = st.one_of(st.sampled_from(HUGE), st.integers(0, 40_000))
+    size = draw(mostly(st.just(len(audio)), wrong_size))
+    tensor: dict[str, Any] = {"name": name, "datatype": kind, "shape": shape}
     tensor["parameters"] = {"binary_data_size": size}
     document = {"inputs": [tensor], "parameters": draw(options())}
     head = json.dumps(document).encode()
-    said = draw(
-        st.one_of(
-            *[st.just(len(head))] * 3,
-            st.integers(0, 2 * len(head)),
-            st.sampled_from([-1, 2**31, 2**63]),
-        )
-    )
+    wrong = st.one_of(st.integers(0, 2 * len(head)), st.sampled_from([-1, 2**31, 2**63]))
+    said = draw(mostly(st.just(len(head)), wrong))
     return HttpCall(draw(st.sampled_from(PATHS[:18])), head + audio, said)
 
 
 @cache
 def _tensors() -> st.SearchStrategy[list[Any]]:
     one = _good_tensor().map(lambda tensor: [tensor])
-    return st.one_of(one, one, st.lists(st.one_of(_good_tensor(), _odd_tensor()), max_size=3))
+    return mostly(one, st.lists(st.one_of(_good_tensor(), _odd_tensor()), max_size=3))
 
 
 @cache
@@ -125,7 +122,7 @@ def _odd_tensor() -> st.SearchStrategy[Any]:
         },
         optional={"parameters": values()},
     )
-    return st.one_of(tensor, tensor, values())
+    return mostly(tensor, values())
 
 
 @cache
@@ -157,11 +154,10 @@ def _outputs() -> st.SearchStrategy[list[dict[str, str]]]:
 
 
 def _damaged(text: bytes) -> st.SearchStrategy[bytes]:
-    whole = st.just(text)
     cut = st.integers(0, len(text)).map(lambda at: text[:at])
     longer = st.binary(max_size=8).map(lambda more: text + more)
     deep = st.integers(1, 200).map(lambda depth: b"[" * depth + text + b"]" * depth)
-    return st.one_of(whole, whole, whole, whole, cut, longer, deep)
+    return mostly(st.just(text), st.one_of(cut, longer, deep))
 
 
 def _as_floats(data: list[float]) -> bytes:
