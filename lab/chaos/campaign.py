@@ -18,7 +18,7 @@ from lab.chaos.census import Census, census, grown, left_over, server_names
 from lab.chaos.doors import DOORS, Target, target_at
 from lab.chaos.drawn import drawn
 from lab.chaos.fuzz import Fault, Sent, fuzz
-from lab.chaos.honest import KIND_OF_MODEL, KINDS, Heard, Honest, open_streams
+from lab.chaos.honest import KIND_OF_MODEL, KINDS, Heard, Honest, kinds_of, open_streams
 from lab.chaos.memory import small_memory
 from lab.chaos.progress import say
 from lab.chaos.served import Serve, can_have_small_memory
