@@ -18,7 +18,7 @@ from lab.chaos.census import Census, census, grown, left_over, server_names
 from lab.chaos.doors import DOORS, Target, target_at
 from lab.chaos.drawn import drawn
 from lab.chaos.fuzz import Fault, Sent, fuzz
-from lab.chaos.honest import KIND_OF_MODEL, KINDS, Heard, Honest, kinds_of, open_streams
+from lab.chaos.honest import KIND_OF_MODEL, KINDS, LIVE, Heard, Honest, kinds_of, open_streams
 from lab.chaos.memory import small_memory
 from lab.chaos.progress import say
 from lab.chaos.served import Serve, can_have_small_memory
@@ -195,7 +195,7 @@ class Running:
         self._names |= server_names(self.serve.pid)
         addresses = self.serve.addresses
         async with AsyncClient(f"grpc://{addresses.grpc}") as client:
-            for _ in range(IDLE_STREAMS):
+            for _ in range(IDLE_STREAMS if LIVE in self.kinds else 0):
                 await client.live(mode="streaming").send(speech()[:RATE])
             stop_s = await self.serve.stop()
         await self._connections.aclose()
