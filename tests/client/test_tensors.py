@@ -168,6 +168,7 @@ def test_a_time_out_is_the_servers_deadline_too() -> None:
         ("499", "CANCELLED", "request is cancelled", RequestCancelledError),
         ("500", "INTERNAL", "vad: out of memory", ComponentError),
         ("404", "NOT_FOUND", "unknown model: 'speech' is not found", ServerError),
+        ("500", "INTERNAL", "Stub process 'speech_0_0' is not healthy.", ServerError),
         ("502", "UNKNOWN", "bad gateway", ServerError),
     ],
 )

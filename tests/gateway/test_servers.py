@@ -79,7 +79,9 @@ def test_the_least_busy_one_gets_the_next_session() -> None:
     run(scenario)
 
 
-def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
+def test_a_file_goes_to_the_next_one_if_a_server_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEAL_S", 0.0)
+
     async def scenario(servers: Servers) -> None:
         ask = failing(ServerError("lost"), "grpc://a:1", "grpc://b:1")
         assert await servers.answer(ask) == "grpc://c:1"
@@ -89,6 +91,49 @@ def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
         with pytest.raises(ServerError, match="no speech server is ready"):
             await servers.answer(failing(ServerError("lost"), *URLS))
         assert not servers.is_ready
+
+    run(scenario)
+
+
+def test_a_file_whose_servers_are_all_lost_is_sent_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
+
+    async def scenario(servers: Servers) -> None:
+        asked: list[str] = []
+
+        async def lost(client: AsyncClient) -> str:
+            asked.append(await url_of(client))
+            if len(asked) <= len(URLS):
+                PlainClient.gone.add(asked[-1])
+                raise ServerError("lost")
+            return "a text"
+
+        async def heal() -> None:
+            while len(PlainClient.gone) < len(URLS):
+                await asyncio.sleep(0.01)
+            PlainClient.gone.discard("grpc://b:1")
+
+        text, _ = await asyncio.gather(servers.answer(lost), heal())
+        assert text == "a text"
+        assert asked == [*URLS, "grpc://b:1"]
+
+    run(scenario)
+
+
+def test_a_request_that_fails_again_and_again_ends_with_its_error() -> None:
+    async def scenario(servers: Servers) -> None:
+        num_asked = 0
+
+        async def ask(client: AsyncClient) -> str:
+            nonlocal num_asked
+            num_asked += 1
+            raise ServerError("it is a poison")
+
+        with pytest.raises(ServerError, match="poison"):
+            await servers.answer(ask)
+        assert num_asked == len(URLS) + 1
 
     run(scenario)
 

@@ -1,6 +1,5 @@
 """`conch serve` against a real tritonserver with a tiny model."""
 
-import os
 import re
 import signal
 import subprocess
@@ -18,8 +17,6 @@ from servers import (
     traces_of,
 )
 from waiting import wait_until
-
-from conch.launcher.stubs import model_processes
 
 pytestmark = pytest.mark.server
 
@@ -82,28 +79,6 @@ def test_serve_interrupted_while_loading(write_model: Callable[..., Path]) -> No
         process.communicate(timeout=20)
         assert process.returncode == 0
         assert traces_of(name[1]) == []
-
-
-def test_serve_tells_when_the_server_dies(identity_repository: Path) -> None:
-    with serving("--model-repository", str(identity_repository)) as (process, _, name):
-        (server,) = children_of(process.pid)
-        os.kill(server, signal.SIGKILL)
-        _, log = process.communicate(timeout=30)
-        assert process.returncode == 1
-        assert "conch serve: tritonserver ended by itself (killed by SIGKILL)" in log
-        assert "Started Metrics Service" in log.partition("ended by itself")[2]
-        assert traces_of(name) == []
-
-
-def test_serve_tells_when_a_model_dies(identity_repository: Path) -> None:
-    with serving("--model-repository", str(identity_repository)) as (process, _, name):
-        (server,) = children_of(process.pid)
-        (stub,) = model_processes(server)
-        os.kill(stub, signal.SIGKILL)
-        _, log = process.communicate(timeout=60)
-        assert process.returncode == 1
-        assert "the process of model identity died, and Triton does not restart it" in log
-        assert traces_of(name) == []
 
 
 def test_serve_killed_takes_the_server_along(identity_repository: Path) -> None:

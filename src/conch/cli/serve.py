@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM and return the exit code.
 
     Raises:
-        ServerError: the server does not start, or dies.
+        ServerError: the server does not start.
     """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         args.parser.error(f"unexpected argument: {args.tritonserver_args[0]}")
@@ -162,6 +162,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
             metrics_port=args.metrics_port,
             tritonserver=args.tritonserver,
             startup_timeout_s=args.startup_timeout,
+            warm_up=True,
             log_level=args.log_level,
             extra_args=args.tritonserver_args,
             **options,
@@ -204,7 +205,7 @@ def _serve(args: argparse.Namespace) -> int:
         # The gateway ends first: what runs for its clients needs the server.
         with server, _gateway(gateway, server) as (url, openness):
             print(_welcome(server, url, openness), flush=True)
-            raise ServerError(server.wait_for_failure())
+            server.keep_serving()
     except KeyboardInterrupt:
         return 0
 
@@ -232,9 +233,11 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
     if config is None:
         yield "", ""
         return
+    from conch.cli.heal_metrics import HealMetrics
     from conch.gateway import GatewayService
 
-    with GatewayService(replace(config, servers=(f"grpc://{server.grpc_url}",))) as service:
+    config = replace(config, servers=(f"grpc://{server.grpc_url}",))
+    with GatewayService(config, [HealMetrics(server)]) as service:
         yield service.url, service.openness
 
 

@@ -4,6 +4,7 @@ All transports use these functions. They know nothing of HTTP, gRPC or asyncio.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ or integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others
 
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
+
+_DEAD = re.compile("Stub process '[^']+' is not healthy")
+"""What Triton says of a model whose process has died."""
 
 DEFAULT_TIMEOUT_S = 3600.0
 """Seconds to wait for one request. Hours of audio take long, but a lost server must be noticed."""
@@ -162,6 +166,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     if said := from_wire(message):
         return said
     name = (code or "").removeprefix("StatusCode.")
+    if _DEAD.search(message):
+        return ServerError(f"{url} is about to replace the model, whose process died: {message}")
     if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")
     if name in {"503", "UNAVAILABLE"}:

@@ -1,6 +1,7 @@
 """The gateway's metrics, in Prometheus' format."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.registry import Collector
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -55,6 +56,10 @@ class GatewayMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
+
+    def show(self, others: Collector) -> None:
+        """Show the metrics of somebody else beside these."""
+        self._registry.register(others)
 
     def as_text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

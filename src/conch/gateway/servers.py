@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
@@ -13,6 +14,10 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 2.0
 """Seconds between two looks at whether a server is ready."""
+HEAL_S = 15.0
+"""Seconds that a file waits for a lost server to come back: `conch serve` heals what dies."""
+HEAL_POLL_S = 0.2
+"""Seconds between two looks at a server that is waited for."""
 LONGEST_S = 86_400.0
 """Seconds to wait for an answer: as many as the option `deadline_ms` takes."""
 READY_TIMEOUT_S = 2.0
@@ -99,13 +104,19 @@ class Servers:
     async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
         """Return what a server answers; if it cannot be reached, ask the next one.
 
+        Once all are lost on the way, the first one that is back gets the request once more.
+
         Raises:
             ServerError: none of them can be reached.
             ConchError: the answer is an error.
         """
         tried: list[Server] = []
+        is_last = False
         while True:
             server = self._least_busy(tried)
+            if server is None and tried and not is_last:
+                is_last = True
+                server = await self._first_back()
             if server is None:
                 raise ServerError("no speech server is ready; try again later")
             tried.append(server)
@@ -115,7 +126,7 @@ class Servers:
             except ServerError as error:
                 logger.warning("server %s failed: %s", server.url, error)
                 await server.look()
-                if server.is_ready:
+                if is_last:
                     raise
             finally:
                 server.num_running -= 1
@@ -142,6 +153,14 @@ class Servers:
     def _least_busy(self, without: Sequence[Server]) -> Server | None:
         ready = [item for item in self._servers if item.is_ready and item not in without]
         return min(ready, key=lambda server: server.num_running, default=None)
+
+    async def _first_back(self) -> Server | None:
+        """Return a server that is ready within HEAL_S seconds, None if there is none."""
+        deadline = time.monotonic() + HEAL_S
+        while (server := self._least_busy(())) is None and time.monotonic() < deadline:
+            await asyncio.sleep(HEAL_POLL_S)
+            await self._look()
+        return server
 
     async def _look(self) -> None:
         await asyncio.gather(*(server.look() for server in self._servers))

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from functools import partial
 from types import TracebackType
 
 from aiohttp import web
+from prometheus_client.registry import Collector
 
 from conch.client.address import is_loopback
 from conch.gateway.app import make_app
@@ -34,8 +35,12 @@ class GatewayService:
     Its end is that of the block: what is running gets `drain_s` seconds.
     """
 
-    def __init__(self, config: GatewayConfig) -> None:
+    def __init__(self, config: GatewayConfig, metrics: Iterable[Collector] = ()) -> None:
         """Check the configuration and read keys and certificate.
+
+        Args:
+            config: The settings.
+            metrics: Metrics of somebody else, to be shown beside the gateway's.
 
         Raises:
             ConfigError: it would be open to everybody, or keys or certificate cannot be read.
@@ -43,6 +48,8 @@ class GatewayService:
         """
         self._config = config
         self._gateway = Gateway(config)
+        for others in metrics:
+            self._gateway.metrics.show(others)
         if not (is_loopback(config.host) or self._gateway.keys.is_needed or config.is_open):
             raise ConfigError(
                 f"listening on {config.host} without keys would serve everybody who reaches it: "

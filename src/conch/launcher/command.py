@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.launcher.admin import Restriction
-from conch.launcher.config import ServerConfig
+from conch.launcher.config import MODEL_OPTIONS, ServerConfig
 from conch.launcher.installation import Installation
 
 BLS_THREADS = 64
@@ -66,9 +66,11 @@ def server_command(
     command += [f"--model-repository={path}" for path in config.model_repositories]
     if config.model_config:
         command.append(f"--model-config-name={config.model_config}")
-    if config.models:
+    options = {argument.partition("=")[0] for argument in config.extra_args}
+    if not options & MODEL_OPTIONS:
+        # Only in this mode can a model whose process died be loaded again: see healing.py.
         command.append("--model-control-mode=explicit")
-        command += [f"--load-model={model}" for model in config.models]
+        command += [f"--load-model={model}" for model in config.models or ("*",)]
     for service in ("http", "grpc", "metrics"):
         command.append(f"--{service}-address={endpoints.address}")
         command.append(f"--{service}-port={getattr(endpoints, f'{service}_port')}")

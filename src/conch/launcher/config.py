@@ -78,8 +78,12 @@ class ServerConfig:
     startup_timeout_s: float = 120.0
     """Seconds for all models to load."""
 
+    warm_up: bool = False
+    """Whether the server counts as ready only after each component of `speech` has answered."""
+
     stop_timeout_s: float = 30.0
-    """Seconds for requests and models to finish after a stop; then everything is killed."""
+    """Seconds for requests and models to finish after a stop; then everything is killed. What is
+    left when nothing is computed any more is killed before."""
 
     log_level: LogLevel = "info"
     """Least severe level of the server's log that is forwarded."""

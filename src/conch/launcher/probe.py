@@ -9,9 +9,10 @@ from typing import Any
 
 from conch.launcher.admin import Restriction, headers_for
 from conch.launcher.command import Endpoints
+from conch.wire.errors import ServerError
 
 TIMEOUT_S = 2.0
-"""Seconds for one answer."""
+"""Seconds for one answer about the server's state."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 """Headers of a request that needs no key."""
 
@@ -51,16 +52,50 @@ def ready_models(endpoints: Endpoints, restricted: Collection[Restriction]) -> t
     return tuple(sorted({str(model["name"]) for model in json.loads(body)}))
 
 
+def administer(
+    endpoints: Endpoints,
+    restricted: Collection[Restriction],
+    model: str,
+    action: str,
+    timeout_s: float,
+) -> None:
+    """Load or unload a model.
+
+    Args:
+        endpoints: the server's ports.
+        restricted: APIs that ask for a key, with that of the model repository.
+        model: its name.
+        action: `load` or `unload`.
+        timeout_s: seconds for the answer.
+
+    Raises:
+        ServerError: the server does not, or does not answer in time.
+    """
+    status, body = fetch(
+        endpoints.reachable,
+        endpoints.http_port,
+        "POST",
+        f"/v2/repository/models/{model}/{action}",
+        "{}",
+        headers_for("model-repository", restricted),
+        timeout_s,
+    )
+    if status != 200:
+        said = _json(body).get("error") or f"status {status}"
+        raise ServerError(f"{action}: {said if status else f'no answer within {timeout_s:g} s'}")
+
+
 def fetch(
     host: str,
     port: int,
     method: str,
     path: str,
-    body: str = "",
+    body: str | bytes = "",
     headers: Mapping[str, str] = NO_HEADERS,
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[int, bytes]:
     """Return status and body of one HTTP request; (0, b"") if nothing answers."""
-    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
         connection.request(method, path, body=body or None, headers=dict(headers))
         response = connection.getresponse()

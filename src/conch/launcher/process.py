@@ -6,15 +6,21 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from conch.launcher import guard
+from conch.launcher import guard, stubs
+from conch.launcher.healing import Quiet
 from conch.launcher.logs import LOGGER, LogLine, LogReader
 from conch.wire.errors import ServerError
 
 OUTPUT_TIMEOUT_S = 5.0
 """Seconds for the rest of the output after the server's end."""
+ORPHAN_GRACE_S = 3.0
+"""Seconds for the server to stop when this program was killed: nobody waits for its answers."""
+LOOK_S = 0.1
+"""Seconds between two looks at a server that stops."""
 GUARD_TIMEOUT_S = 5.0
 """Seconds for the guard to end."""
 
@@ -51,7 +57,6 @@ class ServerProcess:
         environment: dict[str, str],
         workspace: Workspace,
         *,
-        grace_s: float,
         least_level: int,
         on_log: Callable[[LogLine], None] | None,
     ) -> None:
@@ -62,7 +67,7 @@ class ServerProcess:
                     [
                         *(sys.executable, "-I", "-S", guard.__file__),
                         *(str(theirs.fileno()), workspace.segment_prefix),
-                        *(str(workspace.directory), str(grace_s)),
+                        *(str(workspace.directory), str(ORPHAN_GRACE_S)),
                         *command,
                     ],
                     env=environment,
@@ -82,23 +87,38 @@ class ServerProcess:
     def end(self, timeout_s: float) -> None:
         """Stop the server, and kill it after `timeout_s` seconds (0: at once).
 
-        A second Ctrl-C kills it at once and is raised again.
+        It is killed earlier when it computes nothing any more: Triton waits for the connections of
+        idle clients, and for requests that a dead process had taken. A second Ctrl-C kills it at
+        once and is raised again.
 
         Raises:
             ServerError: a process survives.
         """
         try:
             if timeout_s > 0 and self.popen.poll() is None:
-                self.popen.terminate()
-                self.popen.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            LOGGER.warning("tritonserver did not stop within %g s and is killed", timeout_s)
+                self._stop(timeout_s)
         finally:
             self._finish()
 
     def kill(self) -> None:
         """Kill every process of the server; a signal handler may call this."""
         guard.kill_group(self.popen.pid)
+
+    def _stop(self, timeout_s: float) -> None:
+        models = stubs.model_processes(self.popen.pid)
+        self.popen.terminate()
+        began = time.monotonic()
+        quiet = Quiet()
+        while self.popen.poll() is None:
+            now = time.monotonic()
+            looks = stubs.look_at(models, self.popen.pid)
+            if quiet.look(looks, stubs.cpu_seconds(models), now):
+                LOGGER.debug("tritonserver computes nothing any more and is killed")
+                return
+            if now - began >= timeout_s:
+                LOGGER.warning("tritonserver did not stop within %g s and is killed", timeout_s)
+                return
+            time.sleep(LOOK_S)
 
     def _finish(self) -> None:
         gone = guard.kill_group(self.popen.pid)

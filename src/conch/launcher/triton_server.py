@@ -2,36 +2,42 @@
 
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
-from conch.launcher import diagnosis, probe, stubs
+from conch.launcher import diagnosis, probe, warmth
 from conch.launcher.admin import callers_restrictions, own_restrictions, without_keys
 from conch.launcher.aliases import check_aliases, with_aliases
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import server_environment, shared_memory_shortage
+from conch.launcher.healing import Pace
 from conch.launcher.installation import (
     Installation,
     check_numpy,
     find_installation,
     wheel_root,
 )
+from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.logs import LOGGER, LogLine, tail
 from conch.launcher.ports import pick_free, require_free, resolve_host
 from conch.launcher.process import ServerProcess, Workspace
 from conch.launcher.repositories import check_models, check_repository, models_with_config
 from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
+from conch.wire.needs import ENTRY_POINTS
 
 START_ATTEMPTS = 5
 """Starts, each on other ports, before a lost port is an error."""
 POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
-LIVENESS_POLL_S = 1.0
-"""Seconds between two looks at the models' processes."""
+HEALTHY_S = 60.0
+"""Seconds between two starts after which the next failure is treated as the first."""
 
 
 class _PortLostError(ServerError):
@@ -65,8 +71,12 @@ class TritonServer:
         callers = callers_restrictions(config.extra_args)
         self._own_restrictions = own_restrictions(callers)
         self._restricted = (*callers, *self._own_restrictions)
-        self._model_processes: dict[int, str] = {}
-        """Model by process id, as the server became ready."""
+        self._start_on: Callable[[Endpoints], None] | None = None
+        """Tries to start the server on these ports, with what `start` has found."""
+        self.heals: Counter[str] = Counter()
+        """Times that `keep_serving` gave a model new processes, by the model's name."""
+        self.restarts = 0
+        """Times that `keep_serving` started the server again."""
 
     def __enter__(self) -> "TritonServer":
         self.start()
@@ -109,9 +119,10 @@ class TritonServer:
         environment = server_environment(backend.stub if backend else None)
         if warning := shared_memory_shortage():
             LOGGER.warning("%s", warning)
+        self._start_on = partial(self._try_start, installation, environment)
         for attempt in range(1, START_ATTEMPTS + 1):
             try:
-                return self._try_start(installation, environment, self._choose_ports(address))
+                return self._start_on(self._choose_ports(address))
             except _PortLostError as error:
                 if attempt == START_ATTEMPTS:
                     raise
@@ -146,23 +157,22 @@ class TritonServer:
         except subprocess.TimeoutExpired:
             return None
 
-    def wait_for_failure(self) -> str:
-        """Wait until the server, or a model's process, dies by itself; return the error message.
+    def keep_serving(self) -> NoReturn:
+        """Watch the server: heal models whose processes die or freeze, and start it again.
 
-        Triton goes on without a model whose process died, and still calls itself ready. Requests
-        that need the model fail until the server is restarted.
+        What cannot be healed, and a server that ends by itself, is started again on the same
+        ports, as often as it takes: at once, then after 1, 2, 4 … 30 s. Only an exception ends
+        this, for example that of Ctrl-C; call `stop` on the same thread after it.
 
         Raises:
             ServerError: the server was not started.
         """
-        while self.wait(LIVENESS_POLL_S) is None:
-            if dead := stubs.dead_models(self._model_processes):
-                names = ", ".join(dead)
-                return f"the process of model {names} died, and Triton does not restart it"
-        how = diagnosis.describe_exit(self.process.poll())
-        return (
-            f"tritonserver ended by itself ({how}); the last lines of its log:\n{self.log_tail()}"
-        )
+        endpoints, start, pace = self._listening(), self._start_on, Pace(HEALTHY_S)
+        assert start is not None
+        while True:
+            reason = self._watch(endpoints)
+            LOGGER.error("%s; tritonserver is started again", reason)
+            self._restart(start, endpoints, pace)
 
     def log_tail(self, lines: int = 20) -> str:
         """Return the last lines of the server's log, of every level, for error messages."""
@@ -213,6 +223,48 @@ class TritonServer:
         http, grpc, metrics = (port or next(free) for port in self.config.ports().values())
         return Endpoints(address, http, grpc, metrics)
 
+    def _watch(self, endpoints: Endpoints) -> str:
+        """Heal models until only a new server helps; return why."""
+        keeper = Keeper(
+            self.pid,
+            endpoints,
+            self._restricted,
+            entry_points=(*ENTRY_POINTS, *self.config.also_as),
+            load_timeout_s=self.config.startup_timeout_s,
+            heals=self.heals,
+        )
+        try:
+            while self.process.poll() is None:
+                keeper.look()
+                time.sleep(LOOK_S)
+        except ServerError as error:
+            return str(error)
+        finally:
+            keeper.close()
+        how = diagnosis.describe_exit(self.process.poll())
+        return (
+            f"tritonserver ended by itself ({how}); the last lines of its log:\n{self.log_tail()}"
+        )
+
+    def _restart(
+        self, start: Callable[[Endpoints], None], endpoints: Endpoints, pace: Pace
+    ) -> None:
+        began = time.monotonic()
+        # Whoever waits for an answer hears at once that there will be none.
+        self._end(timeout_s=0)
+        self._process = None
+        while True:
+            time.sleep(pace.wait_s(time.monotonic()))
+            pace.attempt(time.monotonic())
+            try:
+                start(endpoints)
+            except ServerError as error:
+                LOGGER.error("tritonserver could not be started again: %s", error)
+            else:
+                break
+        self.restarts += 1
+        LOGGER.warning("tritonserver serves again after %.1f s", time.monotonic() - began)
+
     def _try_start(
         self, installation: Installation, environment: dict[str, str], endpoints: Endpoints
     ) -> None:
@@ -232,13 +284,13 @@ class TritonServer:
                 command,
                 environment,
                 self._workspace,
-                grace_s=self.config.stop_timeout_s,
                 least_level=self.config.level,
                 on_log=self._on_log,
             )
             self._endpoints = endpoints
             self._wait_until_ready(self._process, endpoints, self._workspace.name)
-            self._model_processes = stubs.model_processes(self.pid)
+            if self.config.warm_up:
+                warmth.warm_up(endpoints, self._restricted, self.models())
         except BaseException:
             # A server that is half up has no request to wait for.
             self._end(timeout_s=0)

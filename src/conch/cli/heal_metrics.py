@@ -1,0 +1,29 @@
+"""What `conch serve` has healed, as metrics of its gateway."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from conch.launcher import TritonServer
+
+
+class HealMetrics(Collector):
+    """The counters of one server, read when they are asked for."""
+
+    def __init__(self, server: TritonServer) -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield the counters of heals and restarts."""
+        heals = CounterMetricFamily(
+            "conch_heals", "Models loaded again because a process died or froze", labels=["model"]
+        )
+        for model, count in sorted(self._server.heals.items()):
+            heals.add_metric([model], count)
+        yield heals
+        yield CounterMetricFamily(
+            "conch_server_restarts",
+            "Times that tritonserver was started again",
+            value=self._server.restarts,
+        )

@@ -1,0 +1,120 @@
+"""Decide which models need new processes, when to try again, and when a stopping server is idle.
+
+Triton 2.51 does not replace the process of a Python model, and calls the model ready without it. It
+gives up for good on a process that is silent for a second. When a frozen one goes on after that,
+the locks that it shares with Triton end the whole server: it must be killed before.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FROZEN_S = 0.7
+"""Seconds that a process may be stopped: less than the second after which Triton gives it up."""
+LONGEST_DELAY_S = 30.0
+"""Seconds between two attempts, at most."""
+QUIET_S = 2.0
+"""Seconds without computing after which a server that was asked to stop has nothing left to do."""
+QUIET_CPU_S = 0.05
+"""CPU time that idle models use in QUIET_S, at most: a few ms, while 100 others share the cores."""
+EMPTY_S = 0.5
+"""Seconds for the last answers to leave a server whose models have all ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a model's process showed."""
+
+    model: str
+
+    state: str
+    """The letter of proc(5), such as R for running; empty for a process that is gone."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process has ended, reaped by its parent or not."""
+        return self.state in ("", "Z", "X")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process computes or reads from a disk right now."""
+        return self.state in ("R", "D")
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped the process; a slow one is not stopped."""
+        return self.state in ("T", "t")
+
+
+def stopped_since(
+    before: Mapping[int, float], looks: Mapping[int, Look], now: float
+) -> dict[int, float]:
+    """Return since when each stopped process has been seen stopped, by process id.
+
+    Args:
+        before: what this function returned for the look before.
+        looks: what this look showed, by process id.
+        now: its time in seconds.
+    """
+    return {process: before.get(process, now) for process, look in looks.items() if look.is_stopped}
+
+
+def frozen(stopped: Mapping[int, float], now: float) -> set[int]:
+    """Return the processes that have been stopped for FROZEN_S, of those of `stopped_since`."""
+    return {process for process, since in stopped.items() if now - since >= FROZEN_S}
+
+
+def sick_models(looks: Mapping[int, Look], frozen_ones: set[int]) -> dict[str, str]:
+    """Return what happened to each model that needs new processes, by the model's name."""
+    sick = {looks[process].model: "is frozen" for process in sorted(frozen_ones & looks.keys())}
+    return sick | {look.model: "has died" for look in looks.values() if look.is_dead}
+
+
+class Pace:
+    """When something that keeps failing is tried again: at once, then after 1, 2, 4 … 30 s."""
+
+    def __init__(self, healthy_s: float) -> None:
+        """Begin without a delay.
+
+        Args:
+            healthy_s: seconds without an attempt after which the next one is treated as the first.
+        """
+        self._healthy_s = healthy_s
+        self._delay_s = 0.0
+        self._due = 0.0
+
+    def wait_s(self, now: float) -> float:
+        """Return for how many seconds the next attempt has to wait."""
+        return max(0.0, self._due - now)
+
+    def attempt(self, now: float) -> None:
+        """Count an attempt at this time."""
+        if now - self._due >= self._healthy_s:
+            self._delay_s = 0.0
+        self._delay_s = min(LONGEST_DELAY_S, 2 * self._delay_s or 1.0)
+        self._due = now + self._delay_s
+
+
+class Quiet:
+    """Finds out when a server that was asked to stop has nothing left to compute."""
+
+    def __init__(self) -> None:
+        self._busy_at: float | None = None
+        self._ended_at: float | None = None
+        self._cpu_s = 0.0
+
+    def look(self, looks: Mapping[int, Look], cpu_s: float, now: float) -> bool:
+        """Return whether nobody can wait for anything that the server still does.
+
+        Args:
+            looks: what the models' processes show, by process id.
+            cpu_s: CPU time that the living ones have used since their start.
+            now: the time in seconds.
+        """
+        if all(look.is_dead for look in looks.values()):
+            self._ended_at = now if self._ended_at is None else self._ended_at
+            return now - self._ended_at >= EMPTY_S
+        # The time of processes that have ended goes away.
+        is_busy = not 0 <= cpu_s - self._cpu_s < QUIET_CPU_S
+        if self._busy_at is None or is_busy or any(look.is_running for look in looks.values()):
+            self._busy_at, self._cpu_s = now, cpu_s
+        return now - self._busy_at >= QUIET_S

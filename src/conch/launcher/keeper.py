@@ -1,0 +1,156 @@
+"""Watch the models' processes of one running server, and give new ones to models that need them."""
+
+import contextlib
+import os
+import signal
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from conch.launcher import probe, stubs
+from conch.launcher.admin import Restriction
+from conch.launcher.command import Endpoints
+from conch.launcher.connections import cut_connections
+from conch.launcher.healing import Look, Pace, frozen, sick_models, stopped_since
+from conch.launcher.logs import LOGGER
+from conch.wire.errors import ServerError
+
+LOOK_S = 0.1
+"""Seconds between two looks at the processes."""
+UNLOAD_TIMEOUT_S = 5.0
+"""Seconds for Triton to take a model out; it does not wait for the model's requests."""
+LIST_S = 5.0
+"""Seconds between two lists of the processes: a caller with a key may load models too."""
+HEALTHY_S = 10.0
+"""Seconds that a model serves after which it is healed at once if it dies again."""
+MOST_FAILURES = 3
+"""Attempts to load a model again before the whole server is started again."""
+
+
+class Keeper:
+    """The models of one running `tritonserver`, healed beside one another.
+
+    Triton calls a model ready whose process has died, so `load` does nothing before `unload`.
+    """
+
+    def __init__(
+        self,
+        server: int,
+        endpoints: Endpoints,
+        restricted: Collection[Restriction],
+        entry_points: Collection[str],
+        load_timeout_s: float,
+        heals: "Counter[str]",
+    ) -> None:
+        """List the models' processes.
+
+        Args:
+            server: process id of `tritonserver`.
+            endpoints: its ports.
+            restricted: APIs that ask for a key, with that of the model repository.
+            entry_points: models that answer requests after their `execute`; Triton lets these
+                requests wait for ever when the process has died.
+            load_timeout_s: seconds for a model to load.
+            heals: times that each model got new processes, to add to.
+        """
+        self._server = server
+        self._endpoints = endpoints
+        self._restricted = restricted
+        self._entry_points = entry_points
+        self._load_timeout_s = load_timeout_s
+        self._heals = heals
+        self._pool = ThreadPoolExecutor(thread_name_prefix="heal")
+        self._healing: dict[str, Future[bool]] = {}
+        self._unhealed: dict[str, str] = {}
+        """What happened to the models that could not be loaded again."""
+        self._failures: Counter[str] = Counter()
+        self._paces: defaultdict[str, Pace] = defaultdict(lambda: Pace(HEALTHY_S))
+        self._stopped: dict[int, float] = {}
+        self._processes: dict[int, str] = {}
+        self._list(())
+        self._instances = Counter(self._processes.values())
+
+    def look(self) -> None:
+        """Look at the processes once, and begin to heal the models that need it.
+
+        Raises:
+            ServerError: only a new server helps; the message says why.
+        """
+        now = time.monotonic()
+        ended = [model for model, heal in self._healing.items() if heal.done()]
+        loaded = [model for model in ended if self._healing.pop(model).result()]
+        if ended or now - self._listed >= LIST_S:
+            self._list(ended)
+        living = Counter(self._processes.values())
+        # One that has died before it could be listed has no name any more.
+        self._unhealed |= {
+            model: "has died" for model in loaded if living[model] < self._instances[model]
+        }
+        looks = stubs.look_at(self._processes, self._server)
+        server = Look("", stubs.state_of(self._server))
+        self._stopped = stopped_since(self._stopped, {**looks, self._server: server}, now)
+        frozen_ones = frozen(self._stopped, now)
+        if self._server in frozen_ones:
+            raise ServerError("tritonserver is frozen")
+        for model, what in {**self._unhealed, **sick_models(looks, frozen_ones)}.items():
+            if self._failures[model] >= MOST_FAILURES:
+                raise ServerError(f"model {model} {what} and cannot be loaded again")
+            if model not in self._healing and not self._paces[model].wait_s(now):
+                self._paces[model].attempt(now)
+                ill = [process for process in frozen_ones if self._processes[process] == model]
+                self._healing[model] = self._pool.submit(self._heal, model, what, ill)
+
+    def close(self) -> None:
+        """Begin nothing more; what has begun ends once the server has gone."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _list(self, healed: Collection[str]) -> None:
+        """List the living processes; keep the dead ones of models that are not healed."""
+        living = stubs.model_processes(self._server)
+        dead = {
+            process: model
+            for process, model in self._processes.items()
+            if process not in living and model not in healed
+        }
+        self._processes = {**dead, **living}
+        self._listed = time.monotonic()
+
+    def _heal(self, model: str, what: str, frozen_ones: Iterable[int]) -> bool:
+        """Load a model again; return whether it was loaded."""
+        began = time.monotonic()
+        ready = probe.ready_models(self._endpoints, self._restricted)
+        if model not in self._unhealed and ready and model not in ready:
+            return False  # somebody who has the key has unloaded it
+        LOGGER.warning("model %s %s and is loaded again", model, what)
+        for process in frozen_ones:
+            # Triton would wait for its answers.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        try:
+            self._reload(model)
+        except ServerError as error:
+            LOGGER.error("model %s cannot be loaded again: %s", model, error)
+            self._failures[model] += 1
+            self._unhealed[model] = what
+            return False
+        self._failures.pop(model, None)
+        self._unhealed.pop(model, None)
+        self._heals[model] += 1
+        LOGGER.warning("model %s serves again after %.1f s", model, time.monotonic() - began)
+        return True
+
+    def _reload(self, model: str) -> None:
+        probe.administer(self._endpoints, self._restricted, model, "unload", UNLOAD_TIMEOUT_S)
+        if model in self._entry_points:
+            # Only now, or a request could still be handed to the dead process.
+            ports = (self._endpoints.http_port, self._endpoints.grpc_port)
+            try:
+                cut_connections(self._server, ports)
+            except OSError as error:
+                self._failures[model] = MOST_FAILURES
+                raise ServerError(
+                    f"requests in flight would wait for ever, and their connections cannot be cut: "
+                    f"{error}"
+                ) from error
+        probe.administer(self._endpoints, self._restricted, model, "load", self._load_timeout_s)

@@ -1,0 +1,102 @@
+"""Let every component of `speech` answer once, so that nobody's first request is a slow one."""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import conch
+from conch.launcher import probe
+from conch.launcher.admin import Restriction, headers_for
+from conch.launcher.command import Endpoints
+from conch.launcher.logs import LOGGER
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+
+SPEECH = Path(conch.__file__).parent / "samples" / "tiger.ogg"
+"""Seven seconds of verse."""
+SAMPLE_RATE = 16_000
+WARM_UP_S = 1.0
+"""Seconds of it that are recognised: enough to reach encoders, decoders and rescorers."""
+STREAM_ID = "warm-up"
+"""Name of the live stream among them."""
+TIMEOUT_S = 30.0
+"""Seconds for one answer."""
+
+REQUESTS: tuple[Mapping[str, Any], ...] = (
+    {"rescore": True, "rescorer": "neural", "ctc_rescore": True},
+    {"rescore": True, "rescorer": "ngram"},
+    {"rescore": True, "rescorer": "neural"},
+    {},
+    {"decoder": "ctc"},
+    {"mode": "streaming"},
+)
+"""Options of requests, those of most components first."""
+
+
+def requests_for(models: Collection[str]) -> list[Mapping[str, Any]]:
+    """Return the options of few requests that together call every component among these models."""
+    chosen = []
+    called: set[str] = set()
+    for options in REQUESTS:
+        needed = components_of(RecognitionOptions.parse(options, live="mode" in options)).keys()
+        if needed <= set(models) and not needed <= called:
+            chosen.append(options)
+            called |= needed
+    return chosen
+
+
+def warm_up(
+    endpoints: Endpoints, restricted: Collection[Restriction], models: Collection[str]
+) -> None:
+    """Send `speech` the requests of `requests_for`; what fails is logged, and serves all the same.
+
+    Args:
+        endpoints: the server's ports.
+        restricted: APIs that ask for a key, perhaps that of inference.
+        models: the models that are loaded; nothing is sent where `speech` is none of them.
+    """
+    if "speech" not in models:
+        return
+    import soundfile  # where it is needed: servers of other models start without it
+
+    samples, _ = soundfile.read(SPEECH, int(WARM_UP_S * SAMPLE_RATE), dtype="int16")
+    headers = headers_for("inference", restricted)
+    for options in requests_for(models):
+        head, body = request_body(options, samples.tobytes())
+        status, answer = probe.fetch(
+            endpoints.reachable,
+            endpoints.http_port,
+            "POST",
+            "/v2/models/speech/infer",
+            body,
+            {**headers, "Inference-Header-Content-Length": str(head)},
+            TIMEOUT_S,
+        )
+        if status != 200:
+            said = answer.decode("utf-8", "replace") or f"no answer within {TIMEOUT_S:g} s"
+            LOGGER.warning("the first request, with the options %s, failed: %s", options, said)
+
+
+def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:
+    """Return a request to `speech` in Triton's binary form: the bytes of its JSON, and all bytes.
+
+    Args:
+        options: the request's options; with a mode it is a live stream of one chunk.
+        pcm16: samples of 16 bits at 16 kHz.
+    """
+    place = {"sequence_id": STREAM_ID, "sequence_start": True, "sequence_end": True}
+    tensor = {
+        "name": "PCM16",
+        "shape": [1, len(pcm16) // 2],
+        "datatype": "INT16",
+        "parameters": {"binary_data_size": len(pcm16)},
+    }
+    head = json.dumps(
+        {
+            "parameters": {**options, **(place if "mode" in options else {})},
+            "inputs": [tensor],
+            "outputs": [{"name": "RESULT"}],
+        }
+    ).encode()
+    return len(head), head + pcm16

@@ -1,0 +1,181 @@
+"""When models are loaded again, with processes and a server of the test's own making."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from itertools import pairwise
+
+import pytest
+
+from conch.launcher import keeper as module
+from conch.launcher.command import Endpoints
+from conch.launcher.healing import Look
+from conch.launcher.keeper import HEALTHY_S, MOST_FAILURES, Keeper
+from conch.wire.errors import ServerError
+
+SERVER = 1
+
+
+class Machine:
+    """A server with one process for each model."""
+
+    def __init__(self, *models: str) -> None:
+        self.now = 1000.0
+        self.processes = dict(enumerate(models, 10))
+        self.states = dict.fromkeys([SERVER, *self.processes], "S")
+        self.ready = set(models)
+        self.calls: list[str] = []
+        self.cut: list[Collection[int]] = []
+        self.refused: set[str] = set()
+        self.heals: Counter[str] = Counter()
+
+    def of(self, model: str) -> int:
+        return next(process for process, name in self.processes.items() if name == model)
+
+    def model_processes(self, server: int) -> dict[int, str]:
+        return {process: name for process, name in self.processes.items() if self.lives(process)}
+
+    def look_at(self, processes: dict[int, str], server: int) -> dict[int, Look]:
+        return {item: Look(name, self.states.get(item, "")) for item, name in processes.items()}
+
+    def state_of(self, process: int) -> str:
+        return self.states[process]
+
+    def lives(self, process: int) -> bool:
+        return self.states.get(process, "Z") != "Z"
+
+    def ready_models(self, *_: object) -> tuple[str, ...]:
+        return tuple(self.ready)
+
+    def administer(self, at: object, keys: object, model: str, action: str, limit: float) -> None:
+        self.calls.append(f"{action} {model}")
+        if action in self.refused:
+            raise ServerError(f"{action}: it does not work")
+        if action == "unload":
+            self.ready.discard(model)
+            for process in [item for item, name in self.processes.items() if name == model]:
+                del self.processes[process]
+        else:
+            self.ready.add(model)
+            process = max([SERVER, *self.states]) + 10
+            self.processes[process] = model
+            self.states[process] = "S"
+
+    def cut_connections(self, server: int, ports: Collection[int]) -> None:
+        self.cut.append(ports)
+
+    def kill(self, process: int, number: int) -> None:
+        self.states[process] = "Z"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine("vad", "speech")
+    for name in ("model_processes", "look_at", "state_of"):
+        monkeypatch.setattr(module.stubs, name, getattr(made, name))
+    for name in ("ready_models", "administer"):
+        monkeypatch.setattr(module.probe, name, getattr(made, name))
+    monkeypatch.setattr(module, "cut_connections", made.cut_connections)
+    monkeypatch.setattr(module.os, "kill", made.kill)
+    monkeypatch.setattr(module.time, "monotonic", lambda: made.now)
+    return made
+
+
+@pytest.fixture
+def look(machine: Machine) -> Callable[[float], None]:
+    """Return a look of one keeper at the machine, some seconds after the last one."""
+    endpoints = Endpoints("127.0.0.1", 1000, 1001, 1002)
+    keeper = Keeper(SERVER, endpoints, (), ("speech",), 10.0, machine.heals)
+
+    def look(later_s: float = 0.1) -> None:
+        machine.now += later_s
+        keeper.look()
+        for heal in list(keeper._healing.values()):
+            heal.result()
+
+    return look
+
+
+def test_nothing_is_done_to_the_healthy(machine, look):
+    for _ in range(100):
+        look()
+    assert machine.calls == []
+
+
+def test_a_dead_model_is_unloaded_and_loaded_once(machine, look):
+    machine.states[machine.of("vad")] = "Z"
+    for _ in range(20):
+        look()
+    assert machine.calls == ["unload vad", "load vad"]
+    assert machine.heals == {"vad": 1}
+    assert machine.cut == []
+
+
+def test_connections_are_cut_when_an_entry_point_has_died(machine, look):
+    machine.states[machine.of("speech")] = ""
+    look()
+    assert machine.calls == ["unload speech", "load speech"]
+    assert machine.cut == [(1000, 1001)]
+
+
+def test_without_the_right_to_cut_only_a_new_server_helps(machine, look, monkeypatch):
+    def forbidden(server: int, ports: Collection[int]) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(module, "cut_connections", forbidden)
+    machine.states[machine.of("speech")] = "Z"
+    look()
+    with pytest.raises(ServerError, match="model speech has died and cannot be loaded again"):
+        look()
+
+
+def test_a_frozen_process_is_killed_first(machine, look):
+    process = machine.of("vad")
+    machine.states[process] = "T"
+    look()
+    look(0.5)
+    assert machine.calls == []
+    look(0.5)
+    assert machine.states[process] == "Z"
+    assert machine.calls == ["unload vad", "load vad"]
+
+
+def test_a_model_that_keeps_dying_is_healed_ever_more_rarely(machine, look):
+    healed_at = []
+    for _ in range(200):
+        if "vad" in machine.ready:
+            machine.states[machine.of("vad")] = "Z"
+        before = machine.heals["vad"]
+        look()
+        if machine.heals["vad"] > before:
+            healed_at.append(machine.now)
+    gaps = [later - earlier for earlier, later in pairwise(healed_at)]
+    assert gaps == pytest.approx([1, 2, 4, 8], abs=0.3)
+    look(16 + HEALTHY_S)
+    machine.states[machine.of("vad")] = "Z"
+    look(1.0)
+    assert machine.heals["vad"] == len(healed_at) + 2, "it was healthy for a while"
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server(machine, look):
+    machine.refused.add("load")
+    machine.states[machine.of("vad")] = "Z"
+    with pytest.raises(ServerError, match="model vad has died and cannot be loaded again"):
+        for _ in range(100):
+            look()
+    assert machine.calls.count("load vad") == MOST_FAILURES
+
+
+def test_a_model_that_somebody_has_unloaded_stays_so(machine, look):
+    process = machine.of("vad")
+    machine.ready.discard("vad")
+    machine.states[process] = ""
+    for _ in range(20):
+        look()
+    assert machine.calls == []
+
+
+def test_a_frozen_server_is_beyond_healing(machine, look):
+    machine.states[SERVER] = "T"
+    look()
+    with pytest.raises(ServerError, match="tritonserver is frozen"):
+        look(1.0)
