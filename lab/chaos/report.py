@@ -57,7 +57,7 @@ def _verdict(report: ChaosReport) -> str:
 
 
 def _phases(report: ChaosReport) -> str:
-    header = ["sent", "answers", *OUTCOMES, "did not hold", "honest", "busy", "wrong"]
+    header = ["through", "sent", *OUTCOMES, "did not hold", "honest", "busy", "wrong"]
     rows = [
         [
             row.phase,

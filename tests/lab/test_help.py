@@ -8,7 +8,7 @@ from lab.__main__ import build_parser
 
 COMMANDS = (
     *("offline", "recordings", "paths", "decoder"),
-    *("orchestration", "suite", "growth", "manifest"),
+    *("orchestration", "suite", "growth", "chaos", "manifest"),
 )
 
 
@@ -23,7 +23,7 @@ def test_every_command_has_a_help() -> None:
         assert parser.format_help().startswith(f"usage: python -m lab {name} ")
 
 
-@pytest.mark.parametrize("command", COMMANDS[:-1])
+@pytest.mark.parametrize("command", COMMANDS[:-2])
 def test_a_command_without_a_manifest_is_wrong_usage(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
