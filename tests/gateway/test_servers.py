@@ -159,7 +159,7 @@ def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
 
 
 def test_a_server_that_comes_back_gets_work_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "POLL_S", 0.01)
+    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
     PlainClient.gone.update(URLS)
 
     async def scenario(servers: Servers) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -96,8 +97,26 @@ def test_a_server_that_dies_or_freezes_is_started_again_on_its_ports(
         assert traces_of(name) == []
         log = stop(process)
         assert "tritonserver ended by itself (killed by SIGKILL)" in log
-        assert "tritonserver is frozen; tritonserver is started again" in log
+        assert "tritonserver is started again: tritonserver is frozen" in log
         assert "tritonserver serves again after" in log
+
+
+@pytest.mark.nightly
+def test_a_slow_model_is_not_healed(identity_repository: Path) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, url, _):
+        server = server_of(process)
+        stubs = model_processes(server)
+        loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+        try:
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                assert infer(url, [1.0]) == [1.0]
+        finally:
+            for loop in loops:
+                loop.kill()
+                loop.wait()
+        assert model_processes(server) == stubs
+        assert "again" not in stop(process)
 
 
 def test_requests_that_a_dead_entry_point_had_taken_end(

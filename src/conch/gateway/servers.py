@@ -13,11 +13,11 @@ from conch.wire.errors import ConchError, ServerError
 logger = logging.getLogger(__name__)
 
 POLL_S = 2.0
-"""Seconds between two looks at whether a server is ready."""
-HEAL_S = 15.0
+"""Seconds between two looks while all servers are ready."""
+HEAL_S = 30.0
 """Seconds that a file waits for a lost server to come back: `conch serve` heals what dies."""
 HEAL_POLL_S = 0.2
-"""Seconds between two looks at a server that is waited for."""
+"""Seconds between two looks while a server is not ready."""
 LONGEST_S = 86_400.0
 """Seconds to wait for an answer: as many as the option `deadline_ms` takes."""
 READY_TIMEOUT_S = 2.0
@@ -68,7 +68,7 @@ class Servers:
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look once at all of them, and then every POLL_S seconds."""
+        """Look once at all of them, and then again and again."""
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
 
@@ -167,5 +167,6 @@ class Servers:
 
     async def _keep_looking(self) -> None:
         while True:
-            await asyncio.sleep(POLL_S)
+            all_ready = self.num_ready == len(self._servers)
+            await asyncio.sleep(POLL_S if all_ready else HEAL_POLL_S)
             await self._look()

@@ -171,7 +171,7 @@ class TritonServer:
         assert start is not None
         while True:
             reason = self._watch(endpoints)
-            LOGGER.error("%s; tritonserver is started again", reason)
+            LOGGER.error("tritonserver is started again: %s", reason)
             self._restart(start, endpoints, pace)
 
     def log_tail(self, lines: int = 20) -> str:
