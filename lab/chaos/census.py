@@ -13,6 +13,8 @@ from conch.launcher.stubs import STUB
 from lab.chaos.doors import Addresses
 
 SHARED_MEMORY = Path("/dev/shm")
+NAME = re.compile("conch-[0-9a-f]{12}")
+"""Name of a server."""
 FEW = 12
 """Descriptors, or threads, by which a process may differ: pools grow with their load."""
 
@@ -61,7 +63,7 @@ def names_in(command: Iterable[str]) -> set[str]:
     >>> names_in(["stub", "/x/model.py", "conch-0123456789ab-region"])
     {'conch-0123456789ab'}
     """
-    return {name for part in command for name in re.findall(r"conch-[0-9a-f]{12}", part)}
+    return {name for part in command for name in NAME.findall(part)}
 
 
 def segments_of(name: str) -> list[str]:

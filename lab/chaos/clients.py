@@ -23,7 +23,7 @@ VANISHING = 20
 """Clients of each way to go away."""
 HALF_SENT_BYTES = 1_000_000
 DEADLINES_MS = (1, 2, 5, 20, 100, 1_000, 86_400_000)
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 """Seconds for the answer to the last client of a crowd."""
 
 
