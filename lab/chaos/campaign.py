@@ -15,7 +15,7 @@ from conch.bench.served import triton_version
 from conch.client import AsyncClient
 from lab.chaos import clients
 from lab.chaos.census import Census, census, grown, left_over, server_names
-from lab.chaos.doors import DOORS, Target, target_at
+from lab.chaos.doors import DOORS, Hostile, Target, target_at
 from lab.chaos.drawn import drawn
 from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.honest import KIND_OF_MODEL, KINDS, LIVE, Heard, Honest, kinds_of, open_streams
@@ -140,8 +140,14 @@ class Running:
     """A campaign under way: the server, the clients of it, and what was found."""
 
     def __init__(self, campaign: ChaosCampaign, folder: Path) -> None:
-        """Prepare; `start` starts the server."""
+        """Draw what is sent; `start` starts the server."""
         self._campaign, self._folder = campaign, folder
+        count = max(campaign.requests // len(DOORS), 1) if "fuzz" in campaign.phases else 0
+        # Now: hypothesis takes constants from the modules that are loaded, which grow in number.
+        self._items = {
+            door: drawn(strategy, count, campaign.seed) if count else []
+            for door, strategy in DOORS.items()
+        }
         self.serve = Serve(folder, campaign.models)
         self.found = _Found()
         self.before: Census | None = None
@@ -220,14 +226,13 @@ class Running:
             if time.monotonic() > self._until:
                 self.found.left_out.append(f"{door}: no time was left")
                 continue
-            count = max(campaign.requests // len(DOORS), 1)
-            items = await asyncio.to_thread(drawn, DOORS[door], count, campaign.seed)
+            items: Sequence[Hostile] = self._items[door]
             if number:
                 items = items[int(number) : int(number) + 1]
                 say(f"sending {items!r}")
 
-            async def send(door: str = door, items: Sequence[object] = items) -> Sent:
-                return await fuzz(self.target, door, items, until=self._until)  # type: ignore[arg-type]
+            async def send(door: str = door, items: Sequence[Hostile] = items) -> Sent:
+                return await fuzz(self.target, door, items, until=self._until)
 
             await self._phase(send)
             await self._up(door)

@@ -98,13 +98,16 @@ def grpc_calls(draw: st.DrawFn) -> GrpcCall:
     """Return single messages, and up to three down a stream."""
     is_streamed = draw(st.integers(0, 3)) == 0
     count = draw(st.integers(1, 3)) if is_streamed else 1
-    return GrpcCall(tuple(draw(_messages(is_streamed)) for _ in range(count)), is_streamed)
+    # Triton 24.10 aborts if a refused message is followed, down one stream, by one for a model that
+    # does not exist.
+    messages = [draw(_messages(is_streamed, can_be_lost=count == 1)) for _ in range(count)]
+    return GrpcCall(tuple(messages), is_streamed)
 
 
 @st.composite
-def _messages(draw: st.DrawFn, is_streamed: bool) -> bytes:
+def _messages(draw: st.DrawFn, is_streamed: bool, *, can_be_lost: bool) -> bytes:
     model = "speech_stream" if is_streamed else "speech"
-    if draw(st.integers(0, 9)) == 0:
+    if can_be_lost and draw(st.integers(0, 9)) == 9:
         model = draw(st.sampled_from(["vad", "attention_decoder", "", "nothing", *TEXTS[4:6]]))
     data = draw(samples())
     raw = struct.pack(f"<{len(data)}f", *data)
@@ -123,9 +126,9 @@ def _messages(draw: st.DrawFn, is_streamed: bool) -> bytes:
     if draw(st.integers(0, 4)) == 0:
         request.outputs.add(name=draw(st.sampled_from(["RESULT", "NOTHING", ""])))
     sent: bytes = request.SerializeToString()
-    if draw(st.integers(0, 9)) == 0:
+    if can_be_lost and draw(st.integers(0, 9)) == 9:
         return sent[: draw(st.integers(0, len(sent)))]
-    if draw(st.integers(0, 19)) == 0:
+    if can_be_lost and draw(st.integers(0, 19)) == 19:
         return draw(st.binary(max_size=100))
     return sent
 
