@@ -1,7 +1,10 @@
 """What is decided about processes: which models are sick, when to try again, when all is quiet."""
 
+from pathlib import Path
+
 import pytest
 
+from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.healing import (
     EMPTY_S,
     FROZEN_S,
@@ -13,6 +16,8 @@ from conch.launcher.healing import (
     sick_models,
     stopped_since,
 )
+from conch.launcher.triton_server import CRASH_ATTEMPTS
+from conch.wire.errors import ServerError
 
 WELL = {1: Look("vad", "S"), 2: Look("vad", "R"), 3: Look("speech", "D")}
 
@@ -93,3 +98,14 @@ def test_a_server_without_living_models_is_quiet_soon() -> None:
     gone = {1: Look("speech", ""), 2: Look("vad", "Z")}
     assert not quiet.look(gone, 0.0, 10.0)
     assert quiet.look(gone, 0.0, 10.0 + EMPTY_S)
+
+
+def test_a_start_that_crashes_is_tried_once_more(identity_repository: Path, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    program = tmp_path / "bin" / "tritonserver"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho start >> {starts}\nkill -ABRT $$\n")
+    program.chmod(0o755)
+    with pytest.raises(ServerError, match="killed by SIGABRT"):
+        TritonServer(ServerConfig([identity_repository], tritonserver=program)).start()
+    assert starts.read_text() == "start\n" * CRASH_ATTEMPTS

@@ -1,5 +1,7 @@
 """When models are loaded again, with processes and a server of the test's own making."""
 
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import pairwise
@@ -7,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from conch.launcher import keeper as module
+from conch.launcher import probe, stubs
 from conch.launcher.command import Endpoints
 from conch.launcher.healing import Look
 from conch.launcher.keeper import HEALTHY_S, MOST_FAILURES, Keeper
@@ -26,6 +29,7 @@ class Machine:
         self.calls: list[str] = []
         self.cut: list[Collection[int]] = []
         self.refused: set[str] = set()
+        self.unanswered: set[str] = set()
         self.heals: Counter[str] = Counter()
 
     def of(self, model: str) -> int:
@@ -46,7 +50,7 @@ class Machine:
     def ready_models(self, *_: object) -> tuple[str, ...]:
         return tuple(self.ready)
 
-    def administer(self, at: object, keys: object, model: str, action: str, limit: float) -> None:
+    def administer(self, at: object, keys: object, model: str, action: str, limit: float) -> bool:
         self.calls.append(f"{action} {model}")
         if action in self.refused:
             raise ServerError(f"{action}: it does not work")
@@ -59,6 +63,7 @@ class Machine:
             process = max([SERVER, *self.states]) + 10
             self.processes[process] = model
             self.states[process] = "S"
+        return action not in self.unanswered
 
     def cut_connections(self, server: int, ports: Collection[int]) -> None:
         self.cut.append(ports)
@@ -71,12 +76,12 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine("vad", "speech")
     for name in ("model_processes", "look_at", "state_of"):
-        monkeypatch.setattr(module.stubs, name, getattr(made, name))
+        monkeypatch.setattr(stubs, name, getattr(made, name))
     for name in ("ready_models", "administer"):
-        monkeypatch.setattr(module.probe, name, getattr(made, name))
+        monkeypatch.setattr(probe, name, getattr(made, name))
     monkeypatch.setattr(module, "cut_connections", made.cut_connections)
-    monkeypatch.setattr(module.os, "kill", made.kill)
-    monkeypatch.setattr(module.time, "monotonic", lambda: made.now)
+    monkeypatch.setattr(os, "kill", made.kill)
+    monkeypatch.setattr(time, "monotonic", lambda: made.now)
     return made
 
 
@@ -163,6 +168,25 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(machine, look):
         for _ in range(100):
             look()
     assert machine.calls.count("load vad") == MOST_FAILURES
+
+
+def test_a_load_whose_answer_was_cut_off_counts_when_the_model_is_ready(machine, look):
+    machine.unanswered.add("load")
+    machine.states[machine.of("vad")] = "Z"
+    for _ in range(20):
+        look()
+    assert machine.calls == ["unload vad", "load vad"]
+    assert machine.heals == {"vad": 1}
+
+
+def test_an_unload_without_an_answer_is_tried_again(machine, look):
+    machine.unanswered.add("unload")
+    machine.states[machine.of("vad")] = "Z"
+    look()
+    machine.unanswered.clear()
+    for _ in range(20):
+        look()
+    assert machine.calls == ["unload vad", "unload vad", "load vad"]
 
 
 def test_a_model_that_somebody_has_unloaded_stays_so(machine, look):

@@ -233,22 +233,6 @@ def command_with(
     )
 
 
-def test_models_are_loaded_in_the_mode_in_which_they_can_be_healed(tmp_path: Path) -> None:
-    for names, loaded in (([], ["*"]), (["vad", "speech"], ["vad", "speech"])):
-        command = command_with([], tmp_path, models=names)
-        assert "--model-control-mode=explicit" in command
-        assert [item for item in command if item.startswith("--load-model")] == [
-            f"--load-model={name}" for name in loaded
-        ]
-
-
-def test_a_caller_who_chooses_models_by_triton_s_options_keeps_them(tmp_path: Path) -> None:
-    command = command_with(["--model-control-mode=poll"], tmp_path)
-    assert [item for item in command if "model-control" in item or "load-model" in item] == [
-        "--model-control-mode=poll"
-    ]
-
-
 def test_bls_calls_have_as_many_threads_as_the_caller_says(tmp_path: Path) -> None:
     calls = [
         int(read_config(name).parameters["max_calls_in_flight"].string_value)
@@ -276,8 +260,16 @@ def test_only_the_models_that_are_named_are_loaded(tmp_path: Path) -> None:
     assert "--model-control-mode=explicit" in command
     loaded = [item for item in command if item.startswith("--load-model")]
     assert loaded == ["--load-model=vad", "--load-model=speech"]
-    every = command_with(["--model-control-mode=poll"], tmp_path)
-    assert [item for item in every if "model-control" in item] == ["--model-control-mode=poll"]
+
+
+def test_models_are_loaded_in_the_mode_in_which_they_can_be_healed(tmp_path: Path) -> None:
+    command = command_with([], tmp_path)
+    assert "--model-control-mode=explicit" in command
+    assert "--load-model=*" in command
+    theirs = command_with(["--model-control-mode=poll"], tmp_path)
+    assert [item for item in theirs if "model-control" in item or "load-model" in item] == [
+        "--model-control-mode=poll"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def cut_connections(server: int, ports: Collection[int]) -> None:
     """End every TCP connection that clients have to these ports of a process.
 
     Raises:
-        OSError: the kernel, or the rules of a container, do not allow it.
+        OSError: the process is gone, or the kernel or the rules of a container do not allow it.
     """
     process = os.pidfd_open(server)
     try:
@@ -30,6 +30,8 @@ def cut_connections(server: int, ports: Collection[int]) -> None:
             is_open = connection.status == psutil.CONN_ESTABLISHED
             if is_open and connection.laddr.port in ports:
                 _cut(process, connection.fd)
+    except psutil.Error as error:
+        raise OSError(str(error)) from error
     finally:
         os.close(process)
 

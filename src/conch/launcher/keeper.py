@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
@@ -61,6 +62,7 @@ class Keeper:
         self._load_timeout_s = load_timeout_s
         self._heals = heals
         self._pool = ThreadPoolExecutor(thread_name_prefix="heal")
+        self._closed = threading.Event()
         self._healing: dict[str, Future[bool]] = {}
         self._unhealed: dict[str, str] = {}
         """What happened to the models that could not be loaded again."""
@@ -103,6 +105,7 @@ class Keeper:
 
     def close(self) -> None:
         """Begin nothing more; what has begun ends once the server has gone."""
+        self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _list(self, healed: Collection[str]) -> None:
@@ -141,16 +144,23 @@ class Keeper:
         return True
 
     def _reload(self, model: str) -> None:
-        probe.administer(self._endpoints, self._restricted, model, "unload", UNLOAD_TIMEOUT_S)
+        at, keys = self._endpoints, self._restricted
+        deadline = time.monotonic() + self._load_timeout_s
+        if not probe.administer(at, keys, model, "unload", UNLOAD_TIMEOUT_S):
+            raise ServerError(f"unload: no answer within {UNLOAD_TIMEOUT_S:g} s")
         if model in self._entry_points:
             # Only now, or a request could still be handed to the dead process.
-            ports = (self._endpoints.http_port, self._endpoints.grpc_port)
             try:
-                cut_connections(self._server, ports)
+                cut_connections(self._server, (at.http_port, at.grpc_port))
             except OSError as error:
                 self._failures[model] = MOST_FAILURES
                 raise ServerError(
                     f"requests in flight would wait for ever, and their connections cannot be cut: "
                     f"{error}"
                 ) from error
-        probe.administer(self._endpoints, self._restricted, model, "load", self._load_timeout_s)
+        if probe.administer(at, keys, model, "load", self._load_timeout_s):
+            return
+        # An entry point that was healed meanwhile has cut this connection too.
+        while model not in probe.ready_models(at, keys):
+            if self._closed.wait(LOOK_S) or time.monotonic() >= deadline:
+                raise ServerError(f"load: it was not ready within {self._load_timeout_s:g} s")

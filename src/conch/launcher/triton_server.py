@@ -1,5 +1,6 @@
 """Start one server, wait until it is ready, and stop it."""
 
+import itertools
 import subprocess
 import time
 from collections import Counter
@@ -32,8 +33,10 @@ from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
 from conch.wire.needs import ENTRY_POINTS
 
-START_ATTEMPTS = 5
+PORT_ATTEMPTS = 5
 """Starts, each on other ports, before a lost port is an error."""
+CRASH_ATTEMPTS = 2
+"""Starts before a crash of tritonserver itself is an error; beside other load it may be chance."""
 POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
 HEALTHY_S = 60.0
@@ -42,6 +45,10 @@ HEALTHY_S = 60.0
 
 class _PortLostError(ServerError):
     """Another program took a free port before the server could listen on it."""
+
+
+class _CrashError(ServerError):
+    """A signal ended the server before it was ready."""
 
 
 class TritonServer:
@@ -120,13 +127,17 @@ class TritonServer:
         if warning := shared_memory_shortage():
             LOGGER.warning("%s", warning)
         self._start_on = partial(self._try_start, installation, environment)
-        for attempt in range(1, START_ATTEMPTS + 1):
+        for attempt in itertools.count(1):
             try:
                 return self._start_on(self._choose_ports(address))
             except _PortLostError as error:
-                if attempt == START_ATTEMPTS:
+                if attempt >= PORT_ATTEMPTS:
                     raise
                 LOGGER.info("%s; trying other ports", error)
+            except _CrashError as error:
+                if attempt >= CRASH_ATTEMPTS:
+                    raise
+                LOGGER.warning("%s; trying once more", error)
 
     def stop(self) -> None:
         """Let requests in flight finish, stop the server and remove all it left behind.
@@ -317,6 +328,8 @@ class TritonServer:
         reason = diagnosis.explain_exit(lines, process.popen.returncode)
         if diagnosis.lost_port_race(lines) and 0 in self.config.ports().values():
             return _PortLostError(reason)
+        if process.popen.returncode < 0:
+            return _CrashError(reason)
         return ServerError(reason)
 
     def _end(self, timeout_s: float) -> None:
