@@ -126,14 +126,14 @@ class Honest:
         """
         for kind in kinds:
             if kind not in self.texts:
-                self.texts[kind] = await self._text(kind)
+                self.texts[kind] = await self._text(kind, PATIENCE_S)
 
     async def ask(self, kind: str, *, patience_s: float = PATIENCE_S) -> Asked:
         """Send a request and compare its text with that before the campaign."""
         sent_at = time.monotonic()
         try:
             async with asyncio.timeout(patience_s):
-                text = await self._text(kind)
+                text = await self._text(kind, patience_s)
             outcome = "right" if text == self.texts[kind] else f"another text: {text!r}"
         except (OverloadedError, DeadlineError):
             outcome = "busy"
@@ -165,19 +165,19 @@ class Honest:
             is_over.set()
             await asking
 
-    def _text(self, kind: str) -> Awaitable[str]:
+    def _text(self, kind: str, patience_s: float) -> Awaitable[str]:
         special: Mapping[str, Callable[[], Awaitable[str]]] = {
             BY_GATEWAY: self._file,
             LIVE: self._live,
             LISTEN: self._listen,
             SEGMENTS: self._segments,
         }
-        return special[kind]() if kind in special else self._recording(kind)
+        return special[kind]() if kind in special else self._recording(kind, patience_s)
 
-    async def _recording(self, kind: str) -> str:
+    async def _recording(self, kind: str, patience_s: float) -> str:
         client = self._http if kind == RECORDING else self._grpc
         options = OPTIONS.get(kind, {})
-        return (await client.transcribe(speech(), timeout_s=PATIENCE_S, **options)).text
+        return (await client.transcribe(speech(), timeout_s=patience_s, **options)).text
 
     async def _segments(self) -> str:
         async with aclosing(self._grpc.stream(speech(), timeout_s=PATIENCE_S)) as segments:
