@@ -18,7 +18,7 @@ export PYTHON
 .DEFAULT_GOAL := help
 # Tests have deadlines: `make -j test` runs one kind after the other, as without -j.
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check docs unit integration nightly clients soak coverage wheel clean
+.PHONY: help demo serve bench test check docs unit integration nightly clients soak chaos coverage wheel clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | \
@@ -66,6 +66,9 @@ clients: $(TOOLS) ## The client and all of Conch in new environments of every Py
 
 soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour)
 	@SOAK_S=$(or $(SOAK_S),300) $(PYTEST) -s tests/integration/test_soak.py $(ARGS)
+
+chaos: $(TOOLS) ## Attack a server: hostile requests, overload, kills (15 minutes; ARGS="--seed 7")
+	@$(BIN)/python -m lab chaos $(ARGS)
 
 coverage: $(TOOLS) ## Which lines the unit tests run, into htmlcov
 	@$(PYTEST) $(WORKERS) $(UNIT) --cov=conch --cov-report=html --cov-report=term:skip-covered $(ARGS)

@@ -8,10 +8,10 @@ from lab.__main__ import build_parser
 
 COMMANDS = (
     *("offline", "recordings", "paths", "decoder"),
-    *("orchestration", "suite", "growth", "fairness", "manifest"),
+    *("orchestration", "suite", "growth", "fairness", "chaos", "manifest"),
 )
 
-NO_MANIFEST = ("fairness", "manifest")
+NO_MANIFEST = ("fairness", "chaos", "manifest")
 
 
 def test_every_command_has_a_help() -> None:

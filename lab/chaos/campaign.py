@@ -1,0 +1,336 @@
+"""`python -m lab chaos`: hostile requests, overload and faults against a server of its own."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from conch.bench.header import Header
+from conch.bench.records import Flat
+from conch.bench.served import triton_version
+from conch.client import AsyncClient
+from lab.chaos import clients
+from lab.chaos.census import Census, census, grown, left_over, server_names
+from lab.chaos.doors import DOORS, Hostile, Target, target_at
+from lab.chaos.drawn import drawn
+from lab.chaos.fuzz import Fault, Sent, fuzz
+from lab.chaos.honest import KIND_OF_MODEL, KINDS, LIVE, Heard, Honest, kinds_of, open_streams
+from lab.chaos.memory import small_memory
+from lab.chaos.progress import say
+from lab.chaos.served import Serve, can_have_small_memory
+from lab.chaos.speech import RATE, speech
+from lab.chaos.strikes import FROZEN, KILLED, STARVED, TRITON, Strike, strike
+from lab.header import lab_header
+
+PHASES = ("fuzz", "clients", "overload", "deadlines", "faults", "memory")
+WARM_UPS = 3
+"""Rounds of honest requests of every kind at once before the first count."""
+SETTLE_S = 120.0
+"""Seconds for abandoned streams to expire, and for connections to close, before the last count."""
+POLL_S = 1.0
+STOP_GOAL_S = 8.0
+"""Longest stop with idle live streams: 5 s, and what a busy machine adds."""
+IDLE_STREAMS = 3
+"""Live streams that are open when the server is told to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosCampaign:
+    """Settings of a campaign."""
+
+    seed: int = 1
+    requests: int = 3_000
+    """Hostile items, over all doors."""
+    minutes: float = 15.0
+    """After which nothing more begins."""
+    phases: Sequence[str] = PHASES
+    only: str | None = None
+    """`DOOR`, or `DOOR:NUMBER` for one item of what is drawn for it."""
+    models: Sequence[str] = ()
+    """For `--models` of the server; none for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRow:
+    """A row of the table: what was sent, what held, and what honest clients got meanwhile."""
+
+    phase: str
+    sent: int
+    outcomes: Mapping[str, int]
+    faults: int
+    honest: int
+    honest_busy: int
+    honest_wrong: int
+    honest_median_s: float | None
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosReport:
+    """The report of a campaign."""
+
+    header: Flat[Header]
+    phases: Sequence[PhaseRow]
+    faults: Sequence[Fault]
+    strikes: Sequence[Strike]
+    before: Census | None
+    after: Census | None
+    stop_s: float | None
+    """Seconds from SIGTERM, with live streams open, to the end."""
+    restarts: int
+    """How often the server had to be started again."""
+    failures: Sequence[str]
+    """What did not hold, in words; empty for a campaign that held."""
+    left_out: Sequence[str]
+    """What was not tried, and why."""
+    took_s: float
+
+
+@dataclass(slots=True)
+class _Found:
+    phases: list[PhaseRow] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    strikes: list[Strike] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def run(campaign: ChaosCampaign) -> ChaosReport:
+    """Run a campaign and return its report.
+
+    Raises:
+        ConchError: no server can be started, or it does not answer at its start.
+    """
+    return asyncio.run(_run(campaign))
+
+
+async def _run(campaign: ChaosCampaign) -> ChaosReport:
+    begun = time.monotonic()
+    header = lab_header("chaos", campaign)
+    with TemporaryDirectory(prefix="chaos-") as folder:
+        running = Running(campaign, Path(folder))
+        try:
+            await running.start()
+            header = header.with_triton(triton_version(running.serve.addresses.http))
+            await running.all_phases()
+            stop_s = await running.end()
+        finally:
+            await running.close()
+    found = running.found
+    return ChaosReport(
+        header=header,
+        phases=found.phases,
+        faults=found.faults,
+        strikes=found.strikes,
+        before=running.before,
+        after=running.after,
+        stop_s=stop_s,
+        restarts=running.restarts,
+        failures=found.failures,
+        left_out=found.left_out,
+        took_s=round(time.monotonic() - begun, 1),
+    )
+
+
+class Running:
+    """A campaign under way: the server, the clients of it, and what was found."""
+
+    def __init__(self, campaign: ChaosCampaign, folder: Path) -> None:
+        """Draw what is sent; `start` starts the server."""
+        self._campaign, self._folder = campaign, folder
+        count = max(campaign.requests // len(DOORS), 1) if "fuzz" in campaign.phases else 0
+        # Now: hypothesis takes constants from the modules that are loaded, which grow in number.
+        self._items = {
+            door: drawn(strategy, count, campaign.seed) if count else []
+            for door, strategy in DOORS.items()
+        }
+        self.serve = Serve(folder, campaign.models)
+        self.found = _Found()
+        self.before: Census | None = None
+        self.after: Census | None = None
+        self.restarts = 0
+        self._texts: dict[str, str] = {}
+        self._until = time.monotonic() + 60 * campaign.minutes
+        self._connections = AsyncExitStack()
+        self._names: set[str] = set()
+
+    async def start(self) -> None:
+        """Start the server, connect, learn the texts, and count what it holds when warm."""
+        say(f"server ready after {await self.serve.start():.1f} s")
+        self._connections = AsyncExitStack()
+        enter = self._connections.enter_async_context
+        self.target: Target = await enter(target_at(self.serve.addresses))
+        self.honest = await enter(Honest(self.serve.addresses, self._texts))
+        await self.honest.learn(self.kinds)
+        self._texts = self.honest.texts
+        for _ in range(WARM_UPS):
+            await asyncio.gather(*(self.honest.ask(kind) for kind in self.kinds))
+        self._names |= server_names(self.serve.pid)
+        self.before = await self._settled(None)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of honest requests that the server's models can answer."""
+        return kinds_of(self.serve.models)
+
+    async def all_phases(self) -> None:
+        """Run the phases that are asked for, as long as there is time."""
+        campaign = self._campaign
+        for phase in PHASES if campaign.only is None else ("fuzz",):
+            if phase not in campaign.phases:
+                continue
+            if time.monotonic() > self._until:
+                self.found.left_out.append(f"{phase}: no time was left")
+                continue
+            await getattr(self, f"_{phase}")()
+            await self._up(phase)
+
+    async def end(self) -> float | None:
+        """Count, stop the server with live streams open, and look for what is left.
+
+        Returns:
+            Seconds that the stop took.
+        """
+        assert self.before is not None
+        self.after = await self._settled(self.before)
+        self.found.failures += grown(self.before, self.after)
+        self._names |= server_names(self.serve.pid)
+        addresses = self.serve.addresses
+        async with AsyncClient(f"grpc://{addresses.grpc}") as client:
+            for _ in range(IDLE_STREAMS if LIVE in self.kinds else 0):
+                await client.live(mode="streaming").send(speech()[:RATE])
+            stop_s = await self.serve.stop()
+        await self._connections.aclose()
+        self.found.failures += left_over(self._names, addresses)
+        if stop_s > STOP_GOAL_S:
+            told = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
+            self.found.failures.append(told)
+        say(f"stopped in {stop_s:.1f} s with {IDLE_STREAMS} live streams open")
+        return round(stop_s, 2)
+
+    async def close(self) -> None:
+        """Stop what still runs."""
+        await self._connections.aclose()
+        if self.serve.is_running:
+            await self.serve.stop()
+
+    async def _fuzz(self) -> None:
+        campaign = self._campaign
+        name, _, number = (campaign.only or "").partition(":")
+        doors = [door for door in DOORS if name in ("", door)]
+        for door in doors:
+            if time.monotonic() > self._until:
+                self.found.left_out.append(f"{door}: no time was left")
+                continue
+            items: Sequence[Hostile] = self._items[door]
+            if number:
+                items = items[int(number) : int(number) + 1]
+                say(f"sending {items!r}")
+
+            async def send(door: str = door, items: Sequence[Hostile] = items) -> Sent:
+                return await fuzz(self.target, door, items, until=self._until)
+
+            await self._phase(send)
+            await self._up(door)
+
+    async def _clients(self) -> None:
+        await self._phase(lambda: clients.vanish(self.target, self._campaign.seed))
+
+    async def _overload(self) -> None:
+        # Honest requests would be part of the crowd.
+        await self._phase(lambda: clients.crowd(self.honest), has_honest=False)
+
+    async def _deadlines(self) -> None:
+        await self._phase(lambda: clients.hurry(self.target))
+
+    async def _faults(self) -> None:
+        models = sorted(set(self.serve.models) & set(KIND_OF_MODEL))
+        order = [(model, KILLED) for model in (*models, TRITON)]
+        order += [(model, FROZEN) for model in (*models, TRITON)]
+        order += [(model, STARVED) for model in ("attention_encoder", "speech") if model in models]
+        for victim, how in order:
+            if time.monotonic() > self._until:
+                self.found.left_out.append(f"{victim} {how}: no time was left")
+                continue
+            found = await strike(self.serve, self.honest, victim, how)
+            self.found.strikes.append(found)
+            service = "not healed" if not found.is_healed else f"{found.without_service_s:.1f} s"
+            say(f"{victim} {how}: without service {service}, lost {found.lost} of {found.asked}")
+            if not found.is_healed:
+                self.found.failures.append(f"{victim} {how}: the server needed a restart")
+                await self._again()
+
+    async def _memory(self) -> None:
+        if not await can_have_small_memory():
+            self.found.left_out.append("full /dev/shm: this machine lets no program have its own")
+            return
+        begun = time.monotonic()
+        sent = await small_memory(self._folder)
+        self._add(sent, Heard(), begun)
+
+    async def _phase(self, send: Callable[[], Awaitable[Sent]], *, has_honest: bool = True) -> None:
+        begun = time.monotonic()
+        if has_honest:
+            async with self.honest.beside(tuple(set(KINDS) & set(self.kinds))) as heard:
+                sent = await send()
+        else:
+            heard, sent = Heard(), await send()
+        self._add(sent, heard, begun)
+
+    def _add(self, sent: Sent, heard: Heard, begun: float) -> None:
+        outcomes = Counter(sent.outcomes)
+        faults = outcomes.pop("faults", 0)
+        row = PhaseRow(
+            phase=sent.phase,
+            sent=sent.count,
+            outcomes=dict(outcomes),
+            faults=faults,
+            honest=len(heard.asked),
+            honest_busy=heard.busy,
+            honest_wrong=len(heard.wrong),
+            honest_median_s=heard.median_s,
+            took_s=round(time.monotonic() - begun, 1),
+        )
+        self.found.phases.append(row)
+        self.found.faults += sent.faults
+        if faults:
+            self.found.failures.append(f"{sent.phase}: {faults} answers did not hold")
+        for item in heard.wrong[:5]:
+            told = f"{sent.phase}: an honest request ({item.kind}): {item.outcome:.300}"
+            self.found.failures.append(told)
+        say(f"{row.phase}: {row.sent} sent, {faults} did not hold, honest {heard.right} right")
+
+    async def _up(self, phase: str) -> None:
+        """Start the server again if it has ended, or does not answer honest requests."""
+        if self.serve.is_running:
+            asked = [await self.honest.ask(kind) for kind in self.kinds]
+            wrong = [item for item in asked if item.outcome != "right"]
+            if not wrong:
+                return
+            told = f"{wrong[0].kind}: {wrong[0].outcome:.300}"
+            self.found.failures.append(f"after {phase}: {told}")
+            if len(wrong) < len(asked):
+                return
+        self.found.failures.append(f"{phase}: the server needed a restart")
+        await self._again()
+
+    async def _again(self) -> None:
+        self.restarts += 1
+        self._names |= server_names(self.serve.pid) if self.serve.is_running else set()
+        await self._connections.aclose()
+        await self.serve.stop()
+        await self.start()
+
+    async def _settled(self, before: Census | None) -> Census:
+        """Count what the server holds, as soon as no stream is open and nothing has grown."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            found = census(self.serve.pid, await open_streams(self.target))
+            is_settled = not (found.streams if before is None else grown(before, found))
+            if is_settled or time.monotonic() > deadline:
+                return found
+            await asyncio.sleep(POLL_S)

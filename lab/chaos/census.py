@@ -1,0 +1,132 @@
+"""Count what a server holds, and what is left of it when it has ended."""
+
+import re
+import socket
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from conch.launcher.stubs import STUB
+from lab.chaos.doors import Addresses
+
+SHARED_MEMORY = Path("/dev/shm")
+NAME = re.compile("conch-[0-9a-f]{12}")
+"""Name of a server."""
+FEW = 12
+"""Descriptors, or threads, by which a process may differ: pools grow with their load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What the processes of a server hold."""
+
+    processes: Mapping[str, int]
+    """Number of processes by role: `conch serve`, `tritonserver`, or a model."""
+    descriptors: Mapping[str, int]
+    """Open files and sockets by role."""
+    threads: Mapping[str, int]
+    segments: int
+    """Files of shared memory."""
+    streams: int = 0
+    """Live streams that are open."""
+
+
+def census(root: int, streams: int) -> Census:
+    """Count what a `conch serve` and its children hold.
+
+    Args:
+        root: Its process id.
+        streams: Live streams by its metrics.
+    """
+    counts: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
+    names = set()
+    for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
+        try:
+            role, command = _role(process), process.cmdline()
+            found = (1, process.num_fds(), process.num_threads())
+        except psutil.Error:
+            continue  # it has ended
+        for counter, value in zip(counts, found, strict=True):
+            counter[role] += value
+        names |= names_in(command)
+    segments = sum(len(segments_of(name)) for name in names)
+    processes, descriptors, threads = map(dict, counts)
+    return Census(processes, descriptors, threads, segments, streams)
+
+
+def names_in(command: Iterable[str]) -> set[str]:
+    """Return the names of servers in a command line: `conch-` and twelve digits.
+
+    >>> names_in(["stub", "/x/model.py", "conch-0123456789ab-region"])
+    {'conch-0123456789ab'}
+    """
+    return {name for part in command for name in NAME.findall(part)}
+
+
+def segments_of(name: str) -> list[str]:
+    """Return the files of shared memory of a server."""
+    return [item.name for item in SHARED_MEMORY.glob(f"{name}*")]
+
+
+def grown(before: Census, after: Census) -> list[str]:
+    """Return what a server holds more of than before, in words."""
+    found = []
+    if after.streams > before.streams:
+        found.append(f"{after.streams} live streams are open, {before.streams} before")
+    if after.segments > before.segments:
+        found.append(f"{after.segments} segments of shared memory, {before.segments} before")
+    if after.processes != before.processes:
+        found.append(f"processes {dict(after.processes)}, before {dict(before.processes)}")
+    for what in ("descriptors", "threads"):
+        counts: Mapping[str, int] = getattr(after, what)
+        earlier: Mapping[str, int] = getattr(before, what)
+        found += [
+            f"{role} has {count} {what}, {earlier[role]} before"
+            for role, count in counts.items()
+            if role in earlier and count > earlier[role] + FEW
+        ]
+    return found
+
+
+def left_over(names: Iterable[str], addresses: Addresses) -> list[str]:
+    """Return what a server that has ended left on the machine, in words.
+
+    Args:
+        names: Its names, see `names_in`.
+        addresses: Where it listened.
+    """
+    found = [f"shared memory {item}" for name in names for item in segments_of(name)]
+    wanted = set(names)
+    for process in psutil.process_iter(["cmdline"]):
+        if names_in(process.info["cmdline"] or ()) & wanted:
+            found.append(f"process {process.pid}")
+    ports = (addresses.http, addresses.grpc, addresses.metrics.partition("//")[2].partition("/")[0])
+    for address in (*ports, addresses.gateway.partition("//")[2]):
+        host, _, port = address.rpartition(":")
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex((host, int(port))) == 0:
+                found.append(f"somebody listens on {address}")
+    return found
+
+
+def server_names(root: int) -> set[str]:
+    """Return the names of all servers among the children of a process."""
+    found: set[str] = set()
+    for process in psutil.Process(root).children(recursive=True):
+        try:
+            found |= names_in(process.cmdline())
+        except psutil.Error:
+            continue  # it has ended
+    return found
+
+
+def _role(process: psutil.Process) -> str:
+    command = process.cmdline()
+    name = Path(command[0]).name if command else process.name()
+    if name == STUB:
+        return Path(command[1]).parts[-3]
+    return "tritonserver" if name == "tritonserver" else "conch serve"

@@ -1,0 +1,122 @@
+"""`python -m lab chaos`: what brings a server down, and what does not."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from conch.cli.arguments import Subparsers, number, positive
+from conch.cli.bench_arguments import add_output, count, write_report
+
+CHAOS_EPILOG = """
+phases:
+  fuzz       requests, chunks, files, forms and events drawn with hypothesis, through every door
+  clients    clients that go away in the middle, and half-sent bodies
+  overload   300 clients at once
+  deadlines  from 1 ms to a day
+  faults     SIGKILL and SIGSTOP of the processes of each model and of tritonserver, and no memory
+  memory     a server with a small /dev/shm
+
+Honest requests go beside them, and their texts are compared word for word. At the end the streams,
+processes, descriptors, threads and shared memory of the server are counted.
+
+examples:
+  python -m lab chaos --notes docs/notes/reliability.md --json chaos.json
+  python -m lab chaos --seed 7 --phases fuzz --requests 10000
+  python -m lab chaos --seed 7 --requests 10000 --only "gRPC:412"
+  python -m lab chaos --soak-s 3600
+
+exit codes: 0 everything held, 1 something did not, 2 wrong usage
+"""
+
+
+def add_chaos(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "chaos",
+        help="hostile requests, overload and faults against a server of its own",
+        description="Start a server, attack it, and tell what did not hold.",
+        epilog=CHAOS_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_argument_group("what is done")
+    what.add_argument("--seed", type=count, default=1, metavar="N", help="(default: %(default)s)")
+    what.add_argument(
+        "--requests",
+        type=positive,
+        default=3_000,
+        metavar="N",
+        help="hostile requests of the fuzz, over all doors (default: %(default)s)",
+    )
+    what.add_argument(
+        "--minutes",
+        type=number("a number of minutes above 0", lambda value: 0 < value < float("inf")),
+        default=15.0,
+        metavar="M",
+        help="after which nothing more begins (default: %(default)g)",
+    )
+    what.add_argument("--phases", metavar="NAME[,NAME…]", help="out of those below (default: all)")
+    what.add_argument(
+        "--only",
+        metavar="DOOR[:NUMBER]",
+        help="fuzz one door, or send one of the requests that are drawn for it",
+    )
+    what.add_argument(
+        "--models", default="", metavar="NAME[,NAME…]", help="for conch serve (default: all)"
+    )
+    what.add_argument(
+        "--soak-s",
+        type=positive,
+        metavar="S",
+        help="in place of the phases: honest clients for so many seconds, while every two minutes "
+        "a process is killed",
+    )
+    out = add_output(parser)
+    out.add_argument(
+        "--notes",
+        type=Path,
+        metavar="FILE.md",
+        help="write the table between the markers of this document",
+    )
+    parser.set_defaults(run=run_chaos)
+
+
+def run_chaos(args: argparse.Namespace) -> int:
+    """Attack, print the table, write the files and return the exit code."""
+    from lab.chaos import soak
+    from lab.chaos.campaign import PHASES, ChaosCampaign, run
+    from lab.chaos.doors import DOORS
+    from lab.chaos.report import markdown, write_into
+
+    models = tuple(filter(None, args.models.split(",")))
+    if args.soak_s:
+        soaked = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed, models=models))
+        write_report(args, soaked, soak.markdown(soaked))
+        if args.notes:
+            soak.write_into(args.notes, soaked)
+        return 1 if soaked.lost else 0
+    phases = tuple(args.phases.split(",")) if args.phases else PHASES
+    if unknown := [name for name in phases if name not in PHASES]:
+        return _refused(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")
+    door, _, place = (args.only or "").partition(":")
+    if args.only and (door not in DOORS or not (place or "0").isdecimal()):
+        return _refused(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
+    print(f"chaos: seed {args.seed}", file=sys.stderr)
+    report = run(
+        ChaosCampaign(
+            seed=args.seed,
+            requests=args.requests,
+            minutes=args.minutes,
+            phases=phases,
+            only=args.only,
+            models=models,
+        )
+    )
+    write_report(args, report, markdown(report))
+    if args.notes:
+        write_into(args.notes, report)
+    return 1 if report.failures else 0
+
+
+def _refused(message: str) -> int:
+    print(f"lab chaos: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,104 @@
+"""The server that a campaign talks to, and what goes through its doors."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import aiohttp
+import grpc  # type: ignore[import-untyped]
+
+from lab.chaos.answers import LOST, NO_ANSWER, Answer
+
+PATIENCE_S = 60.0
+"""Seconds that a server may take for the answer to a short request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a server listens."""
+
+    http: str
+    """`host:port` of Triton's HTTP."""
+    grpc: str
+    """`host:port` of Triton's gRPC."""
+    metrics: str
+    """URL of the metrics."""
+    gateway: str
+    """URL of the gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server with open connections."""
+
+    addresses: Addresses
+    session: aiohttp.ClientSession
+    channel: Any
+    """A channel of `grpc.aio`."""
+
+    def triton(self, path: str) -> str:
+        """Return the URL of a path of Triton's HTTP."""
+        return f"http://{self.addresses.http}{path}"
+
+    def gateway(self, path: str) -> str:
+        """Return the URL of a path of the gateway."""
+        return f"{self.addresses.gateway}{path}"
+
+
+class Hostile(Protocol):
+    """Something hostile that is sent through one door."""
+
+    async def send(self, target: Target) -> list[Answer]:
+        """Send it; return an answer for each request, chunk or session in it."""
+
+
+@asynccontextmanager
+async def target_at(addresses: Addresses) -> AsyncIterator[Target]:
+    """Yield connections to a server, which are closed after the block."""
+    unlimited = aiohttp.TCPConnector(limit=0)
+    patience = aiohttp.ClientTimeout(total=None)
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    async with (
+        aiohttp.ClientSession(connector=unlimited, timeout=patience) as session,
+        grpc.aio.insecure_channel(addresses.grpc, options=options) as channel,
+    ):
+        yield Target(addresses, session, channel)
+
+
+async def answered(coming: Awaitable[Answer], *, patience_s: float = PATIENCE_S) -> Answer:
+    """Return an answer, `NO_ANSWER` after `patience_s`, or `LOST` if its connection breaks."""
+    try:
+        async with asyncio.timeout(patience_s):
+            return await coming
+    except TimeoutError:
+        return Answer(NO_ANSWER, f"within {patience_s:g} s")
+    except (aiohttp.ClientError, ConnectionError, OSError) as error:
+        return Answer(LOST, repr(error))
+
+
+async def post(
+    target: Target,
+    url: str,
+    body: Any,
+    headers: dict[str, str] | None = None,
+    *,
+    method: str = "POST",
+    is_gateway: bool = False,
+) -> Answer:
+    """Send an HTTP request and return its answer with the text of an error."""
+    async with target.session.request(method, url, data=body, headers=headers) as response:
+        data = await response.read()
+        text = "" if response.status < 400 else _error_in(data)
+        return Answer(str(response.status), text, is_gateway=is_gateway)
+
+
+def _error_in(data: bytes) -> str:
+    """Return the text of an error of Triton or of the gateway."""
+    try:
+        error = json.loads(data)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return data.decode(errors="replace")

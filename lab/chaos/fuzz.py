@@ -1,0 +1,79 @@
+"""Send what was drawn for a door, several at a time, and count what holds."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lab.chaos.answers import Answer, holds, outcome
+from lab.chaos.doors import Hostile, Target
+
+CLIENTS = 8
+"""Hostile clients at once."""
+SHOWN_CHARS = 400
+"""Of a request that did not hold, in the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A request that did not get an answer that holds."""
+
+    phase: str
+    number: int
+    """Its place among what was drawn for the phase, from 0."""
+    answer: str
+    sent: str
+    """The request, shortened."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """What was sent in a phase, and what came of it."""
+
+    phase: str
+    outcomes: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """Answers, sessions and cut connections."""
+        return self.outcomes.total()
+
+    def count_answer(self, number: int, answer: Answer, what: str) -> None:
+        """Count an answer; keep it, with what was sent, if it does not hold."""
+        found = outcome(answer)
+        if holds(answer):
+            self.outcomes[found] += 1
+            return
+        self.outcomes["faults"] += 1
+        self.faults.append(Fault(self.phase, number, found, what))
+
+
+async def fuzz(
+    target: Target, phase: str, items: Sequence[Hostile], *, until: float = float("inf")
+) -> Sent:
+    """Send items in their order, `CLIENTS` at a time.
+
+    Args:
+        target: The server.
+        phase: Name of the door.
+        items: What was drawn for it.
+        until: Time of `time.monotonic` after which nothing more is sent.
+    """
+    sent, waiting = Sent(phase), iter(enumerate(items))
+
+    async def client() -> None:
+        for number, item in waiting:
+            if time.monotonic() > until:
+                return
+            await send_one(target, sent, number, item)
+
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    return sent
+
+
+async def send_one(target: Target, sent: Sent, number: int, item: Hostile) -> None:
+    """Send one item and count its answers."""
+    for answer in await item.send(target):
+        sent.count_answer(number, answer, f"{item!r:.{SHOWN_CHARS}}")

@@ -1,0 +1,8 @@
+"""Tell on the terminal what a campaign does."""
+
+import sys
+
+
+def say(message: str) -> None:
+    """Write a line to standard error."""
+    print(f"chaos: {message}", file=sys.stderr, flush=True)

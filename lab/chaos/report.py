@@ -1,0 +1,148 @@
+"""A campaign as Markdown, and its place in docs/notes/reliability.md."""
+
+import re
+from pathlib import Path
+
+from conch.bench.tables import number, table
+from lab.chaos.answers import OUTCOMES
+from lab.chaos.campaign import ChaosReport
+from lab.chaos.strikes import Strike
+
+MARKED = re.compile(r"(<!-- chaos -->\n).*?(<!-- /chaos -->)", flags=re.S)
+MOST_SHOWN = 40
+"""Failures that are written out."""
+
+
+def markdown(report: ChaosReport) -> str:
+    """Return the tables of a campaign, what did not hold, and a line on its origin."""
+    parts = [
+        f"`{report.header.command}`",
+        _verdict(report),
+        _phases(report),
+        _strikes(report),
+        _holdings(report),
+        _failures(report),
+        _left_out(report),
+        _origin(report),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def with_report(text: str, report: ChaosReport) -> str:
+    """Return a document with the report between its markers.
+
+    Raises:
+        ValueError: the markers are not there.
+    """
+    if not MARKED.search(text):
+        raise ValueError("the document has no place for the report: <!-- chaos --> is missing")
+    return MARKED.sub(lambda marks: f"{marks[1]}\n{markdown(report)}\n{marks[2]}", text)
+
+
+def write_into(path: Path, report: ChaosReport) -> None:
+    """Write the report between the markers of a document."""
+    path.write_text(with_report(path.read_text(encoding="utf-8"), report), encoding="utf-8")
+
+
+def _verdict(report: ChaosReport) -> str:
+    sent = sum(row.sent for row in report.phases)
+    faults = sum(row.faults for row in report.phases)
+    honest = sum(row.honest for row in report.phases)
+    wrong = sum(row.honest_wrong for row in report.phases)
+    return (
+        f"{sent} hostile requests: {faults} answers did not hold. "
+        f"{honest} honest requests beside them: {wrong} wrong. "
+        f"The server needed a restart {report.restarts} times."
+    )
+
+
+def _phases(report: ChaosReport) -> str:
+    header = ["through", "sent", *OUTCOMES, "did not hold", "honest", "busy", "wrong"]
+    rows = [
+        [
+            row.phase,
+            str(row.sent),
+            *(str(row.outcomes.get(name, 0)) for name in OUTCOMES),
+            str(row.faults),
+            str(row.honest),
+            str(row.honest_busy),
+            str(row.honest_wrong),
+            number(row.honest_median_s, 2),
+            number(row.took_s, 0),
+        ]
+        for row in report.phases
+    ]
+    return table([*header, "median s", "took s"], rows)
+
+
+def _strikes(report: ChaosReport) -> str:
+    if not report.strikes:
+        return ""
+    ways = list(dict.fromkeys(item.how for item in report.strikes))
+    victims = list(dict.fromkeys(item.victim for item in report.strikes))
+    found = {(item.victim, item.how): item for item in report.strikes}
+    header = ["process", *(name for how in ways for name in (f"{how}: s without service", "lost"))]
+    rows = [
+        [victim, *(cell for how in ways for cell in _strike(found.get((victim, how))))]
+        for victim in victims
+    ]
+    return table(header, rows)
+
+
+def _strike(item: Strike | None) -> tuple[str, str]:
+    if item is None:
+        return "-", "-"
+    return (
+        number(item.without_service_s) if item.is_healed else "restart",
+        f"{item.lost} of {item.asked}",
+    )
+
+
+def _holdings(report: ChaosReport) -> str:
+    before, after = report.before, report.after
+    if before is None or after is None:
+        return ""
+    rows = []
+    for name, one, other in (
+        ("live streams", before.streams, after.streams),
+        ("processes", sum(before.processes.values()), sum(after.processes.values())),
+        ("descriptors", sum(before.descriptors.values()), sum(after.descriptors.values())),
+        ("threads", sum(before.threads.values()), sum(after.threads.values())),
+        ("segments of shared memory", before.segments, after.segments),
+    ):
+        rows.append([name, str(one), str(other)])
+    rows.append(
+        ["seconds from SIGTERM to the end, three live streams open", "", number(report.stop_s)]
+    )
+    return table(["what the server holds", "before", "after"], rows)
+
+
+def _failures(report: ChaosReport) -> str:
+    if not report.failures and not report.faults:
+        return "Everything held."
+    lines = [f"- {item}" for item in report.failures]
+    lines += [f"- {item.phase}, number {item.number}: {item.answer:.200}" for item in report.faults]
+    more = (
+        f"\n- {len(lines) - MOST_SHOWN} more are in the JSON report" if lines[MOST_SHOWN:] else ""
+    )
+    return "What did not hold:\n\n" + "\n".join(map(_plain, lines[:MOST_SHOWN])) + more
+
+
+def _left_out(report: ChaosReport) -> str:
+    if not report.left_out:
+        return ""
+    return "Not tried:\n\n" + "\n".join(f"- {item}" for item in report.left_out)
+
+
+def _plain(line: str) -> str:
+    """Return a line without what Markdown or a page would take for its own."""
+    return line.replace("\n", " ").replace("<", "&lt;").replace("|", "&#124;").replace("`", "'")
+
+
+def _origin(report: ChaosReport) -> str:
+    machine, versions = report.header.machine, report.header.versions
+    return (
+        f"{report.took_s / 60:.1f} minutes; {machine.cpu}, {machine.cores} cores, "
+        f"{machine.memory_gb:g} GB; Triton {versions['triton']}, Python {versions['python']}; "
+        f"{report.header.started_at}"
+    )

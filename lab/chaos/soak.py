@@ -1,0 +1,193 @@
+"""Honest clients for an hour while processes are killed at random: which answers are lost."""
+
+import asyncio
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from conch.bench.header import Header
+from conch.bench.records import Flat
+from conch.bench.served import triton_version
+from conch.bench.tables import number, table
+from lab.chaos.honest import (
+    BY_GATEWAY,
+    BY_GRPC,
+    CTC,
+    LIVE,
+    NGRAM,
+    RECORDING,
+    Honest,
+    kinds_of,
+)
+from lab.chaos.progress import say
+from lab.chaos.served import Serve
+from lab.header import lab_header
+
+CLIENTS = (RECORDING, BY_GRPC, BY_GATEWAY, CTC, NGRAM, LIVE)
+"""One client of each kind; all but the last are stateless."""
+PAUSE_S = 1.0
+KILL_EVERY_S = 120.0
+AGAIN_AFTER_S = 5.0
+"""Seconds after which a client repeats, once, what the protocol says may be repeated."""
+MARKED = re.compile(r"(<!-- soak -->\n).*?(<!-- /soak -->)", flags=re.S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """Settings of a soak."""
+
+    seconds: int
+    seed: int = 1
+    models: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakRow:
+    """What the client of a kind got."""
+
+    kind: str
+    asked: int
+    right: int
+    busy: int
+    again: int
+    """Right when it was sent again."""
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakReport:
+    """The report of a soak."""
+
+    header: Flat[Header]
+    rows: Sequence[SoakRow]
+    killed: Sequence[str]
+    restarts: int
+    first_losses: Sequence[str]
+
+    @property
+    def lost(self) -> int:
+        """Answers of stateless requests that never came."""
+        return sum(row.lost for row in self.rows if row.kind != LIVE)
+
+
+def run(soak: Soak) -> SoakReport:
+    """Start a server, ask it and kill its models' processes, and return the report.
+
+    Raises:
+        ConchError: the server does not start.
+    """
+    return asyncio.run(_run(soak))
+
+
+async def _run(soak: Soak) -> SoakReport:
+    header = lab_header("chaos-soak", soak)
+    with TemporaryDirectory(prefix="chaos-") as folder:
+        serve = Serve(Path(folder), soak.models)
+        await serve.start()
+        try:
+            header = header.with_triton(triton_version(serve.addresses.http))
+            return await _Soaking(soak, serve).report(header)
+        finally:
+            await serve.stop()
+
+
+class _Soaking:
+    def __init__(self, soak: Soak, serve: Serve) -> None:
+        self._soak, self._serve = soak, serve
+        self._until = time.monotonic() + soak.seconds
+        self._counts: dict[str, Counter[str]] = {}
+        self._killed: list[str] = []
+        self._losses: list[str] = []
+        self._restarts = 0
+
+    async def report(self, header: Header) -> SoakReport:
+        """Ask and kill until the time is over."""
+        kinds = tuple(kind for kind in CLIENTS if kind in kinds_of(self._serve.models))
+        async with Honest(self._serve.addresses) as honest:
+            await honest.learn(kinds)
+            clients = [asyncio.create_task(self._client(honest, kind)) for kind in kinds]
+            await self._kill()
+            await asyncio.gather(*clients)
+        return SoakReport(
+            header=header,
+            rows=[self._row(kind) for kind in kinds],
+            killed=self._killed,
+            restarts=self._restarts,
+            first_losses=self._losses[:10],
+        )
+
+    async def _client(self, honest: Honest, kind: str) -> None:
+        counts = self._counts.setdefault(kind, Counter())
+        while time.monotonic() < self._until and self._serve.is_running:
+            counts["asked"] += 1
+            asked = await honest.ask(kind)
+            found = asked.outcome if asked.outcome in ("right", "busy") else "lost"
+            if found == "lost":
+                await asyncio.sleep(AGAIN_AFTER_S)
+                again = await honest.ask(kind)
+                found = "again" if again.outcome == "right" else "lost"
+                if found == "lost":
+                    self._losses.append(f"{kind}: {asked.outcome:.160}; then {again.outcome:.160}")
+            counts[found] += 1
+            await asyncio.sleep(PAUSE_S)
+
+    async def _kill(self) -> None:
+        chosen = random.Random(self._soak.seed)
+        while (left := self._until - time.monotonic()) > 0:
+            await asyncio.sleep(min(KILL_EVERY_S, left))
+            if not self._serve.is_running:
+                self._restarts += 1
+                self._losses.append("conch serve has ended")
+                return
+            stubs = sorted(self._serve.stubs().items())
+            if left > KILL_EVERY_S and stubs:
+                pid, model = chosen.choice(stubs)
+                say(f"killing a process of {model}")
+                self._killed.append(model)
+                psutil.Process(pid).kill()
+
+    def _row(self, kind: str) -> SoakRow:
+        found = self._counts[kind]
+        return SoakRow(
+            kind=kind,
+            asked=found["asked"],
+            right=found["right"],
+            busy=found["busy"],
+            again=found["again"],
+            lost=found["lost"],
+        )
+
+
+def markdown(report: SoakReport) -> str:
+    """Return the table of a soak, what was killed, and a line on its origin."""
+    header = ["client", "requests", "right", "busy", "right when sent again", "lost"]
+    rows = [
+        [row.kind, *map(str, (row.asked, row.right, row.busy, row.again, row.lost))]
+        for row in report.rows
+    ]
+    machine = report.header.machine
+    seconds = report.header.settings["seconds"]
+    assert isinstance(seconds, int)
+    parts = [
+        f"`{report.header.command}`",
+        table(header, rows),
+        f"Killed, one process every {KILL_EVERY_S:.0f} s: {', '.join(report.killed) or 'none'}.",
+        *(f"- {item}" for item in report.first_losses),
+        f"{number(seconds / 60, 0)} minutes; {machine.cpu}, {machine.cores} cores; "
+        f"{report.header.started_at}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_into(path: Path, report: SoakReport) -> None:
+    """Write the report between the markers of a document."""
+    text = path.read_text(encoding="utf-8")
+    written = MARKED.sub(lambda marks: f"{marks[1]}\n{markdown(report)}\n{marks[2]}", text)
+    path.write_text(written, encoding="utf-8")

@@ -1,0 +1,60 @@
+"""The speech that a campaign sends, and files of it in every container."""
+
+import io
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from conch.cli.demo import SPEECH
+
+RATE = 16_000
+SECONDS = 3.2
+"""Length of the honest recording: a line of verse."""
+LIBSNDFILE = {"wav": ("WAV", "PCM_16"), "flac": ("FLAC", "PCM_16"), "ogg": ("OGG", "VORBIS")}
+FFMPEG = {"mp3": "libmp3lame", "webm": "libopus", "mp4": "aac"}
+
+
+@cache
+def speech() -> NDArray[np.float32]:
+    """Return the recording, FP32 [samples] at 16 kHz."""
+    samples, rate = soundfile.read(SPEECH, dtype="float32", frames=round(SECONDS * RATE))
+    assert rate == RATE
+    found: NDArray[np.float32] = samples
+    return found
+
+
+@cache
+def files() -> Mapping[str, bytes]:
+    """Return a second of the recording as a file of each container, by its name."""
+    second = speech()[:RATE]
+    found = {}
+    for name, (container, subtype) in LIBSNDFILE.items():
+        file = io.BytesIO()
+        soundfile.write(file, second, RATE, format=container, subtype=subtype)
+        found[name] = file.getvalue()
+    return {**found, **{name: _muxed(second, name, codec) for name, codec in FFMPEG.items()}}
+
+
+def wav_file() -> bytes:
+    """Return the recording as a WAV file of 16 bits."""
+    file = io.BytesIO()
+    soundfile.write(file, speech(), RATE, format="WAV", subtype="PCM_16")
+    return file.getvalue()
+
+
+def _muxed(samples: NDArray[np.float32], container: str, codec: str) -> bytes:
+    import av
+
+    file = io.BytesIO()
+    with av.open(file, "w", format=container) as out:
+        track: Any = out.add_stream(codec, rate=48_000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(samples[np.newaxis], "fltp", "mono")
+        frame.rate, frame.pts, frame.time_base = RATE, 0, Fraction(1, RATE)
+        for part in (frame, None):
+            out.mux(track.encode(part))
+    return file.getvalue()
