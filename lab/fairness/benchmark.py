@@ -27,7 +27,7 @@ from conch.client import AsyncClient
 from conch.wire.errors import ConchError, OverloadedError
 from lab.header import lab_header
 
-OPTIONS = {"language": "en"}
+LANGUAGE = "en"
 PATIENT_S = 3600.0
 """Longest wait for an answer, in seconds; the server does not hear of it."""
 WARM_UP = 12
@@ -206,7 +206,7 @@ async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Besi
         alone = [await _sent(client, short) for _ in range(benchmark.times)]
         under_way = asyncio.create_task(_sent(client, long))
         await asyncio.sleep(1)
-        beside = []
+        beside: list[Outcome] = []
         while not under_way.done() and len(beside) < benchmark.times:
             outcome = await _sent(client, short)
             if not under_way.done():
@@ -243,7 +243,7 @@ def _refusals(outcomes: Sequence[Outcome]) -> list[float]:
 async def _sent(client: AsyncClient, audio: bytes) -> Outcome:
     began = time.perf_counter()
     try:
-        found: str | ConchError = (await client.transcribe(audio, **OPTIONS)).text
+        found: str | ConchError = (await client.transcribe(audio, language=LANGUAGE)).text
     except ConchError as error:
         found = error
     return time.perf_counter() - began, found
