@@ -125,7 +125,9 @@ def test_a_failing_component_fails_the_requests_that_need_it(small_server, wavef
         assert "fearful symmetry" in client.transcribe(waveform).text.lower()
 
 
-def test_a_killed_component_fails_the_requests_that_need_it_at_once(small_server, waveform):
+def test_a_killed_component_that_nobody_replaces_fails_the_requests_that_need_it(
+    small_server, waveform
+):
     server_process = psutil.Process(small_server.pid)
     decoders = [
         process
@@ -136,8 +138,7 @@ def test_a_killed_component_fails_the_requests_that_need_it_at_once(small_server
     for decoder in decoders:
         os.kill(decoder, signal.SIGKILL)
     with Client(small_server.http_url) as client:
-        for _ in range(2):
-            with pytest.raises(ComponentError, match=r"attention_decoder: .* not healthy"):
-                client.transcribe(waveform, timeout_s=60)
+        with pytest.raises(ComponentError, match="process of attention_decoder has died"):
+            client.transcribe(waveform, timeout_s=60)
         assert client.transcribe(np.zeros(16_000, np.float32)).text == ""
     assert server_process.is_running()

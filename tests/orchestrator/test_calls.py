@@ -2,6 +2,7 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 from plain_components import PlainComponents
 
@@ -40,6 +41,28 @@ def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
     assert calls.stages["total"].calls == is_call
     counted = {key[1]: value for key, value in metrics.drain().items() if key[0] is CALLS}
     assert counted == ({("offline", "vad"): 1.0} if is_call else {})
+
+
+@pytest.mark.parametrize("slow", ["vad", "ctc_encoder"])
+def test_the_path_has_the_order_in_which_calls_were_made(slow):
+    components = PlainComponents()
+
+    async def wait(model):
+        await asyncio.sleep(0.02 if model == slow else 0)
+
+    components.before = wait
+
+    async def main():
+        calls = Calls(components, 0, Metrics(), "offline", Absences(components))
+        await asyncio.gather(
+            calls("vad", {"waveform": np.ones(512, np.float32)}, []),
+            calls("ctc_encoder", {"waveform": np.ones(512, np.float32)}, []),
+        )
+        return calls
+
+    calls = asyncio.run(main())
+    assert calls.path == ("vad", "ctc_encoder")
+    assert [stage.calls for stage in calls.stages.values()] == [1, 1, 2]
 
 
 def within(deadline_ms, do):

@@ -163,6 +163,8 @@ class Calls:
         """
         self.remaining_s(f"before {model} was called")
         started = time.perf_counter()
+        # Of calls side by side, the one that is made first is the first in `path`.
+        self._stages.setdefault(model, Stage(0, 0.0))
         is_made = True
 
         async def call() -> Mapping[str, Tensor]:
@@ -276,13 +278,18 @@ class Calls:
     @property
     def path(self) -> tuple[str, ...]:
         """Components that were called so far, in order of first use."""
-        return tuple(self._stages)
+        return tuple(self._made)
 
     @property
     def stages(self) -> dict[str, Stage]:
         """Calls by component so far, and `total` since the arrival of the request."""
-        total = Stage(sum(stage.calls for stage in self._stages.values()), self._elapsed_ms())
-        return {**self._stages, "total": total}
+        made = self._made
+        total = Stage(sum(stage.calls for stage in made.values()), self._elapsed_ms())
+        return {**made, "total": total}
+
+    @property
+    def _made(self) -> dict[str, Stage]:
+        return {model: stage for model, stage in self._stages.items() if stage.calls}
 
     def adopt(self, others: "Calls") -> None:
         """Take the calls that `others` made so far for own ones, for `path` and `stages`."""
