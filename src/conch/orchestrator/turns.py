@@ -65,6 +65,10 @@ class Turns:
         alone, beside = (2, 4) if model in ONE_BY_ONE else (4, 16)
         return max(1, self._most(model) // (alone if is_first else beside))
 
+    def give_up(self, model: str) -> None:
+        """Free the places at a component that was replaced: its calls wait for what is gone."""
+        self.at(model).give_up()
+
     def _most(self, model: str) -> int:
         config = self._config
         return config.max_encoder_calls if model in ONE_BY_ONE else config.max_decoder_calls
