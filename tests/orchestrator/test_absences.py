@@ -15,7 +15,9 @@ from conch.orchestrator.absences import (
     ComponentAwayError,
 )
 from conch.orchestrator.calls import MAX_REPEATS, START_PATIENCE_S, Calls, within_deadline
+from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.metrics import CALLS, CALLS_REPEATED, Metrics
+from conch.orchestrator.turns import Turns
 from conch.wire.errors import ComponentError, DeadlineError, MissingModelError, OptionError
 from conch.wire.stream_place import StreamPlace
 
@@ -93,6 +95,28 @@ def test_calls_do_not_wait_in_the_queue_of_a_dead_process():
     assert max(answered) < 3.0
     assert server.repeated == {("vad", "ok"): 20, ("vad", "component"): 1}
     assert server.components.calls.count("vad") == 40 + 20 + 1, "one tries, and the others wait"
+
+
+def test_calls_of_a_dead_process_keep_no_turns_at_the_new_one():
+    async def scenario(server):
+        turns = Turns(OrchestratorConfig(max_encoder_calls=8), server.metrics)
+        server.absences = Absences(server.components, ["vad"], turns.give_up)
+
+        def recording(number: int) -> list[asyncio.Task]:
+            in_turn = turns.of(server.components)
+            in_turn.begin((0.0, number), lambda: True)
+            calls = Calls(in_turn, 0, server.metrics, "offline", server.absences)
+            return [asyncio.create_task(calls("vad", AUDIO, ["speech_probs"])) for _ in range(5)]
+
+        asked = recording(0) + recording(1)
+        await asyncio.sleep(0.005)
+        server.components.kill("vad")
+        await server.components.replace("vad")
+        await asyncio.gather(*asked)
+        return asyncio.get_running_loop().time()
+
+    # Back after 1.5 s; then two rounds. The dead process fails one of its eight calls a second.
+    assert on(scenario, call_s=0.4)[0] < 2.6
 
 
 def test_a_component_that_was_back_before_its_death_was_known_is_called_again_soon():

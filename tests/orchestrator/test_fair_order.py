@@ -54,6 +54,27 @@ def test_who_gives_up_no_longer_counts():
     assert order.enter(5.0 - 1e-6).key < stays.key
 
 
+def test_who_gives_up_after_its_end_in_virtual_time_does_not_speed_it_up():
+    order = FairOrder()
+    late, others = order.enter(1.0), [order.enter(100.0) for _ in range(4)]
+    order.serve(others[0], 55.0)  # out of order: 11 s of each of the others, and all of the first
+    order.leave(late)
+    at = order.enter(0.0).key[0]
+    order.serve(others[1], 10.0)  # between the four, as the last one asks for nothing
+    assert order.enter(0.0).key[0] == pytest.approx(at + 2.5)
+
+
+def test_who_is_done_keeps_its_part_of_virtual_time():
+    order = FairOrder()
+    done, other = order.enter(1.7), order.enter(100.0)
+    for until_s in (0.1, 0.4, 1.7):  # in floating point 0.1 + 0.3 + 1.3 is less
+        order.serve(done, until_s)
+    assert done.left_s == 0.0
+    order.leave(done)
+    order.serve(other, 0.5)
+    assert order.enter(0.0).key[0] == pytest.approx((1.7 + 0.5) / 2)
+
+
 def test_an_empty_order_owes_nothing():
     order = FairOrder()
     for size in (5.0, 3600.0):

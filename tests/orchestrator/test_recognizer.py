@@ -2,6 +2,8 @@ import asyncio
 
 import numpy as np
 import pytest
+import virtual_time
+from mortal_components import MortalComponents
 from plain_components import PlainComponents
 
 from conch.component import bytes_array
@@ -57,6 +59,26 @@ def test_all_segments_are_in_flight_at_once():
     (transcript,) = recognize(components, request, max_encoder_calls=10)
     assert components.most_in_flight == 5
     assert len(transcript.segments) == 5
+
+
+def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
+    components = MortalComponents(call_s=1.0)
+
+    async def main():
+        recognizer = Recognizer(OrchestratorConfig(max_encoder_calls=8), components)
+        request = one(speech(*[0.5] * 20), vad=False)
+        requests = [
+            asyncio.create_task(recognizer.recognize(request, components)) for _ in range(4)
+        ]
+        await asyncio.sleep(1.5)
+        components.kill("attention_encoder")  # with a call for each turn in its queue
+        await components.replace("attention_encoder", found_s=1.7, load_s=0.3)
+        back = asyncio.get_running_loop().time()
+        await asyncio.gather(*requests)
+        return asyncio.get_running_loop().time() - back
+
+    # With the turns that the dead process kept it took seven seconds.
+    assert virtual_time.run(main()) < 5.5
 
 
 def test_no_more_segments_are_in_flight_than_the_limit():

@@ -226,6 +226,31 @@ def test_a_live_stream_has_one_line_for_all_its_chunks(loaded, entry_point, capl
     assert (unknown["outcome"], unknown["mode"]) == ("NO_SESSION", "none")
 
 
+@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
+def test_a_call_without_a_thread_leaves_the_sender_alone_after_the_answer(loaded, start):
+    """Triton would end the whole server."""
+    entry_point = EntryPoint(OrchestratorConfig(max_calls_in_flight=4), "speech")
+    loaded.held["attention_encoder"] = threading.Event()
+    before, late = recording("1"), recording("1", deadline_ms=200)
+    entry_point.start(before)
+    assert loaded.is_held.wait(20)  # by the only thread for recordings
+    asked = []
+
+    def is_cancelled() -> bool:
+        asked.append(late.sender.is_final)
+        return False
+
+    late.sender.is_cancelled = is_cancelled
+    start(entry_point, late)
+    assert "deadline_ms of 200" in answer_to(late).error().message()
+    wait_until(lambda: late.sender.is_final)
+    loaded.held["attention_encoder"].set()
+    assert not answer_to(before).has_error()
+    entry_point.close()  # waits for the threads
+    assert True not in asked
+    assert [name for name, _ in loaded.answered].count("vad") == 1
+
+
 def test_close_waits_until_what_has_ended_is_freed(loaded, entry_point):
     for text, flags in (("1..", START), (".", END)):
         if flags == END:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict, deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -75,14 +75,20 @@ class Absences:
     take no thread of the server. While the component still counts as ready, one of them tries it.
     """
 
-    def __init__(self, server: Loaded, served: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        server: Loaded,
+        served: Iterable[str] = (),
+        replaced: Callable[[str], None] = lambda model: None,
+    ) -> None:
         """Start with no component away.
 
         Args:
             server: Tells whether a component is back.
             served: Names of components that the server has, as far as is known.
+            replaced: Is told of a component whose calls in flight are given up.
         """
-        self._server = server
+        self._server, self._replaced = server, replaced
         self._known = set(served)
         self._absences: dict[str, _Absence] = {}
         self._back_at: dict[str, float] = {}
@@ -222,6 +228,7 @@ class Absences:
         for task in self._in_flight[model]:
             self._given_up.add(task)
             task.cancel()
+        self._replaced(model)
 
 
 def _longer(poll_s: float) -> float:

@@ -75,17 +75,19 @@ class FairOrder:
             share: The request.
             until_s: Seconds from the start of its audio. Work beyond its size is left out.
         """
-        done_s = min(until_s, share.size_s) - share.served_s
+        until_s = min(until_s, share.size_s)
+        done_s = until_s - share.served_s
         if done_s <= 0:
             return 0.0
-        share.served_s += done_s
+        share.served_s = until_s
         self._advance(done_s)
         return done_s
 
     def leave(self, share: Share) -> None:
         """Take out a request that has ended. What is left of its work will not be done."""
         del self._shares[share.key]
-        if share.left_s:
+        # Others may have been served out of order, so that it has ended in virtual time already.
+        if share.left_s and share.key in self._ends:
             self._gone.add(share.key)
         if not self._shares:  # nothing is owed to anybody
             self._ends.clear()

@@ -81,6 +81,11 @@ class Places:
         running.add_done_callback(self._ended)
         return await asyncio.shield(running)
 
+    def give_up(self) -> None:
+        """Cancel the jobs that run, which frees their places: what they wait for is gone."""
+        for running in self._running:
+            running.cancel()
+
     @contextmanager
     def beside(self) -> Iterator[None]:
         """Count what runs in the block as in flight. It does not wait; others wait for it.

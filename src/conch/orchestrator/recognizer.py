@@ -42,7 +42,7 @@ class Recognizer:
         self.metrics = Metrics()
         self.admission = Admission(config, self.metrics)
         self._turns = Turns(config, self.metrics)
-        self._absences = Absences(detached, served)
+        self._absences = Absences(detached, served, self._turns.give_up)
         self.open_streams = OpenStreams(
             config, self._turns.at_once(detached), self.metrics, self._absences
         )
