@@ -275,3 +275,35 @@ def test_the_name_of_a_segment_reaches_no_client() -> None:
     name = "conch-1a2b3c4d5e6f-5f9fe2c6-9a7d-4d6f-8c1b-0a1b2c3d4e5f"
     told = api_error(ComponentError(f"vad: cannot map key '{name}' of 9 bytes"))
     assert str(told) == "vad: cannot map key … of 9 bytes"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 20_000 + b"\r\n\r\n",
+    ],
+    ids=["long line", "version", "no host", "long header"],
+)
+def test_wrong_http_is_one_short_line_of_the_log(
+    port: int, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"), socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall(sent)
+        assert line.recv(12) == b"HTTP/1.0 400"
+    (record,) = [item for item in caplog.records if item.name == "conch.gateway.http"]
+    assert record.levelname == "INFO" and not record.exc_info
+    assert record.getMessage().startswith("wrong HTTP: ")
+    assert len(record.getMessage()) < 150 and "\n" not in record.getMessage()
+
+
+def test_wrong_http_is_not_shown_from_warnings_up(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "conch.gateway.http")
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert line.recv(12) == b"HTTP/1.0 400"
+    assert [item for item in caplog.records if item.name == "conch.gateway.http"] == []

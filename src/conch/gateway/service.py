@@ -13,6 +13,7 @@ from aiohttp import web
 from prometheus_client.registry import Collector
 
 from conch.client.address import is_loopback
+from conch.gateway import http_log
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.state import Gateway
@@ -129,6 +130,7 @@ class GatewayService:
             # A client that goes away cancels the work for it.
             handler_cancellation=True,
             access_log=None,
+            logger=http_log.LOGGER,
             keepalive_timeout=KEEP_ALIVE_S,
             max_field_size=MAX_HEADER_BYTES,
             shutdown_timeout=END_S,
