@@ -7,11 +7,13 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import pytest
 from waiting import wait_until
 
-from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway import GatewayConfig, GatewayService, service
+from conch.gateway.connections import most_connections
 from conch.gateway.errors import api_error
 from conch.gateway.file_request import parse
 from conch.gateway.json_text import read_json
@@ -307,3 +309,43 @@ def test_wrong_http_is_not_shown_from_warnings_up(
         line.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert line.recv(12) == b"HTTP/1.0 400"
     assert [item for item in caplog.records if item.name == "conch.gateway.http"] == []
+
+
+def test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service, "most_connections", lambda: 5)
+    with ExitStack() as stack:
+        running = stack.enter_context(GatewayService(GatewayConfig(servers=NOWHERE, port=0)))
+        port = int(running.url.rpartition(":")[2])
+
+        def connect() -> http.client.HTTPConnection:
+            return stack.enter_context(
+                closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10))
+            )
+
+        def is_served(line: http.client.HTTPConnection) -> bool:
+            try:
+                line.request("GET", "/health/live")
+                answer = line.getresponse()
+            except ConnectionError:
+                return False
+            answer.read()
+            return answer.status == 200
+
+        lines = [connect() for _ in range(5)]
+        assert all(map(is_served, lines))
+        assert not is_served(connect())
+        assert all(map(is_served, lines))
+        lines[0].close()
+        wait_until(lambda: is_served(connect()))
+
+
+def test_a_gateway_leaves_file_descriptors_for_all_else() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1), hard))
+        assert hard // 2 <= most_connections() < hard
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
