@@ -15,7 +15,7 @@ from tritonclient.grpc import model_config_pb2
 from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
 from conch.decoding.options import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
-from conch.gateway import form, json_text, listen, service
+from conch.gateway import connections, form, json_text, listen, service
 from conch.gateway.config import GatewayConfig
 from conch.gateway.realtime import client_events, secrets
 from conch.models.whisper.config import WINDOW_S
@@ -273,6 +273,12 @@ def limits_of_gateway() -> list[Limit]:
             f"{form.IDLE_S:g} s, then at least {form.LEAST_BYTES_PER_S} bytes a second",
             FIXED,
             f"{HOSTILE}::test_half_sent_uploads_are_given_up",
+        ),
+        Limit(
+            "gateway: connections",
+            f"file descriptors less {connections.SPARE}",
+            "`ulimit -Hn`",
+            f"{HOSTILE}::test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served",
         ),
         Limit(
             "gateway: a connection without a whole request",

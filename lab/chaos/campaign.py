@@ -143,7 +143,6 @@ class Running:
         """Draw what is sent; `start` starts the server."""
         self._campaign, self._folder = campaign, folder
         count = max(campaign.requests // len(DOORS), 1) if "fuzz" in campaign.phases else 0
-        # Now: hypothesis takes constants from the modules that are loaded, which grow in number.
         self._items = {
             door: drawn(strategy, count, campaign.seed) if count else []
             for door, strategy in DOORS.items()

@@ -93,7 +93,7 @@ def run_chaos(args: argparse.Namespace) -> int:
         write_report(args, soaked, soak.markdown(soaked))
         if args.notes:
             soak.write_into(args.notes, soaked)
-        return 1 if soaked.lost else 0
+        return 1 if soaked.lost or soaked.restarts else 0
     phases = tuple(args.phases.split(",")) if args.phases else PHASES
     if unknown := [name for name in phases if name not in PHASES]:
         return _refused(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")

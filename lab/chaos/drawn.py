@@ -3,9 +3,11 @@
 from dataclasses import Field, fields
 from functools import cache
 from typing import Any, TypeVar
+from unittest import mock
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 from conch.wire.options import RecognitionOptions, kind_of, words_of
 
@@ -36,7 +38,9 @@ def drawn(strategy: st.SearchStrategy[Item], count: int, number: int) -> list[It
     def keep(item: Item) -> None:
         found.append(item)
 
-    keep()
+    # hypothesis takes constants from all modules of the project that happen to be loaded.
+    with mock.patch.object(providers, "_get_local_constants", providers.Constants):
+        keep()
     return found[:count]
 
 

@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -151,7 +152,8 @@ class _Soaking:
                 pid, model = chosen.choice(stubs)
                 say(f"killing a process of {model}")
                 self._killed.append(model)
-                psutil.Process(pid).kill()
+                with suppress(psutil.NoSuchProcess):
+                    psutil.Process(pid).kill()
 
     def _row(self, kind: str) -> SoakRow:
         found = self._counts[kind]

@@ -7,11 +7,13 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import pytest
 from waiting import wait_until
 
-from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway import GatewayConfig, GatewayService, service
+from conch.gateway.connections import most_connections
 from conch.gateway.errors import api_error
 from conch.gateway.file_request import parse
 from conch.gateway.json_text import read_json
@@ -275,3 +277,75 @@ def test_the_name_of_a_segment_reaches_no_client() -> None:
     name = "conch-1a2b3c4d5e6f-5f9fe2c6-9a7d-4d6f-8c1b-0a1b2c3d4e5f"
     told = api_error(ComponentError(f"vad: cannot map key '{name}' of 9 bytes"))
     assert str(told) == "vad: cannot map key … of 9 bytes"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 20_000 + b"\r\n\r\n",
+    ],
+    ids=["long line", "version", "no host", "long header"],
+)
+def test_wrong_http_is_one_short_line_of_the_log(
+    port: int, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"), socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall(sent)
+        assert line.recv(12) == b"HTTP/1.0 400"
+    (record,) = [item for item in caplog.records if item.name == "conch.gateway.http"]
+    assert record.levelname == "INFO" and not record.exc_info
+    assert record.getMessage().startswith("wrong HTTP: ")
+    assert len(record.getMessage()) < 150 and "\n" not in record.getMessage()
+
+
+def test_wrong_http_is_not_shown_from_warnings_up(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "conch.gateway.http")
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        line.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert line.recv(12) == b"HTTP/1.0 400"
+    assert [item for item in caplog.records if item.name == "conch.gateway.http"] == []
+
+
+def test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service, "most_connections", lambda: 5)
+    with ExitStack() as stack:
+        running = stack.enter_context(GatewayService(GatewayConfig(servers=NOWHERE, port=0)))
+        port = int(running.url.rpartition(":")[2])
+
+        def connect() -> http.client.HTTPConnection:
+            return stack.enter_context(
+                closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10))
+            )
+
+        def is_served(line: http.client.HTTPConnection) -> bool:
+            try:
+                line.request("GET", "/health/live")
+                answer = line.getresponse()
+            except ConnectionError:
+                return False
+            answer.read()
+            return answer.status == 200
+
+        lines = [connect() for _ in range(5)]
+        assert all(map(is_served, lines))
+        assert not is_served(connect())
+        assert all(map(is_served, lines))
+        lines[0].close()
+        wait_until(lambda: is_served(connect()))
+
+
+def test_a_gateway_leaves_file_descriptors_for_all_else() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1), hard))
+        assert hard // 2 <= most_connections() < hard
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -158,6 +158,23 @@ def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
     run(scenario)
 
 
+def test_a_gateway_that_stops_does_not_wait_for_lost_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
+
+    async def scenario(servers: Servers) -> None:
+        PlainClient.gone.update(URLS)
+        waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS)))
+        while servers.is_ready:
+            await asyncio.sleep(0.01)
+        servers.give_up()
+        with pytest.raises(ServerError, match="no speech server is ready"):
+            await asyncio.wait_for(waiting, module.HEAL_S / 3)
+
+    run(scenario)
+
+
 def test_a_server_that_comes_back_gets_work_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
     PlainClient.gone.update(URLS)

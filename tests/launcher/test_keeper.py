@@ -88,8 +88,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-@pytest.fixture
-def look(machine: Machine) -> Callable[[float], None]:
+def looker(machine: Machine) -> Callable[[float], None]:
     """Return a look of one keeper at the machine, some seconds after the last one."""
     endpoints = Endpoints("127.0.0.1", 1000, 1001, 1002)
     keeper = Keeper(SERVER, endpoints, (), ("speech",), 10.0, machine.heals)
@@ -101,6 +100,11 @@ def look(machine: Machine) -> Callable[[float], None]:
             heal.result()
 
     return look
+
+
+@pytest.fixture
+def look(machine: Machine) -> Callable[[float], None]:
+    return looker(machine)
 
 
 def test_nothing_is_done_to_the_healthy(machine, look):
@@ -131,6 +135,40 @@ def test_processes_that_end_after_their_replacements_are_there_are_not_missed(ma
     machine.states[max(machine.processes)] = "Z"  # a new one
     look(0.1)
     assert machine.heals == {"vad": 2}
+
+
+def test_a_process_that_was_replaced_and_then_freezes_is_killed(machine, look):
+    machine.lingering = True
+    machine.processes[20], machine.states[20] = "vad", "S"
+    machine.states[machine.of("vad")] = "Z"
+    look(LIST_S)
+    machine.states[20] = "T"
+    look(LIST_S)
+    look(1.0)
+    assert machine.states[20] == "Z"
+    assert machine.heals == {"vad": 1}
+
+
+def test_a_frozen_process_does_not_wait_for_the_next_attempt(machine, look):
+    for heals in (1, 2, 3):
+        machine.states[machine.of("vad")] = "Z"
+        while machine.heals["vad"] < heals:
+            look()
+    process = machine.of("vad")
+    machine.states[process] = "T"
+    look()
+    look(1.0)
+    assert machine.states[process] == "Z", "Triton aborts when it has waited for 12 s"
+    assert machine.heals == {"vad": 3}
+
+
+def test_a_model_whose_configuration_asks_for_fewer_instances_is_healed_once_more(machine):
+    machine.processes[20], machine.states[20] = "vad", "S"
+    look = looker(machine)
+    machine.states[20] = "Z"
+    for _ in range(20):
+        look(HEALTHY_S)
+    assert machine.heals == {"vad": 2}, "one of two may have died unseen, but only once"
 
 
 def test_connections_are_cut_when_an_entry_point_has_died(machine, look):

@@ -1,6 +1,7 @@
 """`conch serve` heals what dies or freezes and stops quickly: a real tritonserver, a tiny model."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -99,6 +100,37 @@ def test_a_server_that_dies_or_freezes_is_started_again_on_its_ports(
         assert "tritonserver ended by itself (killed by SIGKILL)" in log
         assert "tritonserver is started again: tritonserver is frozen" in log
         assert "tritonserver serves again after" in log
+
+
+def test_a_serve_without_file_descriptors_heals_nothing_and_goes_on(
+    identity_repository: Path,
+) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, url, _):
+        server = server_of(process)
+        soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, hard))
+        assert process.stderr is not None
+        assert any("cannot be watched: [Errno 24]" in line for line in process.stderr)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        (stub,) = model_processes(server)
+        os.kill(stub, signal.SIGKILL)
+        wait_until(partial(has_gone, stub, model_processes, server))
+        wait_until(partial(answers, url))
+        assert stop(process).count("is loaded again") == 1
+
+
+def test_a_restart_without_file_descriptors_is_tried_again(identity_repository: Path) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, url, name):
+        server = server_of(process)
+        soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, hard))
+        os.kill(server, signal.SIGKILL)
+        assert process.stderr is not None
+        assert any("could not be started again: [Errno 24]" in line for line in process.stderr)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        wait_until(partial(answers, url))
+        assert traces_of(name) == []
+        stop(process)
 
 
 @pytest.mark.nightly

@@ -45,7 +45,7 @@ def chunk_scripts(draw: st.DrawFn) -> ChunkScript:
             place["sequence_id"] = draw(st.sampled_from([*HUGE[:4], -5, *TEXTS[:4]]))
         sent_options = chosen if starts or draw(st.integers(0, 9)) == 0 else {}
         request = message("speech", draw(_tensors()), {**sent_options, **place})
-        chunks.append(request.SerializeToString())
+        chunks.append(request.SerializeToString(deterministic=True))
     return ChunkScript(chunks)
 
 

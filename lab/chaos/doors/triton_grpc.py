@@ -125,7 +125,7 @@ def _messages(draw: st.DrawFn, is_streamed: bool, *, can_be_lost: bool) -> bytes
         del request.raw_input_contents[0]
     if draw(st.integers(0, 4)) == 0:
         request.outputs.add(name=draw(st.sampled_from(["RESULT", "NOTHING", ""])))
-    sent: bytes = request.SerializeToString()
+    sent: bytes = request.SerializeToString(deterministic=True)
     if can_be_lost and draw(st.integers(0, 9)) == 9:
         return sent[: draw(st.integers(0, len(sent)))]
     if can_be_lost and draw(st.integers(0, 19)) == 19:

@@ -66,11 +66,16 @@ class Servers:
         """
         self._servers = [Server(url) for url in urls]
         self._looking: asyncio.Task[None] | None = None
+        self._may_come_back = True
 
     async def start(self) -> None:
         """Look once at all of them, and then again and again."""
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
+
+    def give_up(self) -> None:
+        """Wait no more for lost servers: whoever stops the gateway may have stopped them."""
+        self._may_come_back = False
 
     async def close(self) -> None:
         """Close the connections; requests in flight fail."""
@@ -157,7 +162,9 @@ class Servers:
     async def _first_back(self) -> Server | None:
         """Return a server that is ready within HEAL_S seconds, None if there is none."""
         deadline = time.monotonic() + HEAL_S
-        while (server := self._least_busy(())) is None and time.monotonic() < deadline:
+        while (server := self._least_busy(())) is None:
+            if not self._may_come_back or time.monotonic() >= deadline:
+                break
             await asyncio.sleep(HEAL_POLL_S)
             await self._look()
         return server

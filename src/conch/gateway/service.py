@@ -13,8 +13,10 @@ from aiohttp import web
 from prometheus_client.registry import Collector
 
 from conch.client.address import is_loopback
+from conch.gateway import http_log
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
+from conch.gateway.connections import BACKLOG, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
 
@@ -129,15 +131,20 @@ class GatewayService:
             # A client that goes away cancels the work for it.
             handler_cancellation=True,
             access_log=None,
+            logger=http_log.LOGGER,
             keepalive_timeout=KEEP_ALIVE_S,
             max_field_size=MAX_HEADER_BYTES,
             shutdown_timeout=END_S,
         )
         await runner.setup()
+        assert runner.server is not None
+        factory = limited(runner.server, most_connections())
+        listening: asyncio.Server | None = None
         try:
-            site = web.TCPSite(runner, config.host, config.port, ssl_context=self._tls)
             try:
-                await site.start()
+                listening = await loop.create_server(
+                    factory, config.host, config.port, ssl=self._tls, backlog=BACKLOG
+                )
             except OSError as error:
                 raise ServerError(
                     f"the gateway cannot listen on {config.host}:{config.port}: {error.strerror}; "
@@ -146,11 +153,13 @@ class GatewayService:
                 ) from None
             await gateway.servers.start()
             self._ask_to_stop = partial(loop.call_soon_threadsafe, stop.set)
-            self._port.set_result(runner.addresses[0][1])
+            self._port.set_result(listening.sockets[0].getsockname()[1])
             await stop.wait()
             if not await gateway.drain(config.drain_s):
                 logger.warning("what was running after %g s is broken off", config.drain_s)
         finally:
+            if listening is not None:
+                listening.close()
             await runner.cleanup()
             await gateway.wait_for_streams(FREE_S)
             await gateway.servers.close()

@@ -160,6 +160,7 @@ class Gateway:
     async def drain(self, timeout_s: float) -> bool:
         """Take no new work and wait for what is running; return whether all of it has ended."""
         self.draining.set()
+        self.servers.give_up()
         try:
             await asyncio.wait_for(self._until_idle(), timeout_s)
         except asyncio.TimeoutError:

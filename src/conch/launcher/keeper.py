@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from conch.launcher import probe, stubs
@@ -63,7 +63,7 @@ class Keeper:
         self._heals = heals
         self._pool = ThreadPoolExecutor(thread_name_prefix="heal")
         self._closed = threading.Event()
-        self._healing: dict[str, Future[bool]] = {}
+        self._healing: dict[str, Future[set[int] | None]] = {}
         self._unhealed: dict[str, str] = {}
         """What happened to the models that could not be loaded again."""
         self._failures: Counter[str] = Counter()
@@ -82,28 +82,32 @@ class Keeper:
             ServerError: only a new server helps; the message says why.
         """
         now = time.monotonic()
-        ended = [model for model, heal in self._healing.items() if heal.done()]
-        loaded = [model for model in ended if self._healing.pop(model).result()]
+        ended = {model: heal.result() for model, heal in self._healing.items() if heal.done()}
+        loaded = {model: before for model, before in ended.items() if before is not None}
+        self._replaced = self._replaced.union(*loaded.values())
         if ended or now - self._listed >= LIST_S:
             self._list(ended)
-        living = Counter(self._processes.values())
-        # One that has died before it could be listed has no name any more.
-        self._unhealed |= {
-            model: "has died" for model in loaded if living[model] < self._instances[model]
-        }
+        for model in ended:
+            del self._healing[model]
+        for model in loaded:
+            self._count_instances(model)
         looks = stubs.look_at(self._processes, self._server)
         server = Look("", stubs.state_of(self._server))
         self._stopped = stopped_since(self._stopped, {**looks, self._server: server}, now)
         frozen_ones = frozen(self._stopped, now)
         if self._server in frozen_ones:
             raise ServerError("tritonserver is frozen")
-        for model, what in {**self._unhealed, **sick_models(looks, frozen_ones)}.items():
+        for process in frozen_ones:
+            # Triton would wait for its answers, and abort some seconds later.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        current = {item: look for item, look in looks.items() if item not in self._replaced}
+        for model, what in {**self._unhealed, **sick_models(current, frozen_ones)}.items():
             if self._failures[model] >= MOST_FAILURES:
                 raise ServerError(f"model {model} {what} and cannot be loaded again")
             if model not in self._healing and not self._paces[model].wait_s(now):
                 self._paces[model].attempt(now)
-                ill = [process for process in frozen_ones if self._processes[process] == model]
-                self._healing[model] = self._pool.submit(self._heal, model, what, ill)
+                self._healing[model] = self._pool.submit(self._heal, model, what)
 
     def close(self) -> None:
         """Begin nothing more; what has begun ends once the server has gone."""
@@ -113,44 +117,51 @@ class Keeper:
     def _list(self, healed: Collection[str]) -> None:
         """List the living processes; keep the dead ones of models that are not healed."""
         running = stubs.model_processes(self._server)
-        self._replaced &= running.keys()
-        living = {item: name for item, name in running.items() if item not in self._replaced}
         dead = {
             process: model
             for process, model in self._processes.items()
-            if process not in running and model not in healed
+            if process not in running and process not in self._replaced and model not in healed
         }
-        self._processes = {**dead, **living}
+        self._processes = {**dead, **running}
+        self._replaced &= set(running)
         self._listed = time.monotonic()
 
-    def _heal(self, model: str, what: str, frozen_ones: Iterable[int]) -> bool:
-        """Load a model again; return whether it was loaded."""
+    def _count_instances(self, model: str) -> None:
+        """Load a model once more if it has fewer processes than before it was loaded."""
+        living = sum(
+            name == model and process not in self._replaced
+            for process, name in self._processes.items()
+        )
+        if living < self._instances[model]:
+            # One that has died before it could be listed has no name any more.
+            self._unhealed[model] = "has died"
+        # Or its configuration asks for fewer by now, and once more changes nothing.
+        self._instances[model] = max(1, living)
+
+    def _heal(self, model: str, what: str) -> set[int] | None:
+        """Load a model again; return its processes of before, None if it was not loaded."""
         began = time.monotonic()
         ready = probe.ready_models(self._endpoints, self._restricted)
         if model not in self._unhealed and ready and model not in ready:
-            return False  # somebody who has the key has unloaded it
+            return None  # somebody who has the key has unloaded it
         LOGGER.warning("model %s %s and is loaded again", model, what)
-        for process in frozen_ones:
-            # Triton would wait for its answers.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
         try:
-            self._reload(model)
-        except ServerError as error:
+            before = self._reload(model)
+        except (ServerError, OSError) as error:
             LOGGER.error("model %s cannot be loaded again: %s", model, error)
             self._failures[model] += 1
             self._unhealed[model] = what
-            return False
+            return None
         self._failures.pop(model, None)
         self._unhealed.pop(model, None)
         self._heals[model] += 1
         LOGGER.warning("model %s serves again after %.1f s", model, time.monotonic() - began)
-        return True
+        return before
 
-    def _reload(self, model: str) -> None:
+    def _reload(self, model: str) -> set[int]:
         at, keys = self._endpoints, self._restricted
         running = stubs.model_processes(self._server)
-        self._replaced |= {process for process, name in running.items() if name == model}
+        before = {process for process, name in running.items() if name == model}
         deadline = time.monotonic() + self._load_timeout_s
         if not probe.administer(at, keys, model, "unload", UNLOAD_TIMEOUT_S):
             raise ServerError(f"unload: no answer within {UNLOAD_TIMEOUT_S:g} s")
@@ -165,8 +176,9 @@ class Keeper:
                     f"{error}"
                 ) from error
         if probe.administer(at, keys, model, "load", self._load_timeout_s):
-            return
+            return before
         # An entry point that was healed meanwhile has cut this connection too.
         while model not in probe.ready_models(at, keys):
             if self._closed.wait(LOOK_S) or time.monotonic() >= deadline:
                 raise ServerError(f"load: it was not ready within {self._load_timeout_s:g} s")
+        return before

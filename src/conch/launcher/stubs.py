@@ -29,7 +29,11 @@ def model_processes(server: int) -> dict[int, str]:
 
 
 def look_at(processes: dict[int, str], server: int) -> dict[int, Look]:
-    """Return what each stub, given with its model's name, shows now."""
+    """Return what each stub, given with its model's name, shows now.
+
+    Raises:
+        OSError: nothing can be seen, for example for want of file descriptors.
+    """
     looks = {}
     for process, model in processes.items():
         state, parent = _state_and_parent(process)
@@ -55,7 +59,7 @@ def cpu_seconds(processes: dict[int, str]) -> float:
 def _state_and_parent(process: int) -> tuple[str, int]:
     try:
         state, parent, *_ = _fields(process)
-    except (OSError, ValueError):
+    except (FileNotFoundError, ProcessLookupError, ValueError):
         return "", 0
     return state, int(parent)
 

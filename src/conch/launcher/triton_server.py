@@ -1,5 +1,6 @@
 """Start one server, wait until it is ready, and stop it."""
 
+import contextlib
 import itertools
 import subprocess
 import time
@@ -257,18 +258,29 @@ class TritonServer:
     def _watch(self, endpoints: Endpoints) -> str:
         """Heal models until only a new server helps; return why."""
         assert self._workspace is not None
-        keeper = Keeper(
-            self.pid,
-            endpoints,
-            self._restricted,
-            entry_points=(*ENTRY_POINTS, *self.config.also_as),
-            load_timeout_s=self.config.startup_timeout_s,
-            heals=self.heals,
-        )
+        try:
+            keeper = Keeper(
+                self.pid,
+                endpoints,
+                self._restricted,
+                entry_points=(*ENTRY_POINTS, *self.config.also_as),
+                load_timeout_s=self.config.startup_timeout_s,
+                heals=self.heals,
+            )
+        except OSError as error:
+            return f"its models' processes cannot be listed: {error}"
+        blind = False
         try:
             while self.process.poll() is None:
-                keeper.look()
-                self._workspace.close_to_others()  # a model that was healed has new segments
+                try:
+                    keeper.look()
+                    self._workspace.close_to_others()  # a model that was healed has new segments
+                    blind = False
+                except OSError as error:
+                    # Connections to the gateway may hold all file descriptors of this program.
+                    if not blind:
+                        LOGGER.error("the models' processes cannot be watched: %s", error)
+                    blind = True
                 time.sleep(LOOK_S)
         except ServerError as error:
             return str(error)
@@ -284,14 +296,16 @@ class TritonServer:
     ) -> None:
         began = time.monotonic()
         # Whoever waits for an answer hears at once that there will be none.
-        self._end(timeout_s=0)
-        self._process = None
+        with contextlib.suppress(OSError):
+            self.kill()
         while True:
             time.sleep(pace.wait_s(time.monotonic()))
             pace.attempt(time.monotonic())
             try:
+                self._end(timeout_s=0)
+                self._process = None
                 start(endpoints)
-            except ServerError as error:
+            except (ServerError, OSError) as error:
                 LOGGER.error("tritonserver could not be started again: %s", error)
             else:
                 break

@@ -1,6 +1,9 @@
 """What is drawn: the same for the same seed, of every kind, and sendable."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +14,23 @@ from lab.chaos.doors.audio_files import Damage
 from lab.chaos.drawn import drawn, has_rows, options
 from lab.chaos.speech import files
 
+ROOT = Path(__file__).parents[3]
+
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_seed_tells_what_is_sent(door):
     once, again, other = (drawn(DOORS[door], 20, seed) for seed in (3, 3, 4))
     assert repr(once) == repr(again) != repr(other)
     assert len(once) == 20
+
+
+@pytest.mark.parametrize("door", ["HTTP, JSON", "live chunks"])
+def test_what_is_sent_does_not_depend_on_the_program_that_draws_it(door):
+    program = "from lab.chaos.doors import DOORS; from lab.chaos.drawn import drawn; "
+    program += f"print(repr(drawn(DOORS[{door!r}], 20, 3)))"
+    command = [sys.executable, "-c", f"import conch.gateway.openapi; {program}"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == repr(drawn(DOORS[door], 20, 3))
 
 
 def test_options_are_good_and_bad_ones():
