@@ -58,6 +58,7 @@ def test_no_field_takes_the_place_of_what_every_line_has(capsys):
     (line,) = map(json.loads, written(capsys, lambda: log_access(forged), "--log-format", "json"))
     assert (line["level"], line["logger"]) == ("info", "conch.access")
     assert line["time"] != "never"
+    assert list(line)[:4] == ["time", "level", "logger", "message"]
 
 
 def test_what_a_message_quotes_is_no_line_of_its_own_in_text(capsys):

@@ -49,6 +49,18 @@ def test_who_trusts_the_network_gets_as_far_as_the_address(
     assert "192.0.2.1 is no address of this machine" in said
 
 
+@pytest.mark.parametrize(
+    "flags", [("--keys", "keys.json"), ("--open",), ("--gateway", "0"), ("--max-files", "3")]
+)
+def test_flags_of_the_gateway_need_it(
+    flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["serve", "--http-port", "0", "--no-gateway", *flags])
+    assert left.value.code == 2
+    assert f"{flags[0]} is for the gateway, which --no-gateway leaves" in capsys.readouterr().err
+
+
 def test_a_misspelt_path_is_distinguished_from_a_model():
     with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
         models_named("two_pas")

@@ -1,9 +1,11 @@
 import io
 
+import pytest
 from live_answers import ROLLING, answer, segment, spoken
 from screen import Screen, terminal_of
 
 from conch.cli.stream import _writer
+from conch.wire.errors import ServerError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
@@ -72,6 +74,18 @@ def test_elsewhere_only_final_lines_are_written_each_once_after_its_second_pass(
             written.append(out.getvalue())
     assert written[:-2] == [""] * 5
     assert written[-2:] == ["Good day to you.\n", "Good day to you.\nHow?\n"]
+
+
+def test_a_stream_that_breaks_off_leaves_what_was_known_of_it() -> None:
+    out = io.StringIO()
+    with (
+        pytest.raises(ServerError),
+        _writer(out, TWO_PASS, is_json=False) as show,
+    ):
+        for item in ANSWERS[:-1]:
+            show(item)
+        raise ServerError("the connection is lost")
+    assert out.getvalue() == "Good day to you.\nhow\n"
 
 
 def test_json_is_every_answer_on_a_line() -> None:

@@ -348,8 +348,14 @@ def test_the_last_text_of_a_gateway_that_stops() -> None:
         assert stream.finish() == SAID
         stream = client.live()
         assert not stream.send(SPEECH).is_final
-        with pytest.raises((ServerError, SessionError)):
+        assert stream.send(SPEECH) == SAID
+        with pytest.raises(ServerError, match="about to stop"):
             stream.send(SPEECH)
+        stream = client.live()
+        stream.send(SPEECH)
+        assert stream.send(SPEECH) == SAID
+        with pytest.raises(ServerError, match="about to stop"):
+            stream.finish()
 
 
 def test_the_answers_of_one_chunk_are_one() -> None:

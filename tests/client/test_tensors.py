@@ -217,6 +217,27 @@ def test_what_grpc_itself_says(code: str, message: str, expected: type[ConchErro
     assert type(error) is expected
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("failed to connect to all addresses; recvmsg: Connection reset by peer", "cannot reach"),
+        ("[Errno 111] Connection refused", "cannot reach"),
+        ("Stream removed (Socket closed)", "lost the connection"),
+        ("[Errno 104] Connection reset by peer", "lost the connection"),
+        ("Server disconnected", "lost the connection"),
+    ],
+)
+def test_a_lost_connection_is_told_from_a_server_that_is_not_there(reason: str, said: str) -> None:
+    assert str(tensors.unreachable(URL, reason)).startswith(said)
+
+
+def test_a_server_that_stops_says_so_in_plain_words() -> None:
+    said = "[request id: <id_unknown>] Server is stopping, scheduler for model has stopped"
+    error = tensors.error("StatusCode.UNAVAILABLE", said, URL)
+    assert type(error) is OverloadedError
+    assert str(error) == f"{URL} is about to stop, and takes no more audio"
+
+
 def test_transcripts_are_read_from_result() -> None:
     one = Transcript((Hypothesis("a", -1.0, -1.0),), (), 1.0, ("vad",), {})
     tensor = np.array([[one.to_json().encode()]] * 2, dtype=np.object_)

@@ -122,6 +122,35 @@ def test_a_file_whose_servers_are_all_lost_is_sent_once_more(
     run(scenario)
 
 
+def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
+
+    async def scenario(servers: Servers) -> None:
+        PlainClient.gone.update(URLS)
+        while servers.is_ready:
+            await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(servers.answer(url_of))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        PlainClient.gone.discard("grpc://b:1")
+        assert await waiting == "grpc://b:1"
+
+    monkeypatch.setattr(module, "POLL_S", 0.01)
+    run(scenario)
+
+
+def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
+    PlainClient.gone.update(URLS)
+
+    async def scenario(servers: Servers) -> None:
+        with pytest.raises(ServerError, match="no speech server is ready"):
+            await asyncio.wait_for(servers.answer(url_of), module.HEAL_S / 10)
+
+    run(scenario)
+
+
 def test_a_request_that_fails_again_and_again_ends_with_its_error() -> None:
     async def scenario(servers: Servers) -> None:
         num_asked = 0

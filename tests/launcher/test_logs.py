@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from conch.launcher import LogLine, diagnosis
-from conch.launcher.logs import LogParser, unquote
+from conch.launcher.logs import LogParser, tail, unquote
+from conch.wire.access import to_line
 
 # --- log ---------------------------------------------------------------------------------------
 
@@ -139,3 +140,14 @@ def test_models_loading_are_those_not_loaded_yet() -> None:
         "I1121 11:47:56.987219 3939 model_lifecycle.cc:839] \"successfully loaded 'vad'\"",
     )
     assert diagnosis.models_loading(lines) == ["encoder"]
+
+
+def test_a_tail_leaves_out_tables_and_the_access_log() -> None:
+    fields = {"model": "speech", "outcome": "ok", "request": "req_1"}
+    lines = [
+        LogLine(logging.INFO, "loading: vad:1"),
+        LogLine(logging.INFO, "| Model | Version |"),
+        LogLine(logging.INFO, to_line(fields), "components.py:7"),
+        LogLine(logging.INFO, "access to the disk failed"),
+    ]
+    assert tail(lines, 5) == "loading: vad:1\naccess to the disk failed"

@@ -84,6 +84,18 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
         )
 
 
+def given_gateway_flag(args: argparse.Namespace, parser: argparse.ArgumentParser) -> str | None:
+    """Return a flag of the gateway whose value is not its default, None if there is none."""
+    named = ("keys", "open", "tls-cert", "tls-key", "allow-origin", "model-alias")
+    for flag in (*named, *(name for name, *_ in _LIMITS)):
+        name = flag.replace("-", "_")
+        if getattr(args, name) != parser.get_default(name):
+            return f"--{flag}"
+    if args.gateway_address != address(DEFAULT_ADDRESS):
+        return "--gateway"
+    return None
+
+
 def _alias(text: str) -> tuple[str, str]:
     name, _, model = text.partition("=")
     if not (name and model):

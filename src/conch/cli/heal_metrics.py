@@ -1,6 +1,6 @@
 """What `conch serve` has healed, as metrics of its gateway."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
@@ -11,15 +11,22 @@ from conch.launcher import TritonServer
 class HealMetrics(Collector):
     """The counters of one server, read when they are asked for."""
 
-    def __init__(self, server: TritonServer) -> None:
-        self._server = server
+    def __init__(self, server: TritonServer, models: Iterable[str]) -> None:
+        """Begin to count.
+
+        Args:
+            server: Counts what it heals.
+            models: Counted from 0: Prometheus sees no increase in a counter's first value.
+        """
+        self._server, self._models = server, tuple(models)
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield the counters of heals and restarts."""
         heals = CounterMetricFamily(
             "conch_heals", "Models loaded again because a process died or froze", labels=["model"]
         )
-        for model, count in sorted(self._server.heals.items()):
+        counts = {**dict.fromkeys(self._models, 0), **self._server.heals}
+        for model, count in sorted(counts.items()):
             heals.add_metric([model], count)
         yield heals
         yield CounterMetricFamily(

@@ -51,7 +51,7 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         # What is in every line stays: the fields may come from another process.
-        return json.dumps({**(fields_of(record) or {}), **line})
+        return json.dumps({**line, **(fields_of(record) or {}), **line})
 
 
 def add_log_flags(parser: argparse.ArgumentParser, what: str) -> None:

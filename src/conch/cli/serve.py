@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers
-from conch.cli.gateway_flags import add_gateway_flags, gateway_config
+from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
 from conch.wire.errors import ServerError
 
@@ -138,6 +138,8 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         args.parser.error(f"unexpected argument: {args.tritonserver_args[0]}")
+    if args.no_gateway and (flag := given_gateway_flag(args, args.parser)):
+        args.parser.error(f"{flag} is for the gateway, which --no-gateway leaves out")
     return with_log(args, lambda: _serve(args))
 
 
@@ -250,7 +252,7 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
     from conch.gateway import GatewayService
 
     config = replace(config, servers=(f"grpc://{server.grpc_url}",))
-    with GatewayService(config, [HealMetrics(server)]) as service:
+    with GatewayService(config, [HealMetrics(server, server.models())]) as service:
         yield service.url, service.openness
 
 

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, TextIO, TypeAlias
 
 from conch.cli.arguments import Subparsers, number, positive
-from conch.cli.captions import Captions
+from conch.cli.captions import Captions, Line
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
@@ -40,8 +40,8 @@ takes its sample rate. PyAV decodes containers from a pipe (pip install av).
 
 On a terminal the last lines show what may still change, below the final utterances: firm words
 plain, tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere only final
-utterances are written, one on a line. Ctrl-C ends the stream and writes the remaining text; a
-second Ctrl-C ends at once.
+utterances are written, one on a line; if the stream breaks off, the others too, as far as they are
+known. Ctrl-C ends the stream and writes the remaining text; a second Ctrl-C ends at once.
 
 exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
@@ -172,14 +172,22 @@ class _Json:
 
 
 class _Lines:
-    """Writer of a line for each final utterance."""
+    """Writer of a line for each final utterance, and at the end for those that are left."""
 
     def __init__(self, out: TextIO, captions: Captions) -> None:
         self._out, self._captions = out, captions
+        self._open: tuple[Line, ...] = ()
 
     def __call__(self, transcript: Transcript) -> None:
-        for text in self._captions.after(transcript).final:
+        caption = self._captions.after(transcript)
+        self._open = caption.open
+        for text in caption.final:
             print(text, file=self._out, flush=True)
+
+    def close(self) -> None:
+        """Write the utterances of a stream that broke off, as they were known last."""
+        for line in self._open:
+            print(line.text, file=self._out, flush=True)
 
 
 class _Shades:
@@ -201,7 +209,11 @@ def _writer(out: TextIO, options: RecognitionOptions, *, is_json: bool) -> Itera
         return
     captions = Captions(has_second_pass=options.mode == "two_pass")
     if not out.isatty():
-        yield _Lines(out, captions)
+        writer = _Lines(out, captions)
+        try:
+            yield writer
+        finally:
+            writer.close()
         return
     lines = OpenLines(out, os.environ)
     try:

@@ -94,6 +94,8 @@ class _Stream:
         """What the gateway has told; None is the end."""
         self._refusal = b""
         """Body of the answer that refuses the WebSocket."""
+        self._has_told_last = False
+        """Whether a gateway that stops has told its last text before the stream was ended."""
 
     @property
     def has_ended(self) -> bool:
@@ -151,19 +153,26 @@ class _Stream:
     async def answer(self, samples: NDArray[np.float32], *, ends: bool) -> Transcript:
         """Send samples [N] and return the transcript so far, or the last one.
 
+        A gateway that stops tells its last one early; what comes after it is an error.
+
         Raises:
             ConchError: the gateway answers with an error.
         """
         if self.is_over or not self.has_started:
             raise SessionError("this stream has ended; open another")
         try:
-            while self.has_ended and (len(samples) or not ends):
-                await self._message()  # until one is the error
-            found = [
-                answer
-                for frame in _frames(samples, ends=ends)
-                async for answer in self._answers_to(frame)
-            ]
+            found: list[Transcript] = []
+            if self.has_ended and not self._has_told_last and (len(samples) or not ends):
+                found = [answer async for answer in self._last_answers()]
+                self._has_told_last = True
+            else:
+                for frame in _frames(samples, ends=ends):
+                    if not self._has_told_last:
+                        found += [answer async for answer in self._answers_to(frame)]
+            # It does not tell how much of these samples it has heard: only `send` may return it.
+            if self._has_told_last and (ends or not found):
+                self.is_over = True
+                raise self._stopped()
             if ends:
                 self.is_over = True
                 # A gateway that stops has told the last text already, and closed the connection.
@@ -182,7 +191,9 @@ class _Stream:
 
     async def _answers_to(self, frame: NDArray[np.float32]) -> AsyncIterator[Transcript]:
         """Yield the answer to a frame, after the last one of a Triton stream that it replaces."""
-        await self._socket.send_bytes(frame.tobytes())
+        # What the gateway told before it closed the connection is to be read all the same.
+        with contextlib.suppress(ConnectionError):
+            await self._socket.send_bytes(frame.tobytes())
         while True:
             message = await self._message()
             if message["type"] == "transcript":
@@ -191,8 +202,11 @@ class _Stream:
                 if not answer.is_final:
                     return
             elif message["type"] == "end":
-                self.is_over = True
-                raise ServerError(f"{self._endpoint} has ended the stream: it is about to stop")
+                self._has_told_last = True
+                return
+
+    def _stopped(self) -> ConchError:
+        return ServerError(f"{self._endpoint} has ended the stream: it is about to stop")
 
     async def _last_answers(self) -> AsyncIterator[Transcript]:
         while (message := await self._message())["type"] != "end":

@@ -41,6 +41,14 @@ OptionValue: TypeAlias = bool | int | float | str
 _DEAD = re.compile("Stub process '[^']+' is not healthy")
 """What Triton says of a model whose process has died."""
 
+_BROKEN = re.compile(
+    r"^(?!failed to connect).*(?:clos|removed|reset by|disconnect|broken|Broken)", re.DOTALL
+)
+"""What a connection says that was made and then lost."""
+
+_STOPPING = "Server is stopping"
+"""What Triton says of a request that comes after SIGTERM."""
+
 DEFAULT_TIMEOUT_S = 3600.0
 """Seconds to wait for one request. Hours of audio take long, but a lost server must be noticed."""
 
@@ -173,6 +181,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
         return ServerError(f"{url} is about to replace the model, whose process died: {message}")
     if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")
+    if _STOPPING in message:
+        return OverloadedError(f"{url} is about to stop, and takes no more audio")
     if name in {"503", "UNAVAILABLE"}:
         return OverloadedError(message)
     if name in {"499", "CANCELLED"}:
@@ -196,6 +206,11 @@ def no_answer(timeout_s: float, url: str) -> DeadlineError:
 
 def unreachable(url: str, reason: object) -> ServerError:
     """Return the error of a connection that could not be made or broke."""
+    if _BROKEN.search(str(reason)):
+        return ServerError(
+            f"lost the connection to {url}: {reason}; "
+            "send it again in some seconds: `conch serve` replaces what has died"
+        )
     return ServerError(f"cannot reach a server at {url}: {reason}; `conch serve` starts one")
 
 

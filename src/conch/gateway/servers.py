@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,7 +16,7 @@ logger = logging.getLogger(__name__)
 POLL_S = 2.0
 """Seconds between two looks while all servers are ready."""
 HEAL_S = 30.0
-"""Seconds that a file waits for a lost server to come back: `conch serve` heals what dies."""
+"""Seconds from when the last server was lost for which files wait: `conch serve` heals them."""
 HEAL_POLL_S = 0.2
 """Seconds between two looks while a server is not ready."""
 LONGEST_S = 86_400.0
@@ -66,6 +67,8 @@ class Servers:
         """
         self._servers = [Server(url) for url in urls]
         self._looking: asyncio.Task[None] | None = None
+        self._ready_at = -math.inf
+        """When any of them was ready last."""
         self._may_come_back = True
 
     async def start(self) -> None:
@@ -109,7 +112,8 @@ class Servers:
     async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
         """Return what a server answers; if it cannot be reached, ask the next one.
 
-        Once all are lost on the way, the first one that is back gets the request once more.
+        While all are lost, the request waits for the first one that is back. If all are lost on
+        the way, this one gets the request once more.
 
         Raises:
             ServerError: none of them can be reached.
@@ -119,8 +123,8 @@ class Servers:
         is_last = False
         while True:
             server = self._least_busy(tried)
-            if server is None and tried and not is_last:
-                is_last = True
+            if server is None and not is_last:
+                is_last = bool(tried)
                 server = await self._first_back()
             if server is None:
                 raise ServerError("no speech server is ready; try again later")
@@ -160,17 +164,18 @@ class Servers:
         return min(ready, key=lambda server: server.num_running, default=None)
 
     async def _first_back(self) -> Server | None:
-        """Return a server that is ready within HEAL_S seconds, None if there is none."""
-        deadline = time.monotonic() + HEAL_S
+        """Return a server that is ready HEAL_S seconds after all were lost, None without one."""
         while (server := self._least_busy(())) is None:
-            if not self._may_come_back or time.monotonic() >= deadline:
-                break
+            if not self._may_come_back or time.monotonic() >= self._ready_at + HEAL_S:
+                return None
             await asyncio.sleep(HEAL_POLL_S)
             await self._look()
         return server
 
     async def _look(self) -> None:
         await asyncio.gather(*(server.look() for server in self._servers))
+        if self.is_ready:
+            self._ready_at = time.monotonic()
 
     async def _keep_looking(self) -> None:
         while True:

@@ -147,6 +147,10 @@ class LogReader:
 
 
 def tail(lines: Iterable[LogLine], count: int) -> str:
-    """Return the last `count` lines as text, without tables."""
-    kept = [line.message for line in lines if not line.message.startswith(("+-", "| "))]
+    """Return the last `count` lines as text, without tables and those of the access log."""
+    kept = [
+        line.message
+        for line in lines
+        if not line.message.startswith(("+-", "| ")) and access.from_line(line.message) is None
+    ]
     return "\n".join(kept[-count:])
