@@ -8,6 +8,7 @@ from unittest import mock
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from conch.wire.options import RecognitionOptions, kind_of, words_of
 
@@ -39,7 +40,7 @@ def drawn(strategy: st.SearchStrategy[Item], count: int, number: int) -> list[It
         found.append(item)
 
     # hypothesis takes constants from all modules of the project that happen to be loaded.
-    with mock.patch.object(providers, "_get_local_constants", providers.Constants):
+    with mock.patch.object(providers, "_get_local_constants", Constants):
         keep()
     return found[:count]
 

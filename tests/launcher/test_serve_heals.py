@@ -133,6 +133,20 @@ def test_a_restart_without_file_descriptors_is_tried_again(identity_repository: 
         stop(process)
 
 
+def test_a_stop_does_not_wait_for_the_next_attempt(identity_repository: Path) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, _, name):
+        (identity_repository / "identity" / "config.pbtxt").write_text("no config")
+        os.kill(server_of(process), signal.SIGKILL)
+        assert process.stderr is not None
+        failures = (line for line in process.stderr if "could not be started again" in line)
+        for _ in range(3):
+            assert next(failures)
+        began = time.monotonic()  # 4 s before the next attempt
+        stop(process)
+        assert time.monotonic() - began < 3
+        assert traces_of(name) == []
+
+
 @pytest.mark.nightly
 def test_a_slow_model_is_not_healed(identity_repository: Path) -> None:
     with serving("--model-repository", str(identity_repository)) as (process, url, _):
