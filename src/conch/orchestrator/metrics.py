@@ -91,7 +91,7 @@ OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge
 COMPONENT_STREAMS = Family(
     "conch_component_streams",
     "Live streams that a component keeps state of now",
-    ("instance",),
+    ("model_instance",),
     kind="gauge",
 )
 
