@@ -15,7 +15,7 @@ from conch.wire.errors import AudioError, OverloadedError
 OWN_TIMES = 8
 """A request may wait at least so many times as long as its own work takes: who sends hours of audio
 does not give up after seconds."""
-QUIET_S = 60.0
+QUIET_S = 5.0
 """Time after which a request that was overtaken expects no other one soon, in seconds."""
 SHORT, FOR_SHORT = 0.01, 0.1
 """Share of the room that a short request takes at most, and room beyond the limit for these alone:
