@@ -23,7 +23,8 @@ class Machine:
 
     def __init__(self, *models: str) -> None:
         self.now = 1000.0
-        self.processes = dict(enumerate(models, 10))
+        self.first = dict(enumerate(models, 10))
+        self.processes = dict(self.first)
         self.states = dict.fromkeys([SERVER, *self.processes], "S")
         self.ready = set(models)
         self.calls: list[str] = []
@@ -91,7 +92,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def looker(machine: Machine) -> Callable[[float], None]:
     """Return a look of one keeper at the machine, some seconds after the last one."""
     endpoints = Endpoints("127.0.0.1", 1000, 1001, 1002)
-    keeper = Keeper(SERVER, endpoints, (), ("speech",), 10.0, machine.heals)
+    keeper = Keeper(SERVER, endpoints, (), ("speech",), 10.0, machine.heals, machine.first)
 
     def look(later_s: float = 0.1) -> None:
         machine.now += later_s
@@ -169,6 +170,14 @@ def test_a_model_whose_configuration_asks_for_fewer_instances_is_healed_once_mor
     for _ in range(20):
         look(HEALTHY_S)
     assert machine.heals == {"vad": 2}, "one of two may have died unseen, but only once"
+
+
+def test_a_process_that_died_before_the_first_look_is_missed(machine):
+    machine.states[machine.of("vad")] = "Z"
+    look = looker(machine)
+    for _ in range(20):
+        look()
+    assert machine.calls == ["unload vad", "load vad"]
 
 
 def test_connections_are_cut_when_an_entry_point_has_died(machine, look):

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from conch.launcher import probe, stubs
@@ -43,6 +43,7 @@ class Keeper:
         entry_points: Collection[str],
         load_timeout_s: float,
         heals: "Counter[str]",
+        processes: Mapping[int, str],
     ) -> None:
         """List the models' processes.
 
@@ -54,6 +55,8 @@ class Keeper:
                 requests wait for ever when the process has died.
             load_timeout_s: seconds for a model to load.
             heals: times that each model got new processes, to add to.
+            processes: the models' processes when the server became ready, by id; one of them may
+                have died since.
         """
         self._server = server
         self._endpoints = endpoints
@@ -71,7 +74,7 @@ class Keeper:
         self._stopped: dict[int, float] = {}
         self._replaced: set[int] = set()
         """Processes of models that were healed: Triton ends them after the new ones are there."""
-        self._processes: dict[int, str] = {}
+        self._processes = dict(processes)
         self._list(())
         self._instances = Counter(self._processes.values())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from conch.launcher import diagnosis, probe, warmth
+from conch.launcher import diagnosis, probe, stubs, warmth
 from conch.launcher.admin import (
     callers_restrictions,
     new_key,
@@ -93,6 +93,8 @@ class TritonServer:
         self._restricted = (*callers, *self._own_restrictions)
         self.component_key = "" if config.open_components else new_key()
         """What the components' callers have to send; empty where everybody may call them."""
+        self._first_processes: dict[int, str] = {}
+        """Model by process id, as the server became ready."""
         self._start_on: Callable[[Endpoints], None] | None = None
         """Tries to start the server on these ports, with what `start` has found."""
         self.heals: Counter[str] = Counter()
@@ -266,6 +268,7 @@ class TritonServer:
                 entry_points=(*ENTRY_POINTS, *self.config.also_as),
                 load_timeout_s=self.config.startup_timeout_s,
                 heals=self.heals,
+                processes=self._first_processes,
             )
         except OSError as error:
             return f"its models' processes cannot be listed: {error}"
@@ -336,6 +339,7 @@ class TritonServer:
             )
             self._endpoints = endpoints
             self._wait_until_ready(self._process, endpoints, self._workspace)
+            self._first_processes = stubs.model_processes(self.pid)
             if self.config.warm_up:
                 warmth.warm_up(endpoints, self._restricted, self.models())
         except BaseException:

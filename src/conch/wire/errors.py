@@ -183,8 +183,7 @@ def out_of_shared_memory(text: str) -> OverloadedError | None:
     if not _NO_SEGMENT.search(text):
         return None
     return OverloadedError(
-        "the server is out of shared memory (/dev/shm): send less at once, or give it more "
-        "(in a container --shm-size=1g)"
+        "the server is out of shared memory: send less at once, or try again later"
     )
 
 
