@@ -340,6 +340,7 @@ def test_a_gateway_that_stops_completes_the_last_text(
         run(scenario())
 
 
+@pytest.mark.nightly
 def test_the_program_of_the_guide(
     gateway_url: str, talk: np.ndarray, reference: str, tmp_path: Path
 ) -> None:

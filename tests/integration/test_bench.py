@@ -115,6 +115,7 @@ def test_what_cannot_be_measured_is_said(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_live_streams_on_a_running_server(server: Any, tmp_path: Path) -> None:
     file, table = tmp_path / "report.json", tmp_path / "report.md"
     done = bench(

@@ -248,6 +248,7 @@ def test_a_path_with_an_unknown_option_is_refused() -> None:
     assert "unknown option 'beam'; did you mean 'beam_size'?" in done.stderr
 
 
+@pytest.mark.nightly
 def test_the_waits_of_a_crowd_and_beside_a_long_recording(server: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     sizes = ("--clients", 6, "--seconds", 2, "--short", 2, "--long", 30, "--times", 2)
