@@ -21,8 +21,10 @@ from conch.triton.answers import Answers
 from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
+from conch.triton.memory import watch
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.requests import sequence_flags
+from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.statuses import triton_error
 from conch.triton.tracing import RequestSpan, tracer_of_environment
 from conch.wire.access import request_id_of
@@ -54,6 +56,8 @@ class EntryPoint:
             model: Label of the metrics, and name in the access log.
         """
         log_to_stderr()
+        for lack in missing_arguments(parents_command(), os.environ, config.max_calls_in_flight):
+            logger.warning("this tritonserver was started without %s", lack)
         self._model, self._tracer = model, tracer_of_environment()
         self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
         self._answers = Answers()
@@ -138,6 +142,7 @@ class EntryPoint:
             response = _error_response(failure)
         components.close()
         send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        watch.called(num_ended=sequence_flags(request)[1])
         if served:
             served.log(failure)
         if span:
@@ -165,6 +170,7 @@ class EntryPoint:
         finally:
             components.close()
             send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            watch.called()
             served.log(failure)
             if span:
                 span.end(failure)
