@@ -483,7 +483,8 @@ def test_what_is_kept_of_a_stream_does_not_grow():
         return kept
 
     kept, _ = run(scenario)
-    assert max(kept[2:]) - min(kept[2:]) < 100
+    # What tests before this one have left may go meanwhile.
+    assert max(kept[3:]) - kept[2] < 100
 
 
 def test_without_endpoints_an_utterance_ends_by_its_length_alone():

@@ -53,6 +53,7 @@ ABANDON = "abandon"
 
 @dataclass(slots=True)
 class _Open:
+    name: StreamName
     stream: LiveStream
     served: Served
     parameters: Mapping[str, Any]
@@ -177,34 +178,34 @@ class OpenStreams:
             labels["mode"] = entry.stream.options.mode
             entry.served.chunks += 1
             if is_abandoned:
-                self._close(name, entry, "abandoned")
+                self._close(entry, "abandoned")
                 return _nothing(entry.audio_s)
             try:
-                answer = await self._take_turn(name, entry, request, components)
+                answer = await self._take_turn(entry, request, components)
             except BaseException as error:
-                self._close(name, entry, "error", error)
+                self._close(entry, "error", error)
                 raise
             if isinstance(answer, _Refused):
                 if request.starts or request.ends:
-                    self._close(name, entry, "error", answer.reason)
+                    self._close(entry, "error", answer.reason)
                 raise answer.reason
             return answer
 
     async def _take_turn(
-        self, name: StreamName, entry: _Open, request: SpeechRequest, components: Components
+        self, entry: _Open, request: SpeechRequest, components: Components
     ) -> Transcript | _Refused:
         """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
         calls = self._calls(components, options.deadline_ms, options.mode)
         with entry.in_line(self._config.max_waiting_chunks):
             async with within_deadline(options.deadline_ms, calls), entry.turn:
-                return await self._answer(name, entry, request, calls)
+                return await self._answer(entry, request, calls)
 
     async def _answer(
-        self, name: StreamName, entry: _Open, request: SpeechRequest, calls: Calls
+        self, entry: _Open, request: SpeechRequest, calls: Calls
     ) -> Transcript | _Refused:
         if entry.is_closed:
-            raise _unknown(name)
+            raise _unknown(entry.name)
         try:
             steps = self._steps(entry, request)
         except InvalidRequestError as error:
@@ -214,7 +215,7 @@ class OpenStreams:
         )
         entry.served.called(transcript)
         if request.ends:
-            self._close(name, entry, "end")
+            self._close(entry, "end")
         return transcript
 
     def _steps(self, entry: _Open, request: SpeechRequest) -> Sequence[tuple[Array, bool]]:
@@ -272,9 +273,9 @@ class OpenStreams:
             _without_attention(parameters, options),
         )
         served = Served(request.request_id, request.model, options.mode)
-        entry = _Open(stream, served, parameters)
+        entry = _Open(name, stream, served, parameters)
         if before is not None:
-            self._close(name, before, "restart")
+            self._close(before, "restart")
         self._open[name] = entry
         return entry
 
@@ -287,16 +288,14 @@ class OpenStreams:
             raise _unknown(name)
         # The sweep is up to a quarter of the time late, and the components may expire before it.
         if self._is_abandoned(entry):
-            self._close(name, entry, "expired")
+            self._close(entry, "expired")
             raise _unknown(name)
         return entry
 
-    def _close(
-        self, name: StreamName, entry: _Open, how: str, error: BaseException | None = None
-    ) -> None:
+    def _close(self, entry: _Open, how: str, error: BaseException | None = None) -> None:
         """End a stream: at once for its client, and after the present chunk for the components."""
-        if self._open.get(name) is entry:
-            del self._open[name]
+        if self._open.get(entry.name) is entry:
+            del self._open[entry.name]
         if not entry.is_closed:
             entry.is_closed = True
             self._metrics.add(STREAMS_ENDED, how=how)
@@ -327,10 +326,10 @@ class OpenStreams:
                 logger.exception("streams that are abandoned could not be ended")
 
     def _expire(self) -> None:
-        for name, entry in list(self._open.items()):
+        for entry in list(self._open.values()):
             if self._is_abandoned(entry):
-                logger.info("stream %s has expired", name.stream_id)
-                self._close(name, entry, "expired")
+                logger.info("stream %s has expired", entry.name.stream_id)
+                self._close(entry, "expired")
 
     def _is_abandoned(self, entry: _Open) -> bool:
         idle_s = time.monotonic() - entry.used
