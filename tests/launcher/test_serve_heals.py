@@ -110,6 +110,21 @@ def test_a_server_that_dies_or_freezes_is_started_again_on_its_ports(
         stop(process)
 
 
+def test_a_server_that_freezes_while_it_starts_is_started_again(identity_repository: Path) -> None:
+    with serving("--model-repository", str(identity_repository)) as (process, url, name):
+        first = server_of(process)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: children_of(process.pid).keys() - {first} != set())
+        (second,) = children_of(process.pid).keys() - {first}
+        os.kill(second, signal.SIGSTOP)
+        wait_for_line(process, "a signal has stopped a process of the server while it started")
+        wait_for_line(process, "tritonserver serves again after")
+        assert answers(url)
+        assert server_of(process) not in (first, second)
+        stop(process)
+        assert traces_of(name) == []
+
+
 def test_a_serve_without_file_descriptors_heals_nothing_and_goes_on(
     identity_repository: Path,
 ) -> None:

@@ -42,6 +42,12 @@ def look_at(processes: dict[int, str], server: int) -> dict[int, Look]:
     return looks
 
 
+def look_at_all(server: int) -> dict[int, Look]:
+    """Return what a server, under its own name, and its stubs show now."""
+    looks = look_at(model_processes(server), server)
+    return {server: Look("tritonserver", state_of(server)), **looks}
+
+
 def state_of(process: int) -> str:
     """Return the letter of a process's state, as proc(5) has it; empty if there is none."""
     return _state_and_parent(process)[0]

@@ -24,7 +24,7 @@ from conch.launcher.aliases import check_aliases, with_aliases
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import server_environment, shared_memory_shortage
-from conch.launcher.healing import Pace
+from conch.launcher.healing import Pace, frozen, stopped_since
 from conch.launcher.installation import (
     Installation,
     check_numpy,
@@ -61,7 +61,7 @@ class _PortLostError(ServerError):
 
 
 class _CrashError(ServerError):
-    """A signal ended the server before it was ready."""
+    """A signal ended or stopped the server before it was ready."""
 
 
 class TritonServer:
@@ -353,8 +353,13 @@ class TritonServer:
     ) -> None:
         timeout_s = self.config.startup_timeout_s
         deadline = time.monotonic() + timeout_s
+        stopped: dict[int, float] = {}
         while not probe.is_ready(endpoints, workspace.name, self._restricted):
             workspace.close_to_others()
+            now = time.monotonic()
+            stopped = stopped_since(stopped, stubs.look_at_all(process.popen.pid), now)
+            if frozen(stopped, now):
+                raise _CrashError("a signal has stopped a process of the server while it started")
             if process.popen.poll() is not None:
                 process.end(0)
                 raise self._start_failure(process)
