@@ -203,6 +203,7 @@ def test_an_upload_is_held_on_the_disk_and_then_once(gateway, tmp_path):
 def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, long_talk, speech):
     """SIGTERM to `conch serve`: readiness fails at once, the file is finished, then Triton ends."""
     command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "0", "--models", "attention"]
+    command += ["--drain-s", "120"]  # for a busy machine
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -103,7 +103,8 @@ def offline_text(server: TritonServer, waveform: np.ndarray, segment: Segment) -
 
 
 def test_firm_words_stay_until_the_utterance_ends(server, talk, recordings):
-    answers = list(live(server, talk, speed=1.1))
+    # On a busy machine passes are left out, unless the stream waits for them.
+    answers = list(live(server, talk, speed=1.1, adaptive=False))
     for answer in answers:
         assert answer.text.startswith(answer.stable)
     final, utterances = answers[-1], by_utterance(answers)

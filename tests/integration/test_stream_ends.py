@@ -59,7 +59,7 @@ def wait_for_ends(short_lived) -> Callable[..., None]:
                 now["conch_open_streams"] + now["conch_component_streams"]
             )
 
-        wait_until(are_there)
+        wait_until(are_there, 60)
 
     return wait
 
