@@ -85,6 +85,7 @@ def test_the_commands_pace_streams_and_send_options(tone: Path, capsys) -> None:
     recordings = f"{base} {out}/recordings.json --request-parameter nbest:3:int"
     streams = (
         f"{base} {out}/streams.json --bls-composing-models ctc_streaming_encoder "
+        "--streaming "
         "--request-parameter session:perf_analyzer:string --request-parameter mode:streaming:string"
     )
     # Requests go round the recordings: each is sent as often as the others.
