@@ -217,7 +217,7 @@ def commands(settings: PerfAnalyzerInput, written: Written) -> str:
     streams = [
         *_data(settings, STREAMS_FILE),
         *("--bls-composing-models", SEQUENCE_MODEL),
-        # Calls of their own overtake each other: at the end perf_analyzer sends END without waiting.
+        # Calls of their own overtake each other: at its end perf_analyzer sends END at once.
         "--streaming",
         *request_parameters({"session": SESSION, **settings.stream_options}),
     ]
