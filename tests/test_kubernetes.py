@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -196,6 +197,79 @@ def test_without_kubectl_the_files_are_checked(monkeypatch) -> None:
     assert {item["kind"] for item in kserve} == {
         *("ServingRuntime", "InferenceService", "NetworkPolicy")
     }
+
+
+@pytest.mark.nightly
+def test_the_overlays_are_built() -> None:
+    command = check_kubernetes.builder()
+    if command is None:
+        pytest.skip("kubectl 1.27 or kustomize 5 is missing")
+    built = {
+        folder.name: check_kubernetes.built(folder, command)
+        for folder in check_kubernetes.folders()
+    }
+    assert len(built["base"]) == len(built["gpu"]) > len(built["kserve"])
+    for name, kind in (("base", "Deployment"), ("gpu", "Deployment"), ("kserve", "ServingRuntime")):
+        (found,) = (item["spec"] for item in built[name] if item["kind"] == kind)
+        (container,) = found.get("template", {"spec": found})["spec"]["containers"]
+        tag = "0.1.0-gpu" if name == "gpu" else "0.1.0"
+        assert container["image"] == f"registry.example.org/conch:{tag}"
+        args = build_parser().parse_args(container["args"])
+        assert args.model_config == ("gpu" if name == "gpu" else "")
+        assert container["resources"]["limits"].get("nvidia.com/gpu") == (
+            "1" if name == "gpu" else None
+        )
+
+
+@pytest.mark.nightly
+def test_prometheus_computes_what_the_autoscaler_reads(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is missing: apt-get install prometheus")
+    (adapter,) = documents("prometheus-adapter.yaml")
+    filled = {"<<.LabelMatchers>>": 'namespace="speech",pod=~"busy|new"', "<<.GroupBy>>": "pod"}
+    rules = []
+    for rule in adapter["rules"]["custom"]:
+        query = rule["metricsQuery"]
+        for place, text in filled.items():
+            query = query.replace(place, text)
+        rules.append({"record": f"of_pod:{rule['name']['as']}", "expr": query})
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "g", "rules": rules}]}))
+    series = {
+        'conch_open_streams{pod="busy",model="speech"': "7x40",
+        'conch_open_streams{pod="busy",model="speech_stream"': "0x40",
+        'conch_open_streams{pod="new",model="speech"': "0x40",
+        # 3600 s of audio at 100 times real time; and 100 s where nothing has been recognised yet.
+        'conch_audio_in_flight_seconds{pod="busy",model="speech"': "3000x40",
+        'conch_audio_in_flight_seconds{pod="busy",model="speech_stream"': "600x40",
+        'conch_audio_in_flight_seconds{pod="new",model="speech"': "100x40",
+        'conch_audio_seconds_total{pod="busy",model="speech",mode="offline"': "0+1500x40",
+        'conch_audio_seconds_total{pod="busy",model="speech",mode="two_pass"': "0+900x40",
+    }
+    wanted = {"conch_open_streams": (7, 0), "conch_queue_seconds": (36, 5)}
+    test = {
+        "interval": "15s",
+        "input_series": [
+            {"series": f'{name},namespace="speech"}}', "values": values}
+            for name, values in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": f"of_pod:{name}",
+                "eval_time": "8m",
+                "exp_samples": [
+                    {"labels": f'of_pod:{name}{{pod="{pod}"}}', "value": value}
+                    for pod, value in zip(("busy", "new"), values, strict=True)
+                ],
+            }
+            for name, values in wanted.items()
+        ],
+    }
+    tests = {"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": [test]}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(tests))
+    command = [promtool, "test", "rules", str(tmp_path / "test.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @contextmanager
