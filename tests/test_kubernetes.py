@@ -1,5 +1,6 @@
 """deploy/kubernetes names what Conch has: flags, ports, paths, metrics and times."""
 
+import functools
 import inspect
 import re
 import shutil
@@ -27,6 +28,7 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 DRAIN = FOLDER / "base" / "drain.py"
 
 
+@functools.cache
 def documents(name: str) -> list[Any]:
     return list(yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8")))
 
@@ -144,6 +146,29 @@ def test_what_is_mounted_is_there(container) -> None:
     assert mounts["shm"] == "/dev/shm" and mounts["tmp"] == "/tmp"
     (cache,) = (item.partition("=")[2] for item in made["conch-settings"]["literals"])
     assert mounts["cache"] == f"{cache}/conch"
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.gpu"])
+def test_the_image_is_what_the_pods_expect(name: str) -> None:
+    path = ROOT / "deploy" / name
+    if not path.is_file():
+        pytest.skip(f"deploy/{name} is missing")
+    text = path.read_text(encoding="utf-8")
+    (deployment,) = the("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    user = pod["securityContext"]
+    assert f"USER {user['runAsUser']}:{user['runAsGroup']}\n" in text
+    # `args` of a pod come after the entry point.
+    assert re.search(r'^ENTRYPOINT \[.*"conch"\]$', text, re.MULTILINE)
+    (settings,) = (
+        item["literals"]
+        for item in documents("base/kustomization.yaml")[0]["configMapGenerator"]
+        if "literals" in item
+    )
+    assert all(setting in text for setting in settings)
+    # Where the gateway looks for keys, below XDG_CONFIG_HOME.
+    (keys,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "keys")
+    assert f"XDG_CONFIG_HOME={keys['mountPath'].removesuffix('/conch')} " in text
 
 
 def test_the_autoscaler_reads_metrics_that_conch_has() -> None:

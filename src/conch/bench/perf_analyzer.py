@@ -157,7 +157,8 @@ def recordings_in(inputs: Sequence[Path]) -> list[Path]:
 def as_int16(audio: Recording) -> NDArray[np.int16]:
     """Return the samples [N] as PCM16 has them: -32768 is -1."""
     scaled = np.round(audio.waveform * np.float32(32768))
-    return np.clip(scaled, -32768, 32767).astype(np.int16)
+    clipped: NDArray[np.float32] = np.clip(scaled, -32768, 32767)
+    return clipped.astype(np.int16)
 
 
 def cut(samples: NDArray[np.int16], sample_rate: int, chunk_ms: int) -> Iterator[NDArray[np.int16]]:
