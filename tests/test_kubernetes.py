@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import tritonclient.http
@@ -70,7 +70,7 @@ def test_the_server_takes_the_flags_and_listens_on_the_ports(container) -> None:
 
 
 def test_probes_ask_what_is_there(container) -> None:
-    gateway = {route.resource.canonical for route in make_app(Any).router.routes()}
+    gateway = {route.resource.canonical for route in make_app(cast(Any, None)).router.routes()}
     client = tritonclient.http.InferenceServerClient
     asked = inspect.getsource(client.is_server_live) + inspect.getsource(client.is_server_ready)
     triton = {f"/{path}" for path in re.findall(r'"(v2/health/\w+)"', asked)}
@@ -213,7 +213,7 @@ def test_the_check_finds_a_misspelled_field() -> None:
 
 
 def test_without_kubectl_the_files_are_checked(monkeypatch) -> None:
-    monkeypatch.setattr(check_kubernetes.shutil, "which", lambda program: None)
+    monkeypatch.setattr("shutil.which", lambda program: None)
     assert check_kubernetes.builder() is None
     base, gpu, kserve = (
         list(check_kubernetes.resources(folder)) for folder in check_kubernetes.folders()
