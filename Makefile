@@ -36,7 +36,7 @@ bench: $(TOOLS) ## Measure everything, into bench-results (ARGS="suite --help" t
 
 test: check unit integration ## Lint, types, unit tests and server tests
 
-check: $(TOOLS) docs ## Lint, format, types and docs
+check: $(TOOLS) docs ## Lint, format, types, docs and deploy/kubernetes
 	@echo "conch: lint, format and types"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || \
@@ -44,6 +44,7 @@ check: $(TOOLS) docs ## Lint, format, types and docs
 	@$(BIN)/mypy
 	@$(BIN)/mypy --python-version 3.10 --follow-imports=silent $(CLIENT)
 	@scripts/check_models $(BIN)/mypy
+	@$(BIN)/python scripts/check_kubernetes.py
 
 docs: $(TOOLS) ## Build the documentation into site/, and check its links
 	@echo "conch: docs"

@@ -1,9 +1,10 @@
 import json
+import math
 from dataclasses import dataclass
 
 import pytest
 
-from conch.component.parameters import read_parameters, share_of_cores
+from conch.component.parameters import cores_of_container, read_parameters, share_of_cores
 from conch.wire.errors import ConfigError
 
 
@@ -65,6 +66,30 @@ def test_a_wrong_parameter_is_named(parameters, message):
     assert str(error.value).startswith(message)
 
 
-def test_instances_share_the_cores(monkeypatch):
+def test_instances_share_the_cores(monkeypatch, tmp_path):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)))
+    monkeypatch.setattr("conch.component.parameters.CGROUP", tmp_path)
     assert [share_of_cores(instances) for instances in (1, 2, 4, 9)] == [6, 3, 1, 1]
+    (tmp_path / "cpu.max").write_text("350000 100000\n")
+    assert [share_of_cores(instances) for instances in (1, 2, 4, 9)] == [4, 2, 1, 1]
+    (tmp_path / "cpu.max").write_text("6400000 100000\n")
+    assert share_of_cores(1) == 6
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 0.5),
+        ({"cpu.max": "max 100000\n"}, math.inf),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, math.inf),
+        ({}, math.inf),
+        ({"cpu.max": ""}, math.inf),
+    ],
+)
+def test_the_limit_of_a_container(files, cores, tmp_path):
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert cores_of_container(tmp_path) == cores

@@ -8,6 +8,7 @@ from conch.cli.arguments import Subparsers
 from conch.cli.bench_gateway import add_gateway
 from conch.cli.bench_live import add_live
 from conch.cli.bench_offline import add_offline
+from conch.cli.bench_perf_analyzer import add_perf_analyzer_input
 from conch.cli.signals import interrupt_on_sigterm
 
 
@@ -20,6 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_offline(benchmarks)
     add_live(benchmarks)
     add_gateway(benchmarks)
+    add_perf_analyzer_input(benchmarks)
     run_in_order(benchmarks)
 
 

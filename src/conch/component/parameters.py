@@ -1,14 +1,19 @@
 """Read the `parameters` of a config.pbtxt into a dataclass with their defaults."""
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from conch.wire.errors import ConfigError
 
 Config = TypeVar("Config")
+
+CGROUP = Path("/sys/fs/cgroup")
+"""Where a process sees the control group of its container."""
 
 _BOOLS = {"true": True, "false": False}
 _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}
@@ -51,7 +56,29 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
 
 def share_of_cores(instances: int) -> int:
     """Return the number of cores of this process per instance, at least 1."""
-    return max(1, len(os.sched_getaffinity(0)) // instances)
+    cores = min(len(os.sched_getaffinity(0)), cores_of_container(CGROUP))
+    return max(1, math.ceil(cores) // instances)
+
+
+def cores_of_container(cgroup: Path) -> float:
+    """Return the cores whose time a container may use, infinity without a limit.
+
+    Docker's `--cpus` and a limit of Kubernetes hide no core: more threads than these would take
+    their time sooner, and then all wait for the next tenth of a second.
+
+    Args:
+        cgroup: Folder of the container's control group, version 2 or 1 (the kernel's
+            Documentation/admin-guide/cgroup-v2.rst, and scheduler/sched-bwc.rst).
+    """
+    for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((cgroup / file).read_text() for file in files).split()
+            # Without a limit it is max, or -1.
+            if int(quota) > 0:
+                return int(quota) / int(period)
+        except (OSError, ValueError):
+            continue
+    return math.inf
 
 
 def _converted(key: str, value: str, kind: type) -> Any:
