@@ -38,3 +38,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "shared server" if shares_server else file
 
     return FilesTogether(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that talk to a server leave connections to the garbage collector.
+
+    A connection that a server has refused may still hold data when the event loop of its test ends.
+    The collector finds it in any later test, which would fail for it. Unit tests stay strict.
+    """
+    for item in items:
+        if item.get_closest_marker("server"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
