@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-import time
+from asyncio import sleep as async_sleep
 from collections.abc import Awaitable, Callable
+from time import sleep
 from typing import Any
 
 from numpy.typing import NDArray
@@ -93,7 +94,7 @@ class LiveStream:
                     except ConchError as failure:
                         error = failure
                 elif isinstance(step, Pause):
-                    time.sleep(step.seconds)
+                    sleep(step.seconds)
 
 
 class AsyncLiveStream:
@@ -145,7 +146,7 @@ class AsyncLiveStream:
                     except ConchError as failure:
                         error = failure
                 elif isinstance(step, Pause):
-                    await asyncio.sleep(step.seconds)
+                    await async_sleep(step.seconds)
                 else:
                     await self._turn_of(step)
         finally:

@@ -263,6 +263,7 @@ class Continuation:
         """Rolling passes of the streams before, and of all."""
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
+        self._duration = 0.0
 
     @property
     def kept_from(self) -> int:
@@ -301,11 +302,12 @@ class Continuation:
         if answer.rolling is not None:
             self._rolling = _added(self._rolling_before, answer.rolling)
         self._latest = answer
+        # A stream that began elsewhere has its steps at other places.
+        self._duration = max(self._duration, round(seconds + answer.duration, 3))
         if not self._has_resumed:
             self._stable = answer.stable
         else:
-            duration = round(seconds + answer.duration, 3)
-            self._latest = replace(answer, utterance=utterance, duration=duration)
+            self._latest = replace(answer, utterance=utterance, duration=self._duration)
             self._stable = self._stable_text(answer, utterance)
 
     def _keep(self, segments: Iterable[Segment]) -> None:
