@@ -43,13 +43,13 @@ def spoken(lengths: Sequence[tuple[int, int]]) -> Samples:
     return np.concatenate(pieces)
 
 
-def words_in(samples: Samples) -> list[Word]:
-    """Return the words of samples; one that begins with the first sample is misheard."""
-    edges = np.flatnonzero(np.diff(samples)) + 1
+def words_in(samples: Samples, first: int = 0) -> list[Word]:
+    """Return the words from a sample on; one that begins with sample 0 is misheard."""
+    edges = np.flatnonzero(np.diff(samples[max(0, first - 1) :])) + max(0, first - 1) + 1
     bounds = [0, *edges.tolist(), len(samples)]
     found = []
     for start, end in pairwise(bounds):
-        if end > start and samples[start]:
+        if end > start >= first and samples[start]:
             text = f"w{samples[start]}" if start else f"half{samples[start]}"
             found.append(Word(text, start / RATE, end / RATE, 0.9))
     return found
@@ -120,7 +120,7 @@ def _recognized(stream: _Stream, *, ends: bool) -> Transcript:
     until = len(stream.samples) if ends else len(stream.samples) // STEP * STEP
     while stream.heard < until:
         stream.heard = min(until, stream.heard + STEP)
-        spoken = [word for word in words_in(stream.samples) if word.start * RATE >= stream.begins]
+        spoken = words_in(stream.samples, stream.begins)
         ended = [word for word in spoken if word.end * RATE <= stream.heard - PAUSE]
         later = [word for word in spoken if word.end * RATE > stream.heard - PAUSE]
         is_quiet = ended and not [word for word in later if word.start * RATE < stream.heard]
@@ -156,8 +156,8 @@ def _answer_of(
     utterance = None
     words = [
         word
-        for word in words_in(stream.samples[: stream.heard])
-        if word.start * RATE >= stream.begins and word.end * RATE < stream.heard
+        for word in words_in(stream.samples[: stream.heard], stream.begins)
+        if word.end * RATE < stream.heard
     ]
     if words and not ends:
         firm = tuple(w for w in words if w.end * RATE <= stream.heard - FIRM_AFTER)
