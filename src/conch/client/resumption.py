@@ -233,6 +233,68 @@ def behind(firm: Sequence[Word], begins_s: float) -> Cut:
     return Cut(begins_s, tuple(word.text for word in firm), until_s)
 
 
+class Again:
+    """Leaves out of the first utterance of a stream what the stream before has told."""
+
+    def __init__(self, cut: Cut, first_index: int, *, has_words: bool) -> None:
+        """Begin before the first answer.
+
+        Args:
+            cut: Where the stream begins.
+            first_index: Index of its first utterance.
+            has_words: Whether segments keep their words.
+        """
+        self._cut, self._first_index, self._has_words = cut, first_index, has_words
+        self._dropped: tuple[str, ...] = ()
+        """Words that were left out of the open utterance last."""
+
+    def shown(self, utterance: OpenUtterance, index: int) -> OpenUtterance:
+        """Return the open utterance of this index without words that are heard again."""
+        if index != self._first_index:
+            return utterance
+        count = self._num_again(utterance.words)
+        self._dropped = tuple(word.text for word in utterance.words[:count])
+        parts = []
+        for part in (utterance.firm, utterance.tentative, utterance.newest):
+            parts.append(part[count:])
+            count = max(0, count - len(part))
+        firm, tentative, newest = parts
+        return replace(utterance, firm=firm, tentative=tentative, newest=newest)
+
+    def ended(self, segment: Segment) -> Segment:
+        """Return an utterance that has ended without words that are heard again."""
+        words = segment.words if self._has_words else ()
+        if segment.index != self._first_index or not self._cut.until_s:
+            return replace(segment, words=words)
+        if segment.words:
+            count = self._num_again(segment.words)
+            dropped = tuple(word.text for word in segment.words[:count])
+        else:
+            # Without times, only what was left out before, or is told word for word.
+            dropped = max((self._dropped, self._cut.again), key=lambda it: _same(it, segment.text))
+            dropped = dropped[: _same(dropped, segment.text)]
+            count = 0
+        best, *others = [
+            replace(item, text=without_first(item.text, dropped)) for item in segment.nbest
+        ]
+        if text_of_words(segment.words) == segment.text:
+            best = replace(best, text=text_of_words(segment.words[count:]))
+        return replace(segment, nbest=(best, *others), words=words[count:])
+
+    def _num_again(self, words: Sequence[Word]) -> int:
+        """Return how many words at the beginning were told by the stream before.
+
+        These lie within the audio that it told. The last one may be heard a little later.
+        """
+        until_s = self._cut.until_s
+        count = sum(1 for _ in takewhile(lambda word: _middle(word) < until_s, words))
+        last = plain(self._cut.again[-1]) if self._cut.again else ""
+        is_missing = not count or plain(words[count - 1].text) != last
+        if is_missing and last and count < len(words) and last == plain(words[count].text):
+            count += _middle(words[count]) < until_s + NEAR_S
+        return count
+
+
 class Continuation:
     """One transcript of the streams of a session: times, indices and firm text go on."""
 
@@ -248,11 +310,9 @@ class Continuation:
         self.start = 0
         """First sample of the present stream, on the clock of the first one."""
         self._first_index = 0
-        self._cut = Cut(0.0)
-        self._has_resumed = False
+        self._again: Again | None = None
+        """Leaves out what is heard again; None in the first stream."""
         self._stable = ""
-        self._dropped: tuple[str, ...] = ()
-        """Words left out of the first utterance of the present stream, as it was shown last."""
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to tell."""
         self._changed: dict[int, Segment] = {}
@@ -284,15 +344,14 @@ class Continuation:
             answer = replace(answer, segments=tuple(whole), utterance=None)
         seconds = self.start / self._rate
         segments, utterance = list(answer.segments), answer.utterance
-        if self._has_resumed:
+        if self._again is not None:
             moved = [shifted_segment(item, seconds, self._first_index) for item in segments]
-            segments = [self._without_again(item) for item in moved]
+            segments = [self._again.ended(item) for item in moved]
             utterance = utterance and shifted_utterance(utterance, seconds)
         ended = [(item, has_last_text(item, answer)) for item in segments]
         self._told.add(ended, None, seconds + answer.duration)
-        is_first = self._has_resumed and self._told.next_index == self._first_index
-        if utterance is not None and is_first:
-            utterance = self._shown(utterance)
+        if utterance is not None and self._again is not None:
+            utterance = self._again.shown(utterance, self._told.next_index)
         self._told.add((), utterance, seconds + answer.duration)
         self._keep(segments)
         self._path |= dict.fromkeys(answer.path)
@@ -304,7 +363,7 @@ class Continuation:
         self._latest = answer
         # A stream that began elsewhere has its steps at other places.
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
-        if not self._has_resumed:
+        if self._again is None:
             self._stable = answer.stable
         else:
             self._latest = replace(answer, utterance=utterance, duration=self._duration)
@@ -319,7 +378,7 @@ class Continuation:
         """Return all that was taken since it was told last, as one answer."""
         latest = self._latest
         assert latest is not None
-        if self._has_resumed:
+        if self._again is not None:
             latest = self._joined(latest)
         self._changed, self._path, self._stages = {}, {}, {}
         self._forget()
@@ -373,7 +432,7 @@ class Continuation:
         Args:
             kept_from: First sample of the audio that is kept; what lies before is not heard again.
         """
-        self._cut = self._told.cut(self._stable)
+        cut = self._told.cut(self._stable)
         start = max(self.kept_from, kept_from)
         has_second_pass = self._latest is not None and self._latest.rolling is not None
         settled = self._told.settle(
@@ -383,51 +442,8 @@ class Continuation:
         )
         self._keep(settled)
         self.start, self._first_index = start, self._told.next_index
-        self._rolling_before, self._dropped, self._has_resumed = self._rolling, (), True
-
-    def _shown(self, utterance: OpenUtterance) -> OpenUtterance:
-        """Return the first open utterance of a stream without the words that are heard again."""
-        count = self._num_again(utterance.words)
-        self._dropped = tuple(word.text for word in utterance.words[:count])
-        parts = []
-        for part in (utterance.firm, utterance.tentative, utterance.newest):
-            parts.append(part[count:])
-            count = max(0, count - len(part))
-        firm, tentative, newest = parts
-        return replace(utterance, firm=firm, tentative=tentative, newest=newest)
-
-    def _num_again(self, words: Sequence[Word]) -> int:
-        """Return how many words at the beginning were told by the stream before.
-
-        These lie within the audio that it told. The last one may be heard a little later.
-        """
-        until_s = self._cut.until_s
-        count = sum(1 for _ in takewhile(lambda word: _middle(word) < until_s, words))
-        last = plain(self._cut.again[-1]) if self._cut.again else ""
-        is_missing = not count or plain(words[count - 1].text) != last
-        if is_missing and count < len(words) and last == plain(words[count].text):
-            count += _middle(words[count]) < until_s + NEAR_S
-        return count
-
-    def _without_again(self, segment: Segment) -> Segment:
-        """Return a segment of the present stream without words that are heard again."""
-        words = segment.words if self._options.word_timestamps else ()
-        if segment.index != self._first_index or not self._cut.again:
-            return replace(segment, words=words)
-        if segment.words:
-            count = self._num_again(segment.words)
-            dropped = tuple(word.text for word in segment.words[:count])
-        else:
-            # Without times, only what was left out before, or is told word for word.
-            dropped = max((self._dropped, self._cut.again), key=lambda it: _same(it, segment.text))
-            dropped = dropped[: _same(dropped, segment.text)]
-            count = 0
-        best, *others = [
-            replace(item, text=without_first(item.text, dropped)) for item in segment.nbest
-        ]
-        if text_of_words(segment.words) == segment.text:
-            best = replace(best, text=text_of_words(segment.words[count:]))
-        return replace(segment, nbest=(best, *others), words=words[count:])
+        self._rolling_before = self._rolling
+        self._again = Again(cut, self._first_index, has_words=self._options.word_timestamps)
 
 
 class KeptAudio:
