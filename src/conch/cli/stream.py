@@ -41,7 +41,7 @@ On a terminal the last lines show what may still change, below the final utteran
 plain, tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere only final
 utterances are written, one on a line; if the stream breaks off, the others too, as far as they are
 known. A server that is lost is looked for during --resume-s seconds, and the stream goes on; a line
-on stderr says so. Ctrl-C ends the stream and writes the remaining text; a second Ctrl-C ends at once.
+on stderr says so. Ctrl-C ends the stream and writes the remaining text, a second one ends at once.
 
 exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
