@@ -1,7 +1,8 @@
 """Live streams that go on after a lost connection, on the real server."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from conch.client.live_chunks import NOTHING
 pytestmark = pytest.mark.server
 
 CHUNK = 3200
-OPTIONS = {"mode": "streaming"}
+OPTIONS: Any = {"mode": "streaming"}
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def proxy(server) -> Iterator[CutProxy]:
         yield running
 
 
-def send_all(stream: LiveStream, waveform: np.ndarray, at: dict[int, object]) -> str:
+def send_all(stream: LiveStream, waveform: np.ndarray, at: Mapping[int, Callable[[], None]]) -> str:
     """Send all and return the text; call what is to happen before the chunk of each number."""
     firm = ""
     texts: dict[int, str] = {}

@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import psutil
@@ -19,7 +20,7 @@ from conch.client import Client, LiveStream
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
 CHUNK = 3200
-OPTIONS = {"mode": "streaming"}
+OPTIONS: Any = {"mode": "streaming"}
 MODELS = ("--models", "streaming")
 
 
