@@ -444,6 +444,43 @@ async def _told_at_once(server: WordServer, clock: Clock, chance: random.Random)
         return (await stream.finish()).text
 
 
+def test_a_chunk_that_is_cancelled_before_it_was_sent_is_taken_back(clock: Clock) -> None:
+    server = WordServer()
+    away = True
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        if number == 9:
+            server.restart()
+            return LOST
+        return AWAY if number > 9 and away else None
+
+    server.fails = fails
+
+    async def main() -> str:
+        nonlocal away
+        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+
+        async def infer(request: Any) -> Any:
+            await asyncio.sleep(0)
+            return server.infer(request)
+
+        async with AsyncLiveStream(infer, **settings) as stream:
+            for number, chunk in enumerate(chunks_of(TALK)):
+                if number == 9:
+                    noise = np.full(50, 99, np.int16)
+                    sending = [asyncio.create_task(stream.send(noise)) for _ in range(2)]
+                    while len(server.requests) < 14:
+                        await asyncio.sleep(0)
+                    for task in sending:
+                        task.cancel()
+                    await asyncio.wait(sending)
+                    away = False
+                await stream.send(chunk)
+            return (await stream.finish()).text
+
+    assert asyncio.run(main()) == TEXT
+
+
 def test_kept_audio_is_bounded() -> None:
     kept = KeptAudio(RATE)
     for number in range(300):

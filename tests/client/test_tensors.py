@@ -224,6 +224,8 @@ def test_what_triton_says_inside_a_stream_has_no_status(message: str) -> None:
     [
         ("UNAVAILABLE", "failed to connect to all addresses", UnreachableError),
         ("UNAVAILABLE", "recvmsg:Connection reset by peer", ServerLostError),
+        ("INTERNAL", "Received RST_STREAM with error code 2", ServerLostError),
+        ("CANCELLED", "Received RST_STREAM with error code 8", ServerLostError),
         ("UNAVAILABLE", to_wire(OverloadedError("vad says: Connection reset")), OverloadedError),
         ("DEADLINE_EXCEEDED", "Deadline Exceeded", DeadlineError),
         ("INVALID_ARGUMENT", to_wire(AudioError("WAV is empty")), AudioError),

@@ -264,8 +264,14 @@ class LiveChunks:
                     raise
                 if stream == self._stream:
                     self._lose(error)
-        yield Turn(number)
-        return (yield from self._go_on(number, samples, ends=ends))
+        try:
+            yield Turn(number)
+            return (yield from self._go_on(number, samples, ends=ends))
+        except GeneratorExit:
+            # Whoever gives up takes back what was not sent.
+            if self._is_lost or self.waiting[number] != self._stream:
+                self._kept.remove(number)
+            raise
 
     def _sent(self, samples: NDArray[Any], *, ends: bool) -> Steps:
         """Send a chunk in the present stream and return the answer.
