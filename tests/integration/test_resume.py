@@ -22,7 +22,7 @@ OPTIONS: Any = {"mode": "streaming"}
 
 @pytest.fixture
 def proxy(server) -> Iterator[CutProxy]:
-    with cut_proxy(server.grpc_url.removeprefix("grpc://")) as running:
+    with cut_proxy(server.grpc_url) as running:
         yield running
 
 
@@ -45,7 +45,7 @@ def send_all(stream: LiveStream, waveform: np.ndarray, at: Mapping[int, Callable
 
 def test_a_stream_outlives_its_connection_and_its_state(server, proxy, waveform):
     open_before = metrics_of(server.metrics_url)["conch_open_streams"]
-    with Client(server.grpc_url) as direct, direct.live(**OPTIONS) as stream:
+    with Client(f"grpc://{server.grpc_url}") as direct, direct.live(**OPTIONS) as stream:
         whole = send_all(stream, waveform, {})
     with Client(f"grpc://{proxy.address}") as client, client.live(**OPTIONS) as stream:
 
@@ -75,7 +75,6 @@ def test_with_asyncio_over_http(server, waveform):
                 await stream.send(waveform[start : start + CHUNK])
             return (await stream.finish()).text
 
-    http = server.http_url.removeprefix("http://")
-    with cut_proxy(http) as proxy:
+    with cut_proxy(server.http_url) as proxy:
         joined = asyncio.run(text_through(proxy.address, proxy))
-    assert_joined(joined, asyncio.run(text_through(http, None)))
+    assert_joined(joined, asyncio.run(text_through(server.http_url, None)))
