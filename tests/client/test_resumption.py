@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,8 @@ def test_times_and_indices_go_on(clock: Clock) -> None:
     last = told(stream_on(server, clock, options={**STREAMING, "word_timestamps": True}))
     found = [(word.text, pytest.approx(word.start, abs=0.002)) for word in last.words]
     assert [(word.text, word.start) for word in expected.words] == found
+    for one, other in pairwise(last.segments):
+        assert one.start <= one.end <= other.start
     ends = [segment.endpoint for segment in last.segments]
     assert ends.count("lost") <= 1
     assert [item.index for item in last.segments] == list(range(len(last.segments)))

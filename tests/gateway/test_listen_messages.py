@@ -176,7 +176,7 @@ def test_words_that_a_session_before_has_told_are_left_out() -> None:
     with_words = replace(whole, words=(*firm, *timed(("so", 1.2, 1.3))))
     ended = update(None, LiveSegment(with_words, True))
     (told,) = ListenMessages(has_stats=False).after(without_again(ended, again))
-    assert (told["text"], told["words"]) == ("thought so", [])
+    assert (told["text"], told["start"], told["words"]) == ("thought so", 0.7, [])
     # Without times, only what was left out of the open utterance.
     ended = update(None, LiveSegment(whole, True), LiveSegment(segment("Oh even", 1, 2), True))
     texts = [

@@ -279,7 +279,8 @@ class Again:
         ]
         if text_of_words(segment.words) == segment.text:
             best = replace(best, text=text_of_words(segment.words[count:]))
-        return replace(segment, nbest=(best, *others), words=words[count:])
+        start = min(segment.end, max(segment.start, self._cut.until_s))
+        return replace(segment, start=start, nbest=(best, *others), words=words[count:])
 
     def _num_again(self, words: Sequence[Word]) -> int:
         """Return how many words at the beginning were told by the stream before.
