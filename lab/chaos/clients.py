@@ -80,7 +80,9 @@ async def _timed(client: AsyncClient, milliseconds: int) -> Answer:
         if milliseconds % 5:
             await client.transcribe(speech(), deadline_ms=milliseconds, timeout_s=PATIENCE_S)
         else:
-            async with client.live(deadline_ms=milliseconds, timeout_s=PATIENCE_S) as stream:
+            async with client.live(
+                deadline_ms=milliseconds, timeout_s=PATIENCE_S, resume_s=0
+            ) as stream:
                 await stream.finish(speech())
     except (DeadlineError, OverloadedError) as error:
         return Answer("503", f"{error.code}: {error}")
@@ -141,7 +143,7 @@ async def _first_of(client: AsyncClient) -> None:
 
 async def _abandoned_stream(target: Target, chosen: random.Random) -> Answer:
     async with AsyncClient(f"grpc://{target.addresses.grpc}") as client:
-        stream = client.live(timeout_s=PATIENCE_S)
+        stream = client.live(timeout_s=PATIENCE_S, resume_s=0)
         try:
             await stream.send(speech()[: chosen.randrange(1, 30_000)])
         except OverloadedError as error:

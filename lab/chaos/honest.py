@@ -185,7 +185,7 @@ class Honest:
 
     async def _live(self) -> str:
         # Its text depends on the audio alone: in two_pass a busy server leaves passes out.
-        async with self._grpc.live(mode="streaming", timeout_s=PATIENCE_S) as stream:
+        async with self._grpc.live(mode="streaming", timeout_s=PATIENCE_S, resume_s=0) as stream:
             for start in range(0, len(speech()), CHUNK):
                 await stream.send(speech()[start : start + CHUNK])
             return (await stream.finish()).text

@@ -4,8 +4,9 @@ import pytest
 from live_answers import ROLLING, answer, segment, spoken
 from screen import Screen, terminal_of
 
-from conch.cli.stream import _writer
-from conch.wire.errors import ServerError
+from conch.cli.stream import _tell, _writer
+from conch.client import Resumption
+from conch.wire.errors import ServerError, ServerLostError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
@@ -95,3 +96,41 @@ def test_json_is_every_answer_on_a_line() -> None:
             show(item)
     found = [Transcript.from_json(line) for line in out.getvalue().splitlines()]
     assert found == list(ANSWERS)
+
+
+LOSS = Resumption(
+    ServerLostError("lost the connection to grpc://gpu-box:8001: Socket closed; send it again"),
+    *(4.2, 1.75, 12.34),
+)
+SAID = (
+    "conch: lost the connection to grpc://gpu-box:8001: Socket closed; went on after 12.3 s, 1.8 s "
+    "of audio sent again"
+)
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_loss_is_told_once_on_one_line(capsys: pytest.CaptureFixture[str], is_json: bool) -> None:
+    out = io.StringIO()
+    with _writer(out, TWO_PASS, is_json=is_json) as show:
+        num_told = _tell((), 0, show)
+        num_told = _tell((LOSS,), num_told, show)
+        assert capsys.readouterr().err == f"{SAID}\n"
+        assert _tell((LOSS,), num_told, show) == 1
+        assert _tell((LOSS, LOSS), num_told, show) == 2
+    assert capsys.readouterr().err == f"{SAID}\n"
+    assert out.getvalue() == ""
+
+
+def test_on_a_terminal_a_loss_is_told_above_what_may_change() -> None:
+    screen = Screen(120)
+    with (
+        terminal_of(120) as (terminal, read),
+        _writer(terminal, TWO_PASS, is_json=False) as show,
+    ):
+        show(ANSWERS[2])
+        _tell((LOSS,), 0, show)
+        screen.feed(read())
+        assert screen.rows == [SAID, "Good day to yu"]
+        show(ANSWERS[3])
+        screen.feed(read())
+        assert screen.rows == [SAID, "Good day to yu"]

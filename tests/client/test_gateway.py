@@ -32,6 +32,7 @@ from conch.wire.errors import (
     RequestCancelledError,
     ServerError,
     SessionError,
+    UnreachableError,
 )
 
 FILES = "/v1/audio/transcriptions"
@@ -53,7 +54,7 @@ def answering(status: int, body: object = None, **headers: str):
     [
         *(OptionError("x"), AudioError("x"), SessionError("x"), InvalidRequestError("x")),
         *(DeadlineError("x"), RequestCancelledError("x"), OverloadedError("x")),
-        *(MissingModelError("x"), ComponentError("x"), InternalError("x"), ServerError("x")),
+        *(MissingModelError("x"), ComponentError("x"), InternalError("x"), UnreachableError("x")),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -321,7 +322,7 @@ def test_a_stream_that_the_gateway_has_closed() -> None:
 
     with PlainGateway() as gateway, Client(gateway.url) as client:
         gateway.answers["/v1/listen"] = one_answer
-        stream = client.live()
+        stream = client.live(resume_s=0)
         stream.send(SPEECH)
         with pytest.raises(ComponentError, match="vad failed"):
             stream.send(SPEECH)
@@ -343,15 +344,15 @@ def test_the_last_text_of_a_gateway_that_stops() -> None:
 
     with PlainGateway() as gateway, Client(gateway.url) as client:
         gateway.answers["/v1/listen"] = stopping
-        stream = client.live()
+        stream = client.live(resume_s=0)
         assert not stream.send(SPEECH).is_final
         assert stream.finish() == SAID
-        stream = client.live()
+        stream = client.live(resume_s=0)
         assert not stream.send(SPEECH).is_final
         assert stream.send(SPEECH) == SAID
         with pytest.raises(ServerError, match="about to stop"):
             stream.send(SPEECH)
-        stream = client.live()
+        stream = client.live(resume_s=0)
         stream.send(SPEECH)
         assert stream.send(SPEECH) == SAID
         with pytest.raises(ServerError, match="about to stop"):

@@ -25,7 +25,9 @@ from conch.wire.errors import (
     OverloadedError,
     RequestCancelledError,
     ServerError,
+    ServerLostError,
     SessionError,
+    UnreachableError,
     to_wire,
 )
 from conch.wire.result import Hypothesis, Transcript
@@ -168,8 +170,9 @@ def test_a_time_out_is_the_servers_deadline_too() -> None:
         ("499", "CANCELLED", "request is cancelled", RequestCancelledError),
         ("500", "INTERNAL", "vad: out of memory", ComponentError),
         ("404", "NOT_FOUND", "unknown model: 'speech' is not found", ServerError),
-        ("500", "INTERNAL", "Stub process 'speech_0_0' is not healthy.", ServerError),
-        ("502", "UNKNOWN", "bad gateway", ServerError),
+        ("500", "INTERNAL", "Stub process 'speech_0_0' is not healthy.", ServerLostError),
+        ("418", "UNKNOWN", "a teapot", ServerError),
+        ("503", "UNAVAILABLE", "Server is stopping", tensors.UnavailableError),
     ],
 )
 def test_what_triton_itself_says_is_known_by_its_status(
@@ -178,7 +181,22 @@ def test_what_triton_itself_says_is_known_by_its_status(
     for code in (http, f"StatusCode.{grpc}"):
         error = tensors.error(code, message, URL)
         assert type(error) is expected
-        assert message in str(error)
+        assert message in str(error) or expected is tensors.UnavailableError
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expected"),
+    [
+        ("503", "an exception occurred in the client while decoding the response", "Unavailable"),
+        ("StatusCode.UNAVAILABLE", "Received http2 header with status: 503", "Unavailable"),
+        ("502", "bad gateway", "Unreachable"),
+        ("504", "late", "Unreachable"),
+    ],
+)
+def test_a_proxy_without_a_server_is_known(code: str, message: str, expected: str) -> None:
+    error = tensors.error(code, message, URL)
+    assert type(error).__name__ == f"{expected}Error"
+    assert message in str(error)
 
 
 @pytest.mark.parametrize("code", ["400", "503", "500", "StatusCode.UNAVAILABLE", None])
@@ -204,7 +222,10 @@ def test_what_triton_says_inside_a_stream_has_no_status(message: str) -> None:
 @pytest.mark.parametrize(
     ("code", "message", "expected"),
     [
-        ("UNAVAILABLE", "failed to connect to all addresses", ServerError),
+        ("UNAVAILABLE", "failed to connect to all addresses", UnreachableError),
+        ("UNAVAILABLE", "recvmsg:Connection reset by peer", ServerLostError),
+        ("INTERNAL", "Received RST_STREAM with error code 2", ServerLostError),
+        ("CANCELLED", "Received RST_STREAM with error code 8", ServerLostError),
         ("UNAVAILABLE", to_wire(OverloadedError("vad says: Connection reset")), OverloadedError),
         ("DEADLINE_EXCEEDED", "Deadline Exceeded", DeadlineError),
         ("INVALID_ARGUMENT", to_wire(AudioError("WAV is empty")), AudioError),
@@ -234,7 +255,7 @@ def test_a_lost_connection_is_told_from_a_server_that_is_not_there(reason: str, 
 def test_a_server_that_stops_says_so_in_plain_words() -> None:
     said = "[request id: <id_unknown>] Server is stopping, scheduler for model has stopped"
     error = tensors.error("StatusCode.UNAVAILABLE", said, URL)
-    assert type(error) is OverloadedError
+    assert type(error) is tensors.UnavailableError
     assert str(error) == f"{URL} is about to stop, and takes no more audio"
 
 

@@ -4,9 +4,15 @@ from dataclasses import replace
 
 from live_answers import answer, segment, words
 
-from conch.gateway.listen_messages import Answers, ListenMessages, with_segments
+from conch.client.resumption import Again, Cut
+from conch.gateway.listen_messages import (
+    Answers,
+    ListenMessages,
+    with_segments,
+    without_again,
+)
 from conch.gateway.live_session import LiveSegment, LiveUpdate
-from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript
+from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript, Word
 
 
 def update(
@@ -132,3 +138,48 @@ def test_segments_of_keep_alives_come_with_the_next_answer() -> None:
 def test_later_segments_replace_those_before() -> None:
     one, two, passed = segment("one", 1), segment("zero", 0), segment("One", 1, 2)
     assert with_segments((one, two), (passed,)) == (two, passed)
+
+
+def timed(*times: tuple[str, float, float]) -> tuple[Word, ...]:
+    return tuple(Word(text, start, end, 0.9) for text, start, end in times)
+
+
+def test_where_another_session_would_go_on_is_told_when_it_changes() -> None:
+    messages = ListenMessages(has_stats=False, has_resume=True)
+    firm = timed(("He", 1.6, 1.8), ("even", 2.0, 2.6))
+
+    def resume_after(item: LiveUpdate) -> list[tuple[float, float]]:
+        told = [message for message in messages.after(item) if message["type"] == "resume"]
+        return [(message["from"], message["told"]) for message in told]
+
+    assert resume_after(update(None, audio_s=1.0)) == []
+    spoken = update(("", "", "he even"), audio_s=2.0)
+    assert resume_after(spoken) == [(1.5, 1.5)]
+    heard = update(audio_s=3.0)
+    utterance = OpenUtterance(1.5, firm, (), timed(("thought", 2.7, 3.0)))
+    assert resume_after(replace(heard, utterance=utterance)) == [(1.9, 2.6)]
+    assert resume_after(replace(heard, utterance=utterance, audio_s=3.6)) == []
+    # It awaits its second pass, then it is final, then nobody speaks.
+    ended = replace(segment("He even thought", 0), start=1.5, end=3.2)
+    assert resume_after(update(None, LiveSegment(ended, False), audio_s=4.2)) == []
+    assert resume_after(update(None, LiveSegment(ended, True), audio_s=4.8)) == [(3.2, 3.2)]
+    assert resume_after(update(None, audio_s=60.0)) == [(58.0, 58.0)]
+
+
+def test_words_that_a_session_before_has_told_are_left_out() -> None:
+    again = Again(Cut(0.0, (), 0.7), 0, has_words=False)
+    firm = timed(("oh", 0.0, 0.3), ("even", 0.4, 0.72), ("thought", 0.8, 1.1))
+    item = replace(update(audio_s=2.0), utterance=OpenUtterance(0.0, firm))
+    (told,) = ListenMessages(has_stats=False).after(without_again(item, again))
+    assert (told["firm"], told["text"]) == ("thought", "thought")
+    whole = segment("Oh even thought so", 0, 2)
+    with_words = replace(whole, words=(*firm, *timed(("so", 1.2, 1.3))))
+    ended = update(None, LiveSegment(with_words, True))
+    (told,) = ListenMessages(has_stats=False).after(without_again(ended, again))
+    assert (told["text"], told["start"], told["words"]) == ("thought so", 0.7, [])
+    # Without times, only what was left out of the open utterance.
+    ended = update(None, LiveSegment(whole, True), LiveSegment(segment("Oh even", 1, 2), True))
+    texts = [
+        item["text"] for item in ListenMessages(has_stats=False).after(without_again(ended, again))
+    ]
+    assert texts == ["thought so", "Oh even"]

@@ -217,6 +217,55 @@ def test_the_end_of_a_session_has_its_reason(page: Page) -> None:
         wait_until_off(page)
 
 
+def test_a_session_goes_on_after_its_connection_is_lost(page: Page) -> None:
+    opened: list[str] = []
+    heard: list[int] = []
+
+    def serve(socket: WebSocketRoute) -> None:
+        opened.append(socket.url)
+        number = len(opened)
+        frames: list[bytes] = []
+        if number == 2:  # it is still away
+            socket.close(code=1013)
+            return
+
+        def take(message: str | bytes) -> None:
+            if isinstance(message, bytes):
+                frames.append(message)
+                if len(frames) == 25:
+                    heard.append(number)
+                    (first if number == 1 else later)(socket)
+            elif json.loads(message)["type"] == "close":
+                tell(socket, END)
+                socket.close(code=1000)
+
+        socket.on_message(take)
+        tell(socket, {"type": "ready", "session": f"sess_{number}"})
+
+    def first(socket: WebSocketRoute) -> None:
+        texts = {"firm": "One two", "tentative": "three", "newest": "", "text": "One two three"}
+        tell(socket, {"type": "text", "index": 0, "start": 0.1, "audio_s": 1.0, **texts})
+        tell(socket, {"type": "resume", "from": 0.4, "told": 0.62})
+        tell(socket, {"type": "error", "error": {"message": "the server has lost the stream"}})
+        socket.close(code=1012)
+
+    def later(socket: WebSocketRoute) -> None:
+        tell(socket, {"type": "stats", "audio_s": 1.0, "path": [], "stages": {}, "rolling": None})
+        tell(socket, said("three four."))
+
+    page.route_web_socket(LISTEN, serve)
+    page.locator("#speak").click()
+    page.get_by_text("three four.").wait_for()
+    wait_for(page, "Listening. The connection was lost, and the text goes on.")
+    assert page.locator(".utterances .firm").all_inner_texts() == ["One two", "three four."]
+    page.locator("#speak").click()
+    wait_for(page, "Ended.")
+    assert heard == [1, 3]
+    assert "told_s" not in opened[0]
+    assert ["told_s=0.220" in url for url in opened[1:]] == [True, True]
+    assert "include=stats%2Cresume" in opened[0]
+
+
 def test_a_refusal_has_its_reason(page: Page) -> None:
     # The gateway is right, but nothing is behind it.
     page.locator("#speak").click()

@@ -231,7 +231,7 @@ def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
 
     async def run() -> tuple[str, str]:
         async with AsyncClient(server.http_url) as client:
-            one, two = client.live(), client.live()
+            one, two = client.live(), client.live(resume_s=0)
             await one.send(waveform[:STEP])
             await two.send(waveform[: 3 * STEP])
             with pytest.raises(SessionError):

@@ -283,7 +283,7 @@ async def _streams(
     async with AsyncClient(sides.direct_url) as client:
 
         async def direct(number: int) -> None:
-            async with client.live(sample_rate=rate) as stream:
+            async with client.live(sample_rate=rate, resume_s=0) as stream:
                 async for piece in _paced(chunks, number / streams):
                     await stream.send(piece)
                 await stream.finish()

@@ -5,11 +5,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO, TypeAlias
+from typing import Any, Protocol, TextIO
 
 from conch.cli.arguments import Subparsers, number, positive
 from conch.cli.captions import Captions, Line
@@ -19,12 +19,11 @@ from conch.cli.progress import STDIN
 from conch.cli.server_flags import add_server_flags, given_headers
 from conch.cli.terminal import OpenLines
 from conch.client.address import Address
+from conch.client.live_chunks import RESUME_S, Resumption
 from conch.wire.errors import OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-
-_Writer: TypeAlias = Callable[[Transcript], None]
 
 EXAMPLES = """
 examples:
@@ -41,7 +40,8 @@ takes its sample rate. PyAV decodes containers from a pipe (pip install av).
 On a terminal the last lines show what may still change, below the final utterances: firm words
 plain, tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere only final
 utterances are written, one on a line; if the stream breaks off, the others too, as far as they are
-known. Ctrl-C ends the stream and writes the remaining text; a second Ctrl-C ends at once.
+known. A server that is lost is looked for during --resume-s seconds, and the stream goes on; a line
+on stderr says so. Ctrl-C ends the stream and writes the remaining text, a second one ends at once.
 
 exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
@@ -100,6 +100,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--json", action="store_true", help="write every answer, one JSON object per line"
     )
+    parser.add_argument(
+        "--resume-s",
+        type=number("a number from 0 up", lambda value: value >= 0),
+        default=RESUME_S,
+        metavar="S",
+        help="seconds to look for a server after one was lost, and go on there; 0 for none "
+        f"(default: {RESUME_S:g})",
+    )
     add_option_flags(parser, without=("channels",))
     parser.set_defaults(run=run, usage_error=parser.error)
 
@@ -128,17 +136,31 @@ def run(args: argparse.Namespace) -> int:
         server_url(args.url, models) as url,
         Client(url, headers=headers) as client,
         _writer(sys.stdout, parsed, is_json=args.json) as show,
-        client.live(sample_rate=audio.sample_rate, **options) as stream,
+        client.live(sample_rate=audio.sample_rate, resume_s=args.resume_s, **options) as stream,
     ):
+        num_told = 0
         for chunk in audio.chunks:
             show(stream.send(chunk))
+            num_told = _tell(stream.resumptions, num_told, show)
             if is_interrupted():
                 break
         last = stream.finish()
         show(last)
+        _tell(stream.resumptions, num_told, show)
     for error in dict.fromkeys(segment.error for segment in last.segments if segment.error):
         print(f"conch: {error}", file=sys.stderr)
     return 130 if is_interrupted() and args.file not in (None, STDIN) else 0
+
+
+def _tell(resumptions: Sequence[Resumption], num_told: int, writer: "_Writer") -> int:
+    """Say of each resumption on one line that the stream goes on; return how many are told."""
+    for item in resumptions[num_told:]:
+        reason = str(item.error).partition(";")[0]
+        writer.say(
+            f"conch: {reason}; went on after {item.waited_s:.1f} s, {item.sent_again_s:.1f} s of "
+            "audio sent again"
+        )
+    return len(resumptions)
 
 
 @contextmanager
@@ -161,6 +183,16 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+class _Writer(Protocol):
+    """Writes answers."""
+
+    def __call__(self, transcript: Transcript) -> None:
+        """Write an answer."""
+
+    def say(self, line: str) -> None:
+        """Say something that is no text of the stream."""
+
+
 class _Json:
     """Writer of every answer as a line of JSON."""
 
@@ -169,6 +201,9 @@ class _Json:
 
     def __call__(self, transcript: Transcript) -> None:
         print(transcript.to_json(), file=self._out, flush=True)
+
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr)
 
 
 class _Lines:
@@ -184,6 +219,9 @@ class _Lines:
         for text in caption.final:
             print(text, file=self._out, flush=True)
 
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr)
+
     def close(self) -> None:
         """Write the utterances of a stream that broke off, as they were known last."""
         for line in self._open:
@@ -195,10 +233,15 @@ class _Shades:
 
     def __init__(self, lines: OpenLines, captions: Captions) -> None:
         self._lines, self._captions = lines, captions
+        self._open: tuple[Line, ...] = ()
 
     def __call__(self, transcript: Transcript) -> None:
         caption = self._captions.after(transcript)
+        self._open = caption.open
         self._lines.show(caption.final, caption.open)
+
+    def say(self, line: str) -> None:
+        self._lines.show([line], self._open)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from conch.client.address import DEFAULT_URL
 from conch.client.connections import connect_async
 from conch.client.endpoint import Endpoint
 from conch.client.live import AsyncLiveStream
+from conch.client.live_chunks import RESUME_S
 from conch.client.transports import AsyncTransport
 from conch.client.triton_messages import Result
 from conch.wire.result import Transcript
@@ -122,6 +123,7 @@ class AsyncClient:
         model: str = "speech",
         request_id: str = "",
         keep_segments: bool = True,
+        resume_s: float = RESUME_S,
         **options: tensors.OptionValue,
     ) -> AsyncLiveStream:
         """Open a live stream; see `Client.live`."""
@@ -132,6 +134,7 @@ class AsyncClient:
             model=model,
             request_id=request_id,
             keep_segments=keep_segments,
+            resume_s=resume_s,
             options=options,
         )
 

@@ -26,7 +26,7 @@ from conch.client.gateway_live import GatewayStreams, connector_to
 from conch.client.timeouts import timeout
 from conch.client.triton_messages import Result
 from conch.wire.api_errors import from_answer, from_error
-from conch.wire.errors import ConchError, DeadlineError, ServerError
+from conch.wire.errors import ConchError, DeadlineError, ServerError, UnreachableError
 from conch.wire.parts import transcript_of
 from conch.wire.result import Transcript
 
@@ -71,7 +71,8 @@ def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool
         except (OSError, http.client.HTTPException) as failure:
             raise tensors.unreachable(str(endpoint), failure) from None
     if answer.status in (502, 503, 504):
-        raise ServerError(f"{endpoint} does not answer: status {answer.status} at /health/live")
+        status = f"status {answer.status} at /health/live"
+        raise UnreachableError(f"{endpoint} does not answer: {status}")
     return _is_of_gateway(body)
 
 

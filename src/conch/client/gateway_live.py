@@ -15,7 +15,7 @@ from conch.client import tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.timeouts import timeout
 from conch.wire.api_errors import from_answer, from_error
-from conch.wire.errors import ConchError, ServerError, SessionError
+from conch.wire.errors import ConchError, ServerLostError, SessionError
 from conch.wire.result import Stage, Transcript
 from conch.wire.stream_place import StreamPlace
 
@@ -180,7 +180,7 @@ class _Stream:
                     await self._socket.send_json({"type": "close"})
                 found += [answer async for answer in self._last_answers()]
             if not found:
-                raise ServerError(f"{self._endpoint} has ended the stream without an answer")
+                raise ServerLostError(f"{self._endpoint} has ended the stream without an answer")
         except ConchError:
             raise
         except BaseException:
@@ -206,7 +206,7 @@ class _Stream:
                 return
 
     def _stopped(self) -> ConchError:
-        return ServerError(f"{self._endpoint} has ended the stream: it is about to stop")
+        return ServerLostError(f"{self._endpoint} has ended the stream: it is about to stop")
 
     async def _last_answers(self) -> AsyncIterator[Transcript]:
         while (message := await self._message())["type"] != "end":

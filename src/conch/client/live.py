@@ -1,106 +1,19 @@
 """Live streams: send audio in chunks while it is spoken, and get the text so far."""
 
+import asyncio
 import contextlib
-import secrets
-import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import replace
+from asyncio import sleep as async_sleep
+from collections.abc import Awaitable, Callable
+from time import sleep
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.live_chunks import NOTHING, LiveChunks, Pause, Resumption, Steps, Turn
 from conch.client.triton_messages import Result
 from conch.wire.errors import ConchError
-from conch.wire.nbest import joined
-from conch.wire.options import RecognitionOptions
-from conch.wire.result import Segment, Transcript
-from conch.wire.stream_place import StreamPlace
-
-NOTHING = np.zeros(0, np.float32)
-"""The last chunk of a stream whose samples were all sent."""
-
-
-class _Chunks:
-    """Builds the requests of one live stream, and completes its last answer."""
-
-    def __init__(
-        self,
-        *,
-        sample_rate: int,
-        timeout_s: float,
-        model: str,
-        options: Mapping[str, tensors.OptionValue],
-        request_id: str = "",
-        keep_segments: bool = True,
-    ) -> None:
-        parsed = RecognitionOptions.parse(options, live=True)
-        self._nbest = parsed.nbest
-        self._told: dict[int, Segment] | None = {} if keep_segments else None
-        """Utterances of the answers so far, by index."""
-        self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
-        self._options = {name: getattr(parsed, name) for name in options}
-        self._request_id = request_id
-        self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
-        self.has_started = self.has_ended = False
-
-    def request(
-        self, chunk: NDArray[Any], *, ends: bool, abandons: bool = False
-    ) -> tensors.Request:
-        """Return the request of the next chunk.
-
-        Args:
-            chunk: Mono samples [N].
-            ends: Whether it is the last.
-            abandons: Whether nobody reads the last text.
-
-        Raises:
-            AudioError: the chunk is not a waveform.
-            RuntimeError: the last chunk was sent before.
-        """
-        if self.has_ended:
-            raise RuntimeError("the stream has ended; open another")
-        inputs = tensors.chunk_tensors(chunk, self._sample_rate)
-        starts = not self.has_started
-        self.has_started, self.has_ended = True, ends
-        return tensors.Request(
-            model=self._model,
-            inputs=inputs,
-            parameters={
-                "session": self._session,
-                **(self._options if starts else {}),
-                **({"abandon": True} if abandons else {}),
-            },
-            timeout_s=self._timeout_s,
-            place=StreamPlace(self._id, starts, ends),
-            request_id=self._request_id,
-        )
-
-    def completed(self, answer: Transcript) -> Transcript:
-        """Return the next answer; the last one with all utterances, if they are kept.
-
-        A server tells again what it keeps of a stream, and each utterance when it ends.
-        """
-        if self._told is None:
-            return answer
-        self._told |= {segment.index: segment for segment in answer.segments}
-        if not answer.is_final or len(self._told) == len(answer.segments):
-            return answer
-        segments = tuple(self._told[index] for index in sorted(self._told))
-        nbest = joined([segment.nbest for segment in segments], self._nbest)
-        return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
-
-    @contextlib.contextmanager
-    def unless_refused(self, request: tensors.Request) -> Iterator[None]:
-        """Allow START or END to be sent again if the server refuses it."""
-        try:
-            yield
-        except ConchError:
-            assert request.place is not None
-            self.has_started &= not request.place.starts
-            self.has_ended &= not request.place.ends
-            raise
+from conch.wire.result import Transcript
 
 
 class LiveStream:
@@ -110,15 +23,20 @@ class LiveStream:
     """
 
     def __init__(self, infer: Callable[[tensors.Request], Result], **settings: Any) -> None:
-        self._infer, self._chunks = infer, _Chunks(**settings)
+        self._infer, self._chunks = infer, LiveChunks(**settings)
 
     def __enter__(self) -> "LiveStream":
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._chunks.has_started and not self._chunks.has_ended:
+        if self._chunks.is_open:
             with contextlib.suppress(ConchError):
                 self._infer(self._chunks.request(NOTHING, ends=True, abandons=True))
+
+    @property
+    def resumptions(self) -> tuple[Resumption, ...]:
+        """The losses of a server after which the stream went on, in order."""
+        return self._chunks.resumptions
 
     def send(self, chunk: NDArray[Any]) -> Transcript:
         """Send the next samples and return what is new.
@@ -134,9 +52,12 @@ class LiveStream:
 
         Raises:
             AudioError: the chunk is not a waveform. The stream stays open.
-            SessionError: the stream has expired, or an error has ended it.
+            ServerLostError: the server was lost, and none was found within `resume_s`. The chunk
+                counts as sent: the next one looks for a server again.
+            SessionError: without `resume_s`: the stream has expired, or an error has ended it.
             RuntimeError: `finish` was called before.
-            ConchError: the errors of `Client.transcribe`.
+            ConchError: the errors of `Client.transcribe`. After one that ended the stream, the next
+                chunk goes on in another.
         """
         return self._answer(chunk, ends=False)
 
@@ -156,9 +77,24 @@ class LiveStream:
         return self._answer(NOTHING if chunk is None else chunk, ends=True)
 
     def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
-        request = self._chunks.request(chunk, ends=ends)
-        with self._chunks.unless_refused(request):
-            return self._chunks.completed(tensors.transcripts(self._infer(request), 1)[0])
+        steps: Steps = self._chunks.steps(chunk, ends=ends)
+        result: Result = None
+        error: ConchError | None = None
+        with contextlib.closing(steps):
+            while True:
+                try:
+                    step = steps.send(result) if error is None else steps.throw(error)
+                except StopIteration as end:
+                    answer: Transcript = end.value
+                    return answer
+                result = error = None
+                if isinstance(step, tensors.Request):
+                    try:
+                        result = self._infer(step)
+                    except ConchError as failure:
+                        error = failure
+                elif isinstance(step, Pause):
+                    sleep(step.seconds)
 
 
 class AsyncLiveStream:
@@ -167,15 +103,22 @@ class AsyncLiveStream:
     def __init__(
         self, infer: Callable[[tensors.Request], Awaitable[Result]], **settings: Any
     ) -> None:
-        self._infer, self._chunks = infer, _Chunks(**settings)
+        self._infer, self._chunks = infer, LiveChunks(**settings)
+        self._turns: set[asyncio.Future[None]] = set()
+        """Chunks that wait for those before them."""
 
     async def __aenter__(self) -> "AsyncLiveStream":
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        if self._chunks.has_started and not self._chunks.has_ended:
+        if self._chunks.is_open:
             with contextlib.suppress(ConchError):
                 await self._infer(self._chunks.request(NOTHING, ends=True, abandons=True))
+
+    @property
+    def resumptions(self) -> tuple[Resumption, ...]:
+        """The losses of a server after which the stream went on; see `LiveStream.resumptions`."""
+        return self._chunks.resumptions
 
     async def send(self, chunk: NDArray[Any]) -> Transcript:
         """Send the next samples; see `LiveStream.send`. Chunks sent at once keep their order."""
@@ -186,6 +129,38 @@ class AsyncLiveStream:
         return await self._answer(NOTHING if chunk is None else chunk, ends=True)
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
-        request = self._chunks.request(chunk, ends=ends)
-        with self._chunks.unless_refused(request):
-            return self._chunks.completed(tensors.transcripts(await self._infer(request), 1)[0])
+        steps: Steps = self._chunks.steps(chunk, ends=ends)
+        result: Result = None
+        error: ConchError | None = None
+        try:
+            while True:
+                try:
+                    step = steps.send(result) if error is None else steps.throw(error)
+                except StopIteration as end:
+                    answer: Transcript = end.value
+                    return answer
+                result = error = None
+                if isinstance(step, tensors.Request):
+                    try:
+                        result = await self._infer(step)
+                    except ConchError as failure:
+                        error = failure
+                elif isinstance(step, Pause):
+                    await async_sleep(step.seconds)
+                else:
+                    await self._turn_of(step)
+        finally:
+            steps.close()
+            for turn in self._turns:
+                if not turn.done():
+                    turn.set_result(None)
+
+    async def _turn_of(self, turn: Turn) -> None:
+        """Wait until the chunks before this one are answered."""
+        while min(self._chunks.waiting) != turn.number:
+            waiting = asyncio.get_running_loop().create_future()
+            self._turns.add(waiting)
+            try:
+                await waiting
+            finally:
+                self._turns.discard(waiting)

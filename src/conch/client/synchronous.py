@@ -11,6 +11,7 @@ from conch.client.address import DEFAULT_URL
 from conch.client.connections import connect
 from conch.client.endpoint import Endpoint
 from conch.client.live import LiveStream
+from conch.client.live_chunks import RESUME_S
 from conch.wire.result import Transcript
 
 
@@ -147,9 +148,14 @@ class Client:
         model: str = "speech",
         request_id: str = "",
         keep_segments: bool = True,
+        resume_s: float = RESUME_S,
         **options: tensors.OptionValue,
     ) -> LiveStream:
         """Open a live stream. Nothing is sent before the first chunk.
+
+        If its server is lost or has lost the stream, it goes on in another stream by itself: the
+        audio since shortly before the last firm word is sent again, at most the last 180 s. Firm
+        text stays as it is. Times and indices go on.
 
         Args:
             sample_rate: Hz of the chunks.
@@ -158,6 +164,8 @@ class Client:
             request_id: id of every chunk in the server's log and traces.
             keep_segments: whether to keep the utterances of all answers, so that `finish` returns
                 them all. A day has 15,000: 10 MB, or 50 MB with the times of their words.
+            resume_s: seconds that a chunk looks for a server after one was lost, at most
+                `timeout_s`; 0 raises the error instead.
             options: options of the whole stream, by name; `mode="streaming"` costs less and leaves
                 Whisper out.
 
@@ -171,6 +179,7 @@ class Client:
             model=model,
             request_id=request_id,
             keep_segments=keep_segments,
+            resume_s=resume_s,
             options=options,
         )
 

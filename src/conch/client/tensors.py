@@ -24,6 +24,8 @@ from conch.wire.errors import (
     OverloadedError,
     RequestCancelledError,
     ServerError,
+    ServerLostError,
+    UnreachableError,
     from_wire,
     out_of_shared_memory,
 )
@@ -49,8 +51,20 @@ _BROKEN = re.compile(
 _STOPPING = "Server is stopping"
 """What Triton says of a request that comes after SIGTERM."""
 
+_OF_PROXY = re.compile(
+    "decoding the response|empty response from the server|http2 header with status"
+)
+"""What tritonclient and gRPC say of an answer that is not Triton's, but a proxy's."""
+
 DEFAULT_TIMEOUT_S = 3600.0
 """Seconds to wait for one request. Hours of audio take long, but a lost server must be noticed."""
+
+
+class UnavailableError(OverloadedError):
+    """Triton itself, or a proxy, takes no request now; Conch has said nothing.
+
+    The server is about to stop, or there is none behind the proxy. A live stream is gone with it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +164,17 @@ def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[An
     }
 
 
+def live_samples(chunk: NDArray[Any]) -> NDArray[Any]:
+    """Return the samples of a live chunk as they are sent: int16 or float32 [N]; N may be 0.
+
+    Raises:
+        AudioError: the chunk is not a waveform.
+    """
+    _, (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
+    found: NDArray[Any] = samples[: len(chunk)]
+    return found
+
+
 def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
     """Return the transcripts of RESULT, BYTES [rows, 1]; of a live chunk also [1].
 
@@ -178,17 +203,22 @@ def error(code: str | None, message: str, url: str) -> ConchError:
         return full
     name = (code or "").removeprefix("StatusCode.")
     if _DEAD.search(message):
-        return ServerError(f"{url} is about to replace the model, whose process died: {message}")
+        return ServerLostError(
+            f"{url} is about to replace the model, whose process died: {message}"
+        )
     if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")
     if _STOPPING in message:
-        return OverloadedError(f"{url} is about to stop, and takes no more audio")
+        return UnavailableError(f"{url} is about to stop, and takes no more audio")
     if name in {"503", "UNAVAILABLE"}:
-        return OverloadedError(message)
+        kind = UnavailableError if _OF_PROXY.search(message) else OverloadedError
+        return kind(message)
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)
     if name in {"400", "413", "INVALID_ARGUMENT"}:
         return InvalidRequestError(message)
+    if name in {"502", "504"}:
+        return UnreachableError(f"{url}: a proxy has no answer of the server: {message}")
     if name in {"500", "INTERNAL"}:
         return ComponentError(message)
     return ServerError(f"unexpected answer from {url}: {message} (status {code})")
@@ -204,14 +234,14 @@ def no_answer(timeout_s: float, url: str) -> DeadlineError:
     return DeadlineError(f"deadline: no answer from {url} within {timeout_s:g} s")
 
 
-def unreachable(url: str, reason: object) -> ServerError:
+def unreachable(url: str, reason: object) -> ServerLostError:
     """Return the error of a connection that could not be made or broke."""
     if _BROKEN.search(str(reason)):
-        return ServerError(
+        return ServerLostError(
             f"lost the connection to {url}: {reason}; "
             "send it again in some seconds: `conch serve` replaces what has died"
         )
-    return ServerError(f"cannot reach a server at {url}: {reason}; `conch serve` starts one")
+    return UnreachableError(f"cannot reach a server at {url}: {reason}; `conch serve` starts one")
 
 
 def _encoded(audio: Audio) -> bytes:

@@ -167,6 +167,8 @@ def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> 
     code, message = str(failure.code()), failure.details() or ""
     if code == "StatusCode.DEADLINE_EXCEEDED":
         return tensors.no_answer(request.timeout_s, str(endpoint))
+    if "RST_STREAM" in message and from_wire(message) is None:
+        return tensors.unreachable(str(endpoint), f"the answer is broken off: {message}")
     is_lost = any(words in message for words in GRPC_LOST)
     if code == "StatusCode.UNAVAILABLE" and is_lost and from_wire(message) is None:
         return tensors.unreachable(str(endpoint), message)

@@ -9,9 +9,10 @@ import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
+from conch.client.resumption import Again, Cut
 from conch.gateway.errors import ApiError
 from conch.gateway.json_text import read_json
-from conch.gateway.listen_messages import Answers, ListenMessages
+from conch.gateway.listen_messages import Answers, ListenMessages, without_again
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession, LiveUpdate
@@ -72,6 +73,12 @@ class _Listener:
         options = dict(query.options)
         if query.answers_all:  # whose answers are those of a stream without a gateway
             options.setdefault("history_s", RecognitionOptions().history_s)
+        self._again: Again | None = None
+        if query.told_s and not query.answers_all:
+            cut, has_words = Cut(0.0, (), query.told_s), bool(options.get("word_timestamps"))
+            self._again = Again(cut, 0, has_words=has_words)
+            # Their times tell which words are heard again.
+            options["word_timestamps"] = True
         self._session = LiveSession(
             client,
             options,
@@ -82,7 +89,7 @@ class _Listener:
             freeing=gateway.freeing,
         )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
-        self._messages = ListenMessages(has_stats=query.has_stats)
+        self._messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
         self._answers = Answers()
         self._code = int(aiohttp.WSCloseCode.OK)
         """Code of the close frame after the last text."""
@@ -178,6 +185,8 @@ class _Listener:
             ConnectionResetError: the client is gone.
         """
         async for update in self._session.updates():
+            if self._again is not None:
+                update = without_again(update, self._again)
             if self._query.answers_all:
                 await self._answer(update)
             else:

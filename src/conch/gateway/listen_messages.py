@@ -4,21 +4,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
+from conch.client.resumption import Again, Cut, Told
 from conch.gateway.live_session import LiveSegment, LiveUpdate
 from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
 
 Message: TypeAlias = Mapping[str, Any]
 
+RESUME_STEP_S = 0.5
+"""Seconds of audio that need not be kept any more, and are worth a message."""
+
 
 class ListenMessages:
     """Tells what to send after each update, and keeps the text of all of the session."""
 
-    def __init__(self, *, has_stats: bool) -> None:
+    def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
         """Begin without text.
 
         Args:
             has_stats: Whether to tell the path.
+            has_resume: Whether to tell from where on another session would have to hear the audio.
         """
+        self._told = Told() if has_resume else None
+        self._cut = Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown = ("", "", "")
         """Parts of the open utterance that were told last."""
@@ -40,8 +47,20 @@ class ListenMessages:
             yield text_message(update)
         if self._stats is not None and (update.transcript.stages or update.transcript.path):
             yield self._stats.after(update)
+        if self._told is not None:
+            yield from self._resume(self._told, update)
         if update.finalized:
             yield {"type": "finalized"}
+
+    def _resume(self, told: Told, update: LiveUpdate) -> Iterator[Message]:
+        """Yield where to go on from, if that has changed by as much as is worth a message."""
+        ended = [(item.segment, item.is_final) for item in update.segments]
+        told.add(ended, update.utterance, update.audio_s)
+        before, cut = self._cut, told.cut()
+        if cut.until_s > before.until_s or cut.at_s >= before.at_s + RESUME_STEP_S:
+            self._cut = cut
+            until_s = max(cut.at_s, cut.until_s)
+            yield {"type": "resume", "from": round(cut.at_s, 3), "told": round(until_s, 3)}
 
     def end(self) -> Message:
         """Return the last message."""
@@ -130,6 +149,14 @@ def segment_message(item: LiveSegment) -> Message:
         "endpoint": segment.endpoint,
         "words": [asdict(word) for word in segment.words],
     }
+
+
+def without_again(update: LiveUpdate, again: Again) -> LiveUpdate:
+    """Return an update without the words that a session before has told."""
+    utterance = update.utterance
+    segments = [replace(item, segment=again.ended(item.segment)) for item in update.segments]
+    shown = None if utterance is None else again.shown(utterance, update.index)
+    return replace(update, utterance=shown, segments=tuple(segments))
 
 
 class Answers:

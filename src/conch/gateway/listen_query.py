@@ -14,8 +14,10 @@ from conch.wire.errors import AudioError, OptionError
 from conch.wire.limits import clipped
 from conch.wire.options import RecognitionOptions
 
-OWN = ("encoding", "sample_rate", "model", "include", "answers")
+OWN = ("encoding", "sample_rate", "model", "include", "answers", "told_s")
 """Names of the query that are no options."""
+MAX_TOLD_S = 60.0
+"""Longest audio at the beginning that a session before may have told, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class ListenQuery:
     """Whether messages tell the path."""
     answers_all: bool
     """Whether each frame gets one answer."""
+    has_resume: bool
+    """Whether messages tell from where on another session would have to hear the audio."""
+    told_s: float
+    """Seconds at the beginning whose words a session before has told."""
 
 
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:
@@ -59,7 +65,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     included = chain.from_iterable(
         value.split(",") for name, value in fields if name == "include" and value
     )
-    has_stats = {_one_of("include", item, ("stats",)) for item in included} == {"stats"}
+    parts = {_one_of("include", item, ("stats", "resume")) for item in included}
     sent = {name: value for name, value in values.items() if name not in OWN}
     try:
         sample_rate = _rate(values.get("sample_rate"), encoding)
@@ -70,7 +76,26 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
         RecognitionOptions.parse(options, live=True)
     except OptionError as error:
         raise api_error(error) from None
-    return ListenQuery(encoding, sample_rate, options, has_stats, answers == "all")
+    return ListenQuery(
+        encoding,
+        sample_rate,
+        options,
+        has_stats="stats" in parts,
+        answers_all=answers == "all",
+        has_resume="resume" in parts,
+        told_s=_told_s(values.get("told_s", "0")),
+    )
+
+
+def _told_s(text: str) -> float:
+    try:
+        seconds = float(text[:20])
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MAX_TOLD_S:
+        message = f"'told_s' takes 0 to {MAX_TOLD_S:g} seconds; sent: {text!r:.80}"
+        raise _wrong("told_s", message)
+    return seconds
 
 
 def _rate(text: str | None, encoding: str) -> int:

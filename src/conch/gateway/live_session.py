@@ -8,7 +8,7 @@ lies between the two is here, on one clock of the session.
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
@@ -21,14 +21,8 @@ from conch.client.live import AsyncLiveStream
 from conch.client.timeouts import timeout
 from conch.wire.errors import AudioError, ConchError, OverloadedError
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import (
-    Hypothesis,
-    OpenUtterance,
-    Segment,
-    Transcript,
-    Unrecognised,
-    Word,
-)
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript
+from conch.wire.shifted import has_last_text, shifted_segment, shifted_utterance
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
@@ -377,6 +371,8 @@ class LiveSession:
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
             keep_segments=False,
+            # Its client goes on by itself, on another server if there is one.
+            resume_s=0.0,
             **cast(dict[str, Any], self._options),
         )
         mode = RecognitionOptions.parse(self._options, live=True).mode
@@ -547,54 +543,6 @@ def joined(waiting: "deque[Samples | _Mark]", most: int) -> Samples:
         if len(left):
             waiting.appendleft(left)
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-
-def has_last_text(segment: Segment, answer: Transcript) -> bool:
-    """Return whether the text of a segment of a stream with two passes no longer changes.
-
-    A server without Whisper makes one pass where two were not asked for by name; its answers have
-    no `rolling`.
-    """
-    is_passed = segment.passes > 1 or bool(segment.error)
-    return is_passed or answer.is_final or answer.rolling is None
-
-
-def shifted_segment(segment: Segment, seconds: float, indices: int) -> Segment:
-    """Return a segment on another clock, with another index."""
-    return replace(
-        segment,
-        start=_later(segment.start, seconds),
-        end=_later(segment.end, seconds),
-        words=_shifted(segment.words, seconds),
-        unrecognised=tuple(
-            Unrecognised(_later(item.start, seconds), _later(item.end, seconds), item.heard)
-            for item in segment.unrecognised
-        ),
-        index=segment.index + indices,
-    )
-
-
-def shifted_utterance(utterance: OpenUtterance, seconds: float) -> OpenUtterance:
-    """Return an open utterance on another clock."""
-    heard_until = utterance.heard_until
-    return OpenUtterance(
-        start=_later(utterance.start, seconds),
-        firm=_shifted(utterance.firm, seconds),
-        tentative=_shifted(utterance.tentative, seconds),
-        newest=_shifted(utterance.newest, seconds),
-        heard_until=_later(heard_until, seconds) if heard_until else 0.0,
-    )
-
-
-def _shifted(words: Iterable[Word], seconds: float) -> tuple[Word, ...]:
-    return tuple(
-        replace(word, start=_later(word.start, seconds), end=_later(word.end, seconds))
-        for word in words
-    )
-
-
-def _later(time_s: float, seconds: float) -> float:
-    return round(time_s + seconds, 3)
 
 
 def _checked(options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:

@@ -303,8 +303,15 @@ def _live_audio() -> dict[str, Any]:
         model,
         _query(
             "include",
-            {"type": "string", "enum": ["stats"]},
-            "stats: messages with the components called and their times.",
+            {"type": "string", "enum": ["stats", "resume"]},
+            "stats: messages with the components called and their times. resume: messages that "
+            "tell which audio to keep, in case the session is lost. Both: stats,resume.",
+        ),
+        _query(
+            "told_s",
+            {"type": "number", "minimum": 0, "maximum": 60, "default": 0},
+            "Seconds at the beginning whose words a session that was lost has told already; they "
+            "are left out.",
         ),
         _query(
             "answers",

@@ -23,6 +23,7 @@ from conch.wire.errors import (
     ServerError,
     SessionError,
     TranscriptionError,
+    UnreachableError,
 )
 
 _CODES: Mapping[type[ConchError], str] = {
@@ -38,14 +39,16 @@ _CODES: Mapping[type[ConchError], str] = {
     InternalError: "server_error",
     ServerError: "no_server",
 }
-_KINDS = {code: kind for kind, code in _CODES.items()}
+_KINDS = {code: kind for kind, code in _CODES.items()} | {"no_server": UnreachableError}
 _BY_STATUS: Mapping[int, type[ConchError]] = {
     400: InvalidRequestError,
     413: InvalidRequestError,
     415: InvalidRequestError,
     422: InvalidRequestError,
     429: OverloadedError,
+    502: UnreachableError,
     503: OverloadedError,
+    504: UnreachableError,
 }
 
 

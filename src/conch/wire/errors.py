@@ -5,6 +5,8 @@ Only a `TranscriptionError` is about a single request:
     ConchError
     ├── ConfigError              a model's parameters or files are wrong (at load)
     ├── ServerError              tritonserver cannot be found, started or stopped
+    │   └── ServerLostError          the connection to it was lost
+    │       └── UnreachableError         there was none
     ├── BenchError               a benchmark cannot be run as asked
     └── TranscriptionError       one request cannot be answered
         ├── InvalidRequestError      the request itself is wrong
@@ -41,6 +43,17 @@ class ConfigError(ConchError):
 
 class ServerError(ConchError):
     """A `tritonserver` cannot be found, started, reached or stopped."""
+
+
+class ServerLostError(ServerError):
+    """The connection to a server was lost, or the process that answers there has died.
+
+    A live stream that it held is gone: START again, there or elsewhere.
+    """
+
+
+class UnreachableError(ServerLostError):
+    """No server answers at an address now."""
 
 
 class BenchError(ConchError):

@@ -88,7 +88,8 @@ class Segment:
     index: int = 0
     """Live: number of the utterance, from 0."""
     endpoint: str = ""
-    """Live: why the utterance ended: `silence`, `length`, or `end` of the stream."""
+    """Live: why the utterance ended: `silence`, `length`, `end` of the stream, or `lost`, if the
+    client has gone on in another stream behind its firm words."""
     passes: int = 1
     """Live: 2 if the text is that of the second pass."""
     error: str = ""

@@ -153,3 +153,25 @@ test("the end of a session says why it ended", () => {
 test("audio that the network does not take is told of, then dropped", () => {
   assert.deepEqual([0, 1, 1.5, 8, 9].map(pressureOf), ["fine", "fine", "late", "late", "drop"]);
 });
+
+test("another session goes on behind what is firm", () => {
+  const live = new LiveModel();
+  live.take(segment(0, "Done.", true), 4);
+  live.take(spoken(1, "He even", "thought", "of him", 6), 7);
+  const [kept] = live.resume({ startS: 5, toldS: 5.5 });
+  assert.deepEqual([kept.firm, kept.tentative, kept.newest], ["He even", "", ""]);
+  assert.deepEqual([kept.isFinal, kept.endpoint, kept.end], [true, "lost", 5.5]);
+  const next = live.take(segment(0, "thought of him.", true), 3);
+  assert.deepEqual([next.index, next.start, next.end], [2, 6, 8]);
+  assert.equal(live.transcript().text, "Done. He even thought of him.");
+  // Of those that await their second pass, the first keeps its firm words.
+  live.take(spoken(1, "So", "it", "is", 4), 4);
+  live.take(segment(1, "So it is", false), 4);
+  live.take(segment(2, "and was", false), 5);
+  live.take(spoken(3, "", "", "here", 6), 6);
+  assert.equal(live.resume({ startS: 4, toldS: 4.4 }).length, 3);
+  assert.equal(live.transcript().text, "Done. He even thought of him. So");
+  live.take(segment(0, "It is and was here.", true), 6);
+  assert.equal(live.transcript().segments.at(-1).index, 6);
+  assert.equal(live.transcript().segments.at(-1).start, 10);
+});

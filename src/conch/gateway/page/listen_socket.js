@@ -8,7 +8,8 @@ import { BYTES_PER_SECOND, SAMPLE_RATE } from "./pcm.js";
 const END_WAIT_S = 60;
 
 /**
- * @typedef {{reason: "end" | "error" | "refused" | "lost", message: string}} Ending
+ * @typedef {{reason: "end" | "error" | "refused" | "lost" | "late", message: string, code: number}}
+ *   Ending
  */
 
 export class ListenSocket {
@@ -20,7 +21,7 @@ export class ListenSocket {
    */
   constructor(options, { onMessage, onEnding }) {
     const query = new URLSearchParams({
-      ...{ encoding: "pcm16", sample_rate: String(SAMPLE_RATE), include: "stats" },
+      ...{ encoding: "pcm16", sample_rate: String(SAMPLE_RATE), include: "stats,resume" },
       ...{ word_timestamps: "true" },
       ...Object.fromEntries(Object.entries(options).map(([name, value]) => [name, String(value)])),
     });
@@ -36,7 +37,7 @@ export class ListenSocket {
     this.isClosing = false;
     /** @type {ArrayBuffer[]} Frames from before the connection was there. */
     this.early = [];
-    /** @type {Ending | null} */
+    /** @type {Omit<Ending, "code"> | null} */
     this.ending = null;
     this.onEnding = onEnding;
     this.socket = new WebSocket(address, protocols);
@@ -59,6 +60,13 @@ export class ListenSocket {
     return this.droppedBytes / BYTES_PER_SECOND;
   }
 
+  /** Seconds of audio that the network has not taken yet. */
+  get waitingS() {
+    const early = this.early.reduce((sum, one) => sum + one.byteLength, 0);
+    const isEarly = this.socket.readyState === WebSocket.CONNECTING;
+    return (isEarly ? early : this.socket.bufferedAmount) / BYTES_PER_SECOND;
+  }
+
   /**
    * Send a frame, or drop it if too many wait.
    * @param {ArrayBuffer} frame
@@ -66,15 +74,12 @@ export class ListenSocket {
    */
   send(frame) {
     if (this.isClosing || this.socket.readyState > WebSocket.OPEN) return "fine";
-    const isEarly = this.socket.readyState === WebSocket.CONNECTING;
-    const early = this.early.reduce((sum, one) => sum + one.byteLength, 0);
-    const waiting = isEarly ? early : this.socket.bufferedAmount;
-    const pressure = pressureOf(waiting / BYTES_PER_SECOND);
+    const pressure = pressureOf(this.waitingS);
     if (pressure === "drop") {
       this.droppedBytes += frame.byteLength;
       return pressure;
     }
-    if (isEarly) this.early.push(frame);
+    if (this.socket.readyState === WebSocket.CONNECTING) this.early.push(frame);
     else this.socket.send(frame);
     this.sentBytes += frame.byteLength;
     return pressure;
@@ -90,7 +95,10 @@ export class ListenSocket {
     if (this.isClosing) return;
     this.isClosing = true;
     // A connection that is still to open has no longer either.
-    this.timer = setTimeout(() => this.socket.close(), END_WAIT_S * 1000);
+    this.timer = setTimeout(() => {
+      this.ending ??= { reason: "late", message: "The last text did not come." };
+      this.socket.close();
+    }, END_WAIT_S * 1000);
     if (this.socket.readyState === WebSocket.OPEN) this.sendClose();
   }
 
@@ -117,6 +125,6 @@ export class ListenSocket {
     clearTimeout(this.timer);
     const lost = event.reason || "The connection ended before the last text came.";
     const reason = this.isReady ? "lost" : "refused";
-    this.onEnding(this.ending ?? { reason, message: lost });
+    this.onEnding({ ...(this.ending ?? { reason, message: lost }), code: event.code });
   }
 }

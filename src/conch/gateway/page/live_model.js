@@ -33,6 +33,32 @@ export class LiveModel {
   }
 
   /**
+   * Go on in another session, behind what is firm; the rest is told again.
+   * @param {object} place
+   * @param {number} place.startS Where it begins, in seconds of the present session.
+   * @param {number} place.toldS Until where words are told.
+   * @returns {Utterance[]} The utterances that it changed.
+   */
+  resume({ startS, toldS }) {
+    const changed = [...this.utterances.values()]
+      .filter((one) => one.index >= this.firstIndex && !one.isFinal)
+      .sort((one, other) => one.index - other.index)
+      .map((one, place) => {
+        const firm = place === 0 ? one.firm : "";
+        const words = one.words.slice(0, count(firm));
+        const end = firm ? Math.max(one.start, this.startS + toldS) : one.start;
+        const states = { isOpen: false, isFinal: true, endpoint: "lost" };
+        return this.put({ ...one, firm, tentative: "", newest: "", end, words, ...states });
+      });
+    this.startS += startS;
+    this.audioS = this.startS;
+    this.firstIndex = [...this.utterances.keys()].reduce((next, one) => Math.max(next, one + 1), 0);
+    this.lag = this.firmLag = null;
+    this.seen.clear();
+    return changed;
+  }
+
+  /**
    * End the session: what is still open stays as it is.
    * @returns {Utterance[]} The utterances that it changed.
    */

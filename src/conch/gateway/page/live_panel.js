@@ -3,7 +3,7 @@
 import { clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { LiveModel, piecesThatStay, told } from "./live_model.js";
-import { ListenSocket } from "./listen_socket.js";
+import { ListenSession } from "./listen_session.js";
 import { openMicrophone } from "./microphone.js";
 import { plan, planned, taken } from "./path_model.js";
 import { PathView } from "./path_view.js";
@@ -15,11 +15,14 @@ const MAX_SHOWN = 200;
 const MUTED_DB = -85;
 const MUTED_FRAMES = 100;
 
+const RESUMED = "Listening. The connection was lost, and the text goes on.";
+
 const ENDPOINTS = {
   silence: "after a pause",
   length: "at its greatest length",
   end: "at the end",
   finalize: "by hand",
+  lost: "where the connection was lost",
 };
 
 export class LivePanel {
@@ -111,6 +114,7 @@ export class LivePanel {
       this.pressure = "fine";
       /** What went wrong while the session goes on. */
       this.problem = "";
+      this.hasResumed = false;
       this.model.begin();
       this.expected = planned(way.plan, true);
       this.path.show(plan(this.expected));
@@ -124,9 +128,11 @@ export class LivePanel {
       this.onMicrophone();
       if (!isCurrent()) return;
       this.microphone = microphone;
-      this.socket = new ListenSocket(way.fields, {
+      this.socket = new ListenSession(way.fields, {
         onMessage: (message) => this.take(message),
         onEnding: (ending) => this.ended(ending),
+        onLost: () => this.tell(),
+        onResume: (place) => this.resumed(place),
       });
       this.tell();
     } catch (error) {
@@ -184,8 +190,12 @@ export class LivePanel {
 
   /** Say how the session goes. */
   tell() {
-    if (this.state !== "on" || !this.socket) return;
-    if (this.isPaused) {
+    if (this.state === "off" || !this.socket) return;
+    if (this.socket.isLost) {
+      const kept = "What you say is kept.";
+      this.status.say(`The connection is lost: looking for the server. ${kept}`, true);
+    } else if (this.state !== "on") return;
+    else if (this.isPaused) {
       const again = "If it does not go on, press Stop and then Speak again.";
       this.status.say(`The browser gives no sound from the microphone now. ${again}`, true);
     } else if (!this.socket.isReady || !this.isHeard) this.status.say("Connecting…");
@@ -195,7 +205,18 @@ export class LivePanel {
       this.status.say("The network is slow: the text comes later.", true);
     else if (this.quiet > MUTED_FRAMES)
       this.status.say("No sound arrives. Is the microphone muted?", true);
-    else this.status.say(this.problem || "Listening.", Boolean(this.problem));
+    else if (this.problem) this.status.say(this.problem, true);
+    else this.status.say(this.hasResumed ? RESUMED : "Listening.");
+  }
+
+  /** @param {{startS: number, toldS: number}} place */
+  resumed(place) {
+    this.model.resume(place).forEach((utterance) => this.show(utterance));
+    this.problem = "";
+    this.hasResumed = true;
+    this.path.running = true;
+    if (this.state === "ending") this.status.say("Waiting for the last words…");
+    this.tell();
   }
 
   /** @param {Record<string, any>} message */

@@ -1,0 +1,401 @@
+"""What a live stream sends for each chunk, and how it goes on after its server is lost.
+
+Nothing here sends or waits: `LiveChunks.steps` tells what to do, so that plain code and asyncio
+share it. Which audio is sent again, and how the texts are joined, is in `conch.client.resumption`.
+"""
+
+import contextlib
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.client import tensors
+from conch.client.resumption import LOST, Continuation, KeptAudio
+from conch.client.triton_messages import Result
+from conch.wire.errors import (
+    ConchError,
+    DeadlineError,
+    InvalidRequestError,
+    OptionError,
+    OverloadedError,
+    ServerLostError,
+    SessionError,
+)
+from conch.wire.nbest import joined
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Transcript
+from conch.wire.stream_place import StreamPlace
+
+NOTHING = np.zeros(0, np.float32)
+"""The last chunk of a stream whose samples were all sent."""
+RESUME_S = 60.0
+"""Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
+BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
+"""First and longest pause between two attempts, in seconds; each is twice the one before."""
+MAX_LOSSES = 4
+"""Attempts of one call in which a server is lost that was there: the audio itself may end it."""
+PIECE_S = 5.0
+"""Longest chunk of audio that is sent again, in seconds."""
+ABANDON_S = 5.0
+"""Seconds to tell a server that a stream has gone on elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A server was lost, and the stream went on in another one."""
+
+    error: ConchError
+    """What the loss was noticed by."""
+    audio_s: float
+    """Where the new stream begins: seconds from the start of the first one."""
+    sent_again_s: float
+    """Seconds of audio that were sent again."""
+    waited_s: float
+    """Seconds until a server answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Wait until all chunks before this one are answered."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait before the next attempt."""
+
+    seconds: float
+
+
+Step: TypeAlias = tensors.Request | Turn | Pause
+"""What to do; a request gives its RESULT, or the error is thrown in."""
+Steps: TypeAlias = Generator[Step, Result, Transcript]
+
+
+class LiveChunks:
+    """Builds the requests of one live stream, and completes its last answer."""
+
+    def __init__(
+        self,
+        *,
+        sample_rate: int,
+        timeout_s: float,
+        model: str,
+        options: Mapping[str, tensors.OptionValue],
+        request_id: str = "",
+        keep_segments: bool = True,
+        resume_s: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin before the first chunk; see `Client.live`.
+
+        Args:
+            sample_rate: Hz of the chunks.
+            timeout_s: Seconds of each request.
+            model: Name of the entry point.
+            options: Options by name.
+            request_id: Id of every chunk.
+            keep_segments: Whether the last answer holds all utterances.
+            resume_s: Seconds to look for a server after one was lost; 0 for none.
+            now: Clock of the attempts, in seconds.
+
+        Raises:
+            OptionError: an option is unknown, mistyped or out of range.
+        """
+        parsed = RecognitionOptions.parse(options, live=True)
+        if not resume_s >= 0:
+            raise OptionError(f"resume_s is a number of seconds from 0 up; sent: {resume_s!r}")
+        self._nbest = parsed.nbest
+        self._told: dict[int, Segment] | None = {} if keep_segments else None
+        """Utterances of the answers so far, by index."""
+        self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
+        self._options = {name: getattr(parsed, name) for name in options}
+        self._request_id = request_id
+        self._resume_s, self._now = resume_s, now
+        self._begin()
+        self._kept = KeptAudio(sample_rate)
+        self._continuation = Continuation(parsed, sample_rate)
+        self._has_answer = False
+        self._is_lost = False
+        """Whether the server's stream is gone."""
+        self._loss: tuple[ConchError, float] | None = None
+        """By what and when that was noticed, until another stream has answered."""
+        self._stream = 0
+        """Number of the server's stream."""
+        self._abandoned: tensors.Request | None = None
+        """What ends the stream before, should its server still be there."""
+        self._num_chunks = 0
+        self.waiting: dict[int, int] = {}
+        """Chunks without an answer by their number, and the stream that each was sent in."""
+        self.resumptions: tuple[Resumption, ...] = ()
+
+    def _begin(self) -> None:
+        self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
+        self.has_started = self.has_ended = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a server keeps the stream, as far as is known."""
+        return self.has_started and not self.has_ended and not self._is_lost
+
+    def request(
+        self, chunk: NDArray[Any], *, ends: bool, abandons: bool = False
+    ) -> tensors.Request:
+        """Return the request of the next chunk.
+
+        Args:
+            chunk: Mono samples [N].
+            ends: Whether it is the last.
+            abandons: Whether nobody reads the last text.
+
+        Raises:
+            AudioError: the chunk is not a waveform.
+            RuntimeError: the last chunk was sent before.
+        """
+        if self.has_ended:
+            raise RuntimeError("the stream has ended; open another")
+        inputs = tensors.chunk_tensors(chunk, self._sample_rate)
+        starts = not self.has_started
+        self.has_started, self.has_ended = True, ends
+        options = self._options
+        if starts and self._stream:
+            # Their times tell which words are heard again; a server has them in any case.
+            options = {**options, "word_timestamps": True}
+        return tensors.Request(
+            model=self._model,
+            inputs=inputs,
+            parameters={
+                "session": self._session,
+                **(options if starts else {}),
+                **({"abandon": True} if abandons else {}),
+            },
+            timeout_s=self._timeout_s,
+            place=StreamPlace(self._id, starts, ends),
+            request_id=self._request_id,
+        )
+
+    def completed(self, answer: Transcript) -> Transcript:
+        """Return the next answer; the last one with all utterances, if they are kept.
+
+        A server tells again what it keeps of a stream, and each utterance when it ends.
+        """
+        if self._told is None:
+            return answer
+        self._told |= {segment.index: segment for segment in answer.segments}
+        if not answer.is_final or len(self._told) == len(answer.segments):
+            return answer
+        kept = [self._told[index] for index in sorted(self._told)]
+        # Of some that a server took with it nothing was firm; they are told anew.
+        segments = tuple(item for item in kept if item.text or item.endpoint != LOST)
+        nbest = joined([segment.nbest for segment in segments], self._nbest)
+        return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
+
+    @contextlib.contextmanager
+    def unless_refused(self, request: tensors.Request) -> Iterator[None]:
+        """Allow START or END to be sent again if the server refuses it."""
+        try:
+            yield
+        except ConchError:
+            assert request.place is not None
+            self.has_started &= not request.place.starts
+            self.has_ended &= not request.place.ends
+            raise
+
+    def steps(self, chunk: NDArray[Any], *, ends: bool) -> Steps:
+        """Send a chunk: yield what to do, take what it gave, and return the answer.
+
+        Args:
+            chunk: Mono samples [N].
+            ends: Whether it is the last.
+
+        Raises:
+            AudioError: the chunk is not a waveform.
+            RuntimeError: the last chunk was sent before.
+            ConchError: the server answers with an error, or none is found within `resume_s`.
+        """
+        if not self._resume_s:
+            request = self.request(chunk, ends=ends)
+            with self.unless_refused(request):
+                return self.completed(_transcript((yield request)))
+        if self.has_ended:
+            raise RuntimeError("the stream has ended; open another")
+        samples = tensors.live_samples(chunk)
+        number, self._num_chunks = self._num_chunks, self._num_chunks + 1
+        is_direct = not self._is_lost and all(
+            stream == self._stream for stream in self.waiting.values()
+        )
+        self._kept.add(number, samples)
+        self.waiting[number] = self._stream
+        try:
+            answer = yield from self._answered(number, samples, ends=ends, is_direct=is_direct)
+        finally:
+            del self.waiting[number]
+        needed = min(self.waiting, default=self._num_chunks)
+        self._kept.drop_before(self._continuation.kept_from, needed)
+        return self.completed(answer)
+
+    def _answered(
+        self, number: int, samples: NDArray[Any], *, ends: bool, is_direct: bool
+    ) -> Steps:
+        """Send a chunk in the present stream, or in another one if it is lost.
+
+        Args:
+            number: Number of the chunk.
+            samples: Its samples [N].
+            ends: Whether it is the last.
+            is_direct: Whether all chunks before it were sent in the present stream.
+        """
+        if is_direct:
+            stream = self._stream
+            try:
+                return (yield from self._sent(samples, ends=ends))
+            except ConchError as error:
+                if not self._is_loss(error):
+                    # What a server refuses, or never got, is not part of the stream.
+                    if not self._has_answer or _is_refusal(error):
+                        self._kept.remove(number)
+                    raise
+                if stream == self._stream:
+                    self._lose(error)
+        try:
+            yield Turn(number)
+            return (yield from self._go_on(number, samples, ends=ends))
+        except GeneratorExit:
+            # Whoever gives up takes back what was not sent.
+            if self._is_lost or self.waiting[number] != self._stream:
+                self._kept.remove(number)
+            raise
+
+    def _sent(self, samples: NDArray[Any], *, ends: bool) -> Steps:
+        """Send a chunk in the present stream and return the answer.
+
+        Raises:
+            ServerLostError: the server has ended the stream, as it stops.
+            ConchError: the answer is an error.
+        """
+        yield from self._heard(samples, ends=ends)
+        return self._continuation.tell()
+
+    def _heard(self, samples: NDArray[Any], *, ends: bool) -> Generator[Step, Result, None]:
+        """Send a chunk in the present stream; keep the answer to tell it."""
+        request = self.request(samples, ends=ends)
+        with self.unless_refused(request):
+            answer = _transcript((yield request))
+        self._has_answer = True
+        self._continuation.take(answer, ends=ends)
+        if answer.is_final and not ends:
+            raise ServerLostError("the server has ended the stream: it is about to stop")
+
+    def _is_loss(self, error: ConchError) -> bool:
+        """Return whether an error means that the stream is gone, and another one may go on."""
+        if not self._has_answer:  # who never had a server has not lost one
+            return type(error) is ServerLostError
+        return isinstance(error, ServerLostError | tensors.UnavailableError | SessionError)
+
+    def _lose(self, error: ConchError) -> None:
+        self._is_lost = True
+        self._loss = self._loss or (error, self._now())
+
+    def _go_on(self, number: int, samples: NDArray[Any], *, ends: bool) -> Steps:
+        """Send a chunk in another stream, after the audio before it that has to be heard again."""
+        give_up_at = self._now() + min(self._resume_s, self._timeout_s)
+        pause_s, losses, sent_again_s = BACKOFF_S, 0, 0.0
+        while True:
+            try:
+                if self._is_lost:
+                    sent_again_s = yield from self._begin_again(number)
+                self.waiting[number] = self._stream
+                answer = yield from self._sent(samples, ends=ends)
+            except ConchError as error:
+                if not isinstance(error, _AGAIN):
+                    if not self._is_lost and _is_refusal(error):
+                        self._kept.remove(number)
+                    raise
+                self._lose(error)
+                losses += type(error) is ServerLostError
+                told_s = error.retry_after_s if isinstance(error, OverloadedError) else None
+                wait_s = max(pause_s, float(told_s or 0))
+                if losses >= MAX_LOSSES or self._now() + wait_s >= give_up_at:
+                    raise
+            else:
+                self._note(sent_again_s)
+                return answer
+            yield Pause(wait_s)
+            pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
+
+    def _begin_again(self, number: int) -> Generator[Step, Result, float]:
+        """Open another stream and send what has to be heard again before a chunk.
+
+        Returns:
+            The seconds of audio that were sent.
+        """
+        is_gone = self._loss is None or isinstance(self._loss[0], SessionError)
+        if self.has_started and not self.has_ended and not is_gone:
+            ending = self.request(NOTHING, ends=True, abandons=True)
+            self._abandoned = replace(ending, timeout_s=min(ABANDON_S, self._timeout_s))
+        if self._abandoned is not None:
+            # Only the connection may be lost: the stream would keep its place on the server.
+            try:
+                yield self._abandoned
+                self._abandoned = None
+            except (ServerLostError, OverloadedError, DeadlineError):
+                pass
+            except ConchError:
+                self._abandoned = None
+        self._begin()
+        self._stream += 1
+        self._continuation.resume(self._kept.start)
+        size = 0
+        for piece in _pieces(
+            self._kept.before(number, self._continuation.start), round(PIECE_S * self._sample_rate)
+        ):
+            yield from self._heard(piece, ends=False)
+            size += len(piece)
+        self._is_lost = False
+        return size / self._sample_rate
+
+    def _note(self, sent_again_s: float) -> None:
+        """Remember that another stream has answered."""
+        if self._loss is None:
+            return
+        (error, lost_at), self._loss = self._loss, None
+        audio_s = self._continuation.start / self._sample_rate
+        resumption = Resumption(error, audio_s, sent_again_s, self._now() - lost_at)
+        self.resumptions = (*self.resumptions, resumption)
+
+
+_AGAIN = (ServerLostError, OverloadedError, SessionError)
+"""Errors of an attempt to go on after which another one may succeed."""
+
+
+def _is_refusal(error: ConchError) -> bool:
+    """Return whether the server has not taken a chunk, and its stream goes on."""
+    if isinstance(error, SessionError | tensors.UnavailableError):
+        return False
+    return isinstance(error, InvalidRequestError | OverloadedError)
+
+
+def _pieces(chunks: Sequence[NDArray[Any]], most: int) -> Iterator[NDArray[Any]]:
+    """Yield chunks of samples joined to pieces of one type, each of at most so many samples."""
+    held: list[NDArray[Any]] = []
+    for chunk in chunks:
+        for start in range(0, len(chunk), most):
+            part = chunk[start : start + most]
+            is_full = held and sum(map(len, held)) + len(part) > most
+            if is_full or (held and held[0].dtype != part.dtype):
+                yield np.concatenate(held)
+                held = []
+            held.append(part)
+    if held:
+        yield np.concatenate(held)
+
+
+def _transcript(result: Result) -> Transcript:
+    return tensors.transcripts(result, 1)[0]

@@ -1,0 +1,524 @@
+"""Live streams that go on after their server is lost, against one that is scripted."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from word_server import RATE, WordServer, spoken
+
+from conch.client import live, tensors
+from conch.client.live import AsyncLiveStream, LiveStream
+from conch.client.live_chunks import MAX_LOSSES, RESUME_S
+from conch.client.resumption import MAX_KEPT_S, KeptAudio, behind, plain, without_first
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    ConchError,
+    DeadlineError,
+    OptionError,
+    OverloadedError,
+    ServerError,
+    ServerLostError,
+    SessionError,
+    UnreachableError,
+)
+from conch.wire.result import Transcript, Word
+
+SETTINGS: Any = {"sample_rate": RATE, "timeout_s": 3600.0, "model": "speech"}
+STREAMING: Any = {"mode": "streaming"}
+TALK = spoken([(400, 300), (100, 200), (80, 300), (150, 250), (60, 200), (1800, 300), (90, 400)])
+TALK = np.concatenate([TALK, np.zeros(1500, np.int16)])
+TEXT = "w1 w2 w3 w4 w5 w6 w7"
+LOST = ServerLostError("lost the connection")
+AWAY = UnreachableError("nobody there")
+
+
+class Clock:
+    """Time that passes by pauses alone."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.pauses.append(seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Replace the pauses of streams."""
+    clock = Clock()
+
+    async def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+
+    monkeypatch.setattr(live, "sleep", clock.sleep)
+    monkeypatch.setattr(live, "async_sleep", sleep)
+    return clock
+
+
+def stream_on(server: WordServer, clock: Clock, **settings: Any) -> LiveStream:
+    settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS, **settings}
+    return LiveStream(server.infer, **settings)
+
+
+def chunks_of(samples: np.ndarray, length: int = 200) -> Iterator[np.ndarray]:
+    for start in range(0, len(samples), length):
+        yield samples[start : start + length]
+
+
+class Reader:
+    """What a caller sees, and that none of it is taken back."""
+
+    def __init__(self) -> None:
+        self.segments: dict[int, tuple[str, bool]] = {}
+        self.firm: tuple[str, ...] = ()
+        self.until_s = 0.0
+
+    def see(self, answer: Transcript) -> None:
+        for item in answer.segments:
+            is_final = item.passes > 1 or bool(item.error) or answer.rolling is None
+            before = self.segments.get(item.index)
+            assert before is None or not before[1] or before[0] == item.text
+            self.segments[item.index] = (item.text, is_final)
+        finals = [text for _, (text, ok) in sorted(self.segments.items()) if ok]
+        words = " ".join(finals).split()
+        if answer.utterance is not None and all(ok for _, ok in self.segments.values()):
+            words += [word.text for word in answer.utterance.firm]
+            firm = tuple(map(plain, words))
+            assert firm[: len(self.firm)] == self.firm
+            self.firm = firm
+        assert answer.duration >= self.until_s
+        self.until_s = answer.duration
+        assert answer.text.startswith(answer.stable)
+
+
+def told(stream: LiveStream, samples: np.ndarray = TALK, length: int = 200) -> Transcript:
+    reader = Reader()
+    for chunk in chunks_of(samples, length):
+        reader.see(stream.send(chunk))
+    last = stream.finish()
+    reader.see(last)
+    return last
+
+
+def dies_at(*numbers: int, error: ConchError = LOST) -> Callable[[WordServer], None]:
+    """Return what makes a server forget all with the requests of these numbers."""
+
+    def prepare(server: WordServer) -> None:
+        def fails(request: Any, number: int) -> ConchError | None:
+            if number not in numbers:
+                return None
+            server.restart()
+            return error
+
+        server.fails = fails
+
+    return prepare
+
+
+def test_without_a_loss_nothing_is_changed(clock: Clock) -> None:
+    server, plain_server = WordServer(), WordServer()
+    with stream_on(server, clock) as stream:
+        one = [stream.send(chunk) for chunk in chunks_of(TALK)]
+        one.append(stream.finish())
+    with stream_on(plain_server, clock, resume_s=0.0) as stream:
+        other = [stream.send(chunk) for chunk in chunks_of(TALK)]
+        other.append(stream.finish())
+    assert one == other
+    assert one[-1].text == TEXT
+    assert stream.resumptions == ()
+
+
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+@pytest.mark.parametrize("is_heard", [False, True], ids=["unheard", "heard"])
+def test_a_loss_at_any_request_costs_no_word(clock: Clock, mode: str, is_heard: bool) -> None:
+    for number in range(is_heard, len(TALK) // 200 + 2, 2):
+        server = WordServer()
+        dies_at(number)(server)
+        if is_heard:  # its answer is lost
+            server.loses, server.fails = server.fails, server.loses
+        with stream_on(server, clock, options={"mode": mode}) as stream:
+            last = told(stream)
+        assert plain(last.text) == plain(TEXT), number
+        assert last.duration == pytest.approx(len(TALK) / RATE, abs=0.001)
+        assert [item.index for item in last.segments] == sorted(
+            item.index for item in last.segments
+        )
+        (resumption,) = stream.resumptions
+        assert resumption.error is LOST
+        assert resumption.sent_again_s < 4
+
+
+@pytest.mark.parametrize("cases", [8, pytest.param(300, marks=pytest.mark.nightly)])
+def test_random_losses_of_random_speech(clock: Clock, cases: int) -> None:
+    chance = random.Random(cases)
+    for _ in range(cases):
+        lengths = [
+            (chance.choice([40, 80, 150, 700, 1900]), chance.randint(60, 500)) for _ in range(25)
+        ]
+        samples = np.concatenate([spoken(lengths), np.zeros(chance.randint(0, 2000), np.int16)])
+        expected = " ".join(f"w{number}" for number in range(1, 26))
+        server = WordServer()
+        dies_at(*chance.sample(range(80), 6))(server)
+        options = {
+            "mode": chance.choice(["streaming", "two_pass"]),
+            "word_timestamps": chance.random() < 0.5,
+        }
+        with stream_on(server, clock, options=options) as stream:
+            last = told(stream, samples, chance.choice([50, 200, 640, 1700]))
+        assert plain(last.text) == plain(expected)
+        assert bool(last.words) == bool(options["word_timestamps"] and last.words)
+        if options["word_timestamps"]:
+            starts = [word.start for word in last.words]
+            assert starts == sorted(starts)
+            assert len(last.words) == 25
+
+
+def test_times_and_indices_go_on(clock: Clock) -> None:
+    expected = told(stream_on(WordServer(), clock, options={**STREAMING, "word_timestamps": True}))
+    server = WordServer()
+    dies_at(30)(server)
+    last = told(stream_on(server, clock, options={**STREAMING, "word_timestamps": True}))
+    found = [(word.text, pytest.approx(word.start, abs=0.002)) for word in last.words]
+    assert [(word.text, word.start) for word in expected.words] == found
+    for one, other in pairwise(last.segments):
+        assert one.start <= one.end <= other.start
+    ends = [segment.endpoint for segment in last.segments]
+    assert ends.count("lost") <= 1
+    assert [item.index for item in last.segments] == list(range(len(last.segments)))
+
+
+def test_a_loss_while_it_goes_on(clock: Clock) -> None:
+    server = WordServer()
+    # 9: lost; 10: the old stream is ended, in vain; 11: START is lost; 13, 15: and again.
+    dies_at(9, 10, 11, 13, 15)(server)
+    with stream_on(server, clock) as stream:
+        last = told(stream)
+    assert last.text == TEXT
+    assert len(stream.resumptions) == 1
+    assert clock.pauses[:2] == [0.1, 0.2]
+
+
+def test_a_server_that_is_away_for_seconds(clock: Clock) -> None:
+    server = WordServer()
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        if number == 9:
+            server.restart()
+            clock.now_s += 1
+            return LOST
+        return AWAY if number > 9 and clock.now_s < 14 else None
+
+    server.fails = fails
+    with stream_on(server, clock) as stream:
+        last = told(stream)
+    assert last.text == TEXT
+    assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, *[2.0] * 5]
+    (resumption,) = stream.resumptions
+    assert 12 < resumption.waited_s < 16
+
+
+def test_a_server_that_is_away_for_good(clock: Clock) -> None:
+    server = WordServer()
+    server.fails = lambda request, number: AWAY if number > 8 else None
+    with stream_on(server, clock) as stream:
+        with pytest.raises(UnreachableError):
+            told(stream)
+        assert 50 < clock.now_s < RESUME_S
+        assert stream.resumptions == ()
+
+
+def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock) -> None:
+    server = WordServer()
+    until = 70.0
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        if number == 9:
+            server.restart()
+            return LOST
+        return AWAY if number > 9 and clock.now_s < until else None
+
+    server.fails = fails
+    failed = 0
+    with stream_on(server, clock) as stream:
+        for chunk in chunks_of(TALK):
+            try:
+                stream.send(chunk)
+            except ServerLostError:
+                failed += 1
+        last = stream.finish()
+    assert failed == 1
+    assert last.text == TEXT
+
+
+def test_a_time_limit_of_the_chunk_comes_first(clock: Clock) -> None:
+    server = WordServer()
+    server.fails = lambda request, number: AWAY if number > 8 else None
+    with stream_on(server, clock, timeout_s=3.0) as stream, pytest.raises(UnreachableError):
+        told(stream)
+    assert clock.now_s < 3
+
+
+def test_audio_that_ends_every_server(clock: Clock) -> None:
+    server = WordServer()
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        server.restart()
+        return LOST if number > 8 else None
+
+    server.fails = lambda request, number: LOST if number > 8 else None
+    with stream_on(server, clock) as stream, pytest.raises(ServerLostError):
+        told(stream)
+    starts = [request for request in server.requests if request.place and request.place.starts]
+    assert len(starts) == 1 + MAX_LOSSES
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SessionError("expired"),
+        AWAY,
+        tensors.UnavailableError("http://host is about to stop"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_other_words_for_a_stream_that_is_gone(clock: Clock, error: ConchError) -> None:
+    server = WordServer()
+    dies_at(12, error=error)(server)
+    with stream_on(server, clock) as stream:
+        assert told(stream).text == TEXT
+    assert [item.error for item in stream.resumptions] == [error]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ComponentError("vad failed"), DeadlineError("late"), ServerError("wrong key")],
+    ids=lambda error: type(error).__name__,
+)
+def test_other_errors_are_raised_and_the_next_chunk_goes_on(
+    clock: Clock, error: ConchError
+) -> None:
+    server = WordServer()
+    dies_at(12, error=error)(server)
+    seen = []
+    with stream_on(server, clock) as stream:
+        for chunk in chunks_of(TALK):
+            try:
+                stream.send(chunk)
+            except ConchError as failure:
+                seen.append(failure)
+        assert stream.finish().text == TEXT
+    assert seen == [error]
+
+
+@pytest.mark.parametrize(
+    "error", [AudioError("not finite"), OverloadedError("256 chunks wait")], ids=["audio", "full"]
+)
+def test_a_chunk_that_is_refused_is_not_sent_again(clock: Clock, error: ConchError) -> None:
+    server = WordServer()
+    noise = np.full(50, 99, np.int16)
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        if number == 12:
+            server.restart()
+            return LOST
+        return error if number == 10 else None
+
+    server.fails = fails
+    with stream_on(server, clock) as stream:
+        for number, chunk in enumerate(chunks_of(TALK)):
+            if number == 10:
+                with pytest.raises(type(error)):
+                    stream.send(noise)
+            stream.send(chunk)
+        assert stream.finish().text == TEXT
+
+
+def test_a_first_chunk_that_finds_no_server(clock: Clock) -> None:
+    server = WordServer(lambda request, number: AWAY if not number else None)
+    with stream_on(server, clock) as stream:
+        with pytest.raises(UnreachableError):
+            stream.send(TALK[:200])
+        assert told(stream).text == TEXT
+    assert clock.pauses == []
+
+
+def test_a_server_that_is_full_is_asked_again(clock: Clock) -> None:
+    server = WordServer()
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        if number == 9:
+            server.restart()
+            return LOST
+        starts = request.place is not None and request.place.starts
+        return OverloadedError.until("full", 5) if starts and 9 < number < 12 else None
+
+    server.fails = fails
+    with stream_on(server, clock) as stream:
+        assert told(stream).text == TEXT
+    assert clock.pauses == [5.0]
+
+
+def test_a_stream_whose_connection_alone_was_lost_is_ended(clock: Clock) -> None:
+    server = WordServer()
+    server.fails = lambda request, number: LOST if number == 9 else None
+    with stream_on(server, clock) as stream:
+        assert told(stream).text == TEXT
+    first = server.requests[0].place
+    assert first is not None
+    assert server.abandoned == [first.stream_id]
+    assert server.streams == {}
+
+
+def test_options_are_sent_again_and_sessions_are_new(clock: Clock) -> None:
+    server = WordServer()
+    dies_at(9)(server)
+    told(stream_on(server, clock, options={"mode": "streaming", "nbest": 2}))
+    one, other = [request for request in server.requests if request.place and request.place.starts]
+    assert one.parameters["nbest"] == other.parameters["nbest"] == 2
+    assert one.parameters["session"] != other.parameters["session"]
+
+
+def test_it_is_switched_off(clock: Clock) -> None:
+    server = WordServer()
+    dies_at(9)(server)
+    with stream_on(server, clock, resume_s=0.0) as stream, pytest.raises(ServerLostError):
+        told(stream)
+    assert len(server.requests) == 11  # with the end of the stream
+    with pytest.raises(OptionError, match="resume_s"):
+        stream_on(server, clock, resume_s=-1.0)
+
+
+def test_the_text_repeats_what_was_said_before(clock: Clock) -> None:
+    server = WordServer()
+    dies_at(20)(server)
+    texts = []
+    with stream_on(server, clock, options={**STREAMING, "repeat_text": True}) as stream:
+        for chunk in chunks_of(TALK):
+            texts.append(stream.send(chunk).text)
+        assert stream.finish().text == TEXT
+    assert plain(texts[-1]) == plain(TEXT)
+
+
+def test_without_partials_no_word_is_lost(clock: Clock) -> None:
+    server = WordServer()
+    dies_at(20)(server)
+    with stream_on(server, clock, options={**STREAMING, "partials": False}) as stream:
+        last = [stream.send(chunk) for chunk in chunks_of(TALK)][-1]
+        assert last.utterance is None or last.utterance.words
+        assert stream.finish().text == TEXT
+
+
+def test_with_asyncio_chunks_that_were_sent_at_once_keep_their_order(clock: Clock) -> None:
+    chance = random.Random(3)
+    for _ in range(20):
+        server = WordServer()
+        dies_at(*chance.sample(range(60), 3))(server)
+        assert asyncio.run(_told_at_once(server, clock, chance)) == TEXT
+
+
+async def _told_at_once(server: WordServer, clock: Clock, chance: random.Random) -> str:
+    lock = asyncio.Lock()
+
+    async def infer(request: Any) -> Any:
+        async with lock:  # in the order of the requests
+            await asyncio.sleep(0)
+            try:
+                return server.infer(request)
+            finally:
+                late = chance.random() < 0.5
+        if late:
+            await asyncio.sleep(0)
+
+    settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+    async with AsyncLiveStream(infer, **settings) as stream:
+        chunks = list(chunks_of(TALK))
+        for start in range(0, len(chunks), 7):
+            await asyncio.gather(*(stream.send(chunk) for chunk in chunks[start : start + 7]))
+        return (await stream.finish()).text
+
+
+def test_a_chunk_that_is_cancelled_before_it_was_sent_is_taken_back(clock: Clock) -> None:
+    server = WordServer()
+    away = True
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        if number == 9:
+            server.restart()
+            return LOST
+        return AWAY if number > 9 and away else None
+
+    server.fails = fails
+
+    async def main() -> str:
+        nonlocal away
+        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+
+        async def infer(request: Any) -> Any:
+            await asyncio.sleep(0)
+            return server.infer(request)
+
+        async with AsyncLiveStream(infer, **settings) as stream:
+            for number, chunk in enumerate(chunks_of(TALK)):
+                if number == 9:
+                    noise = np.full(50, 99, np.int16)
+                    sending = [asyncio.create_task(stream.send(noise)) for _ in range(2)]
+                    while len(server.requests) < 14:
+                        await asyncio.sleep(0)
+                    for task in sending:
+                        task.cancel()
+                    await asyncio.wait(sending)
+                    away = False
+                await stream.send(chunk)
+            return (await stream.finish()).text
+
+    assert asyncio.run(main()) == TEXT
+
+
+def test_kept_audio_is_bounded() -> None:
+    kept = KeptAudio(RATE)
+    for number in range(300):
+        kept.add(number, np.full(RATE, number, np.int16))
+        kept.drop_before(0, number)
+    assert kept.start == (300 - MAX_KEPT_S) * RATE
+    assert kept.before(121, kept.start + 10)[0].tolist() == [120] * (RATE - 10)
+    kept.remove(299)
+    kept.drop_before(10**9, 250)
+    assert [piece[0] for piece in kept.before(1000, 0)] == list(range(250, 299))
+
+
+def test_kept_audio_is_a_copy() -> None:
+    kept, buffer = KeptAudio(RATE), np.ones(3, np.int16)
+    kept.add(0, buffer)
+    buffer[:] = 7
+    assert kept.before(1, 0)[0].tolist() == [1, 1, 1]
+
+
+def test_a_cut_lies_between_two_words_and_far_enough_before_the_last_one() -> None:
+    def words(*times: tuple[float, float]) -> list[Word]:
+        return [Word(f"w{start}", start, end, 1.0) for start, end in times]
+
+    assert behind([], 2.5).at_s == 2.5
+    assert behind(words((1.0, 2.0)), 0.5).at_s == 0.5
+    far = behind(words((1.0, 1.4), (1.6, 2.2)), 0.5)
+    assert (far.at_s, far.again, far.until_s) == (1.5, ("w1.6",), 2.2)
+    near = behind(words((1.0, 1.4), (1.6, 2.0), (2.1, 2.2)), 0.5)
+    assert (near.at_s, near.again) == (1.5, ("w1.6", "w2.1"))
+    # Times of words that overlap.
+    assert behind(words((1.0, 1.9), (1.5, 2.2)), 0.5).at_s == 1.5
+
+
+def test_words_at_the_beginning_of_a_text() -> None:
+    assert plain("“Don't,”") == "dont"
+    assert without_first("Of the people.", ("of", "the")) == "people."
+    assert without_first("Of a people.", ("of", "the")) == "a people."
+    assert without_first("The  people.", ("of",)) == "The  people."

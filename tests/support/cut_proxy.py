@@ -1,0 +1,115 @@
+"""A TCP proxy that cuts its connections when told, and passes new ones to another server."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class CutProxy:
+    """A proxy that runs in an event loop of its own thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, target: str) -> None:
+        self._loop, self.target = loop, target
+        self.address = ""
+        self._is_to_cut = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._server: asyncio.Server | None = None
+
+    def cut(self) -> None:
+        """Break all connections off."""
+        self._wait_for(self._cut)
+
+    def cut_with_next(self) -> None:
+        """Break all connections off once a client has sent something more."""
+        self._is_to_cut = True
+
+    def aim(self, target: str) -> None:
+        """Pass new connections to another server, `host:port`, and break the others off."""
+        self.target = target
+        self.cut()
+
+    def _wait_for(self, call: Callable[[], Any]) -> None:
+        async def run() -> None:
+            found = call()
+            if asyncio.iscoroutine(found):
+                await found
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+
+    def _cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def start(self) -> None:
+        """Listen on a free port of this machine."""
+        self._server = await asyncio.start_server(self._pass, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Break all connections off and listen no more."""
+        assert self._server is not None
+        self._server.close()
+        self._cut()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        host, _, port = self.target.partition(":")
+        mine = {writer}
+        self._writers |= mine
+        try:
+            with contextlib.suppress(OSError):
+                other_reader, other_writer = await asyncio.open_connection(host, int(port))
+                mine.add(other_writer)
+                self._writers.add(other_writer)
+                await asyncio.gather(
+                    self._copy(reader, other_writer, is_sent=True),
+                    self._copy(other_reader, writer, is_sent=False),
+                )
+        finally:
+            for one in mine:
+                self._writers.discard(one)
+                one.close()
+                with contextlib.suppress(OSError):
+                    await one.wait_closed()
+
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_sent: bool
+    ) -> None:
+        try:
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+                if is_sent and self._is_to_cut:
+                    self._is_to_cut = False
+                    self._cut()
+        finally:
+            # Whoever ends one direction ends both.
+            writer.close()
+
+
+@contextmanager
+def cut_proxy(target: str) -> Iterator[CutProxy]:
+    """Yield a proxy in front of a server, `host:port`."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    proxy = CutProxy(loop, target)
+    try:
+        asyncio.run_coroutine_threadsafe(proxy.start(), loop).result(10)
+        try:
+            yield proxy
+        finally:
+            asyncio.run_coroutine_threadsafe(proxy.stop(), loop).result(10)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -1,0 +1,28 @@
+"""Live text on the clock of a session of several streams."""
+
+from dataclasses import replace
+
+from live_answers import ROLLING, answer, segment
+
+from conch.wire.result import OpenUtterance, Unrecognised, Word
+from conch.wire.shifted import has_last_text, shifted_segment, shifted_utterance
+
+
+def test_times_are_put_on_the_clock_of_the_session() -> None:
+    item = segment("one", 2)
+    shifted = shifted_segment(item, 10.0, 5)
+    assert (shifted.index, shifted.start, shifted.end, shifted.text) == (7, 10.0, 11.0, "one")
+    utterance = OpenUtterance(1.0, (Word("a", 1.0, 1.5, 0.9),), heard_until=0.0)
+    moved = shifted_utterance(utterance, 2.0)
+    assert (moved.start, moved.firm[0].start, moved.firm[0].end) == (3.0, 3.0, 3.5)
+    assert moved.heard_until == 0.0
+    assert not has_last_text(item, answer("", rolling=ROLLING))
+    assert has_last_text(segment("one", 2, 2), answer("", rolling=ROLLING))
+    assert has_last_text(segment("one", 2, error="no second pass"), answer("", rolling=ROLLING))
+    assert has_last_text(item, answer("", rolling=None))
+    assert has_last_text(item, answer("", rolling=ROLLING, is_final=True))
+
+
+def test_unrecognised_speech_moves_as_well() -> None:
+    left = replace(segment("one", 0), unrecognised=(Unrecognised(0.2, 0.4, "o"),))
+    assert shifted_segment(left, 3.0, 0).unrecognised == (Unrecognised(3.2, 3.4, "o"),)
