@@ -29,6 +29,7 @@ COMMANDS = (
     "bench offline",
     "bench live",
     "bench gateway",
+    "deploy haproxy",
 )
 
 
