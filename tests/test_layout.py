@@ -32,7 +32,7 @@ ARROWS: Mapping[str, set[str]] = {
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "packaged", "wire"},
     # What puts servers together: texts for other programs.
-    "deploy": set(),
+    "deploy": {"client"},
     "cli": {
         *("audio", "bench", "client", "decoding", "deploy", "gateway", "graphs", "language"),
         *("launcher", "models", "packaged", "wire"),

@@ -108,7 +108,7 @@ def _add_places(group: "argparse._ActionsContainer") -> None:
         "--tls-cert",
         type=_file,
         metavar="FILE",
-        help="TLS on all three ports: certificate chain and private key in one file, PEM",
+        help="TLS, except for `--host` on loopback: certificate chain and private key in one file",
     )
     group.add_argument(
         "--host",

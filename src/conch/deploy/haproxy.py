@@ -88,7 +88,9 @@ class Router:
     http_port: int = DEFAULT_PORTS["http"]
     grpc_port: int = DEFAULT_PORTS["grpc"]
     tls_cert: str = ""
-    """File with certificate chain and private key, PEM; empty for no TLS."""
+    """File with certificate chain and private key, PEM; empty for no TLS.
+
+    The ports of Triton's protocol have none on loopback."""
     max_body_mb: float = 200
     """Largest body of a request over HTTP, in megabytes of 2^20 bytes."""
     stats_port: int = 8404
@@ -273,7 +275,7 @@ def _triton_http(servers: Sequence[Server], router: Router) -> str:
     json_bytes = MAX_JSON_MB * 10**6
     return f"""\
 frontend triton_http
-    bind {_bound(router.host, router.http_port)}{_tls(router, "http/1.1")}
+    bind {_bound(router.host, router.http_port)}{_triton_tls(router, "http/1.1")}
     option disable-h2-upgrade
     acl is_live req.hdr(conch-stream) -m found
     acl is_known req.hdr(conch-stream),in_table(http_live) -m bool
@@ -303,7 +305,7 @@ backend http_recordings
 def _triton_grpc(servers: Sequence[Server], router: Router) -> str:
     return f"""\
 frontend triton_grpc
-    bind {_bound(router.host, router.grpc_port)}{_tls(router, "h2") or " proto h2"}
+    bind {_bound(router.host, router.grpc_port)}{_triton_tls(router, "h2") or " proto h2"}
     acl is_live req.hdr(conch-stream) -m found
     acl is_known req.hdr(conch-stream),in_table(grpc_live) -m bool
     http-request deny deny_status 403 unless {{ path_reg ^/inference.GRPCInferenceService/(Server(Live|Ready|Metadata)|Model(Ready|Metadata|Config|Infer|StreamInfer))$ }}
@@ -372,6 +374,13 @@ def _bound(host: str, port: int) -> str:
 
 def _tls(router: Router, protocol: str) -> str:
     return f" ssl crt {router.tls_cert} alpn {protocol}" if router.tls_cert else ""
+
+
+def _triton_tls(router: Router, protocol: str) -> str:
+    # Imported here, so that `conch --help` does not wait for numpy.
+    from conch.client.address import is_loopback
+
+    return "" if is_loopback(router.host) else _tls(router, protocol)
 
 
 def _bytes(megabytes: float) -> int:
