@@ -61,22 +61,21 @@ def test_http_sends_the_name_of_the_stream(is_async):
         def log_message(self, *_):
             pass
 
-    async def send(url):
+    def send(url):
+        with Client(url) as client, client.live(sample_rate=16_000) as stream:
+            stream.finish()
+
+    async def send_async(url):
         async with AsyncClient(url) as client, client.live(sample_rate=16_000) as stream:
-            with pytest.raises(ConchError):
-                await stream.finish()
+            await stream.finish()
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         url = f"http://127.0.0.1:{server.server_port}"
         try:
-            if is_async:
-                asyncio.run(send(url))
-            else:
-                with Client(url) as client, client.live(sample_rate=16_000) as stream:
-                    with pytest.raises(ConchError):
-                        stream.finish()
+            with pytest.raises(ConchError):
+                asyncio.run(send_async(url)) if is_async else send(url)
         finally:
             server.shutdown()
             serving.join()

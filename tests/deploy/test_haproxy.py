@@ -148,6 +148,7 @@ def test_every_server_is_in_every_backend_by_a_name_of_its_own() -> None:
         tracked = [f"track servers/{server.name}" in line for server, line in pairs]
         assert all(tracked) == (backend != "servers")
     assert len({server.name for server in servers}) == 3
+    assert len({server.id for server in servers}) == 3
     # A table that one process hands to the next knows servers by their names.
     more = haproxy_config([*servers, Server("b")], Router(), "")
     for line in section(text, "backend grpc_live"):

@@ -185,7 +185,8 @@ async def finish_all(found: Sequence[Stream], texts: dict[str, np.ndarray]) -> N
 
 def wait_until_open(own: Sequence[Own], total: int) -> list[int]:
     """Return how many streams each server has, once they are as many as they should be."""
-    wait_until(lambda: sum(opened(own)) == total)
+    # What a test that failed has left expires after a minute.
+    wait_until(lambda: sum(opened(own)) == total, 90.0)
     return opened(own)
 
 

@@ -6,6 +6,7 @@ server, and a table keeps the choice as long as chunks come. So another server, 
 drained, moves no stream that is open.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -63,6 +64,11 @@ class Server:
         if self == Server(self.host):
             return self.host
         return f"{self.host}-{self.gateway_port}-{self.http_port}-{self.grpc_port}"
+
+    @property
+    def id(self) -> int:
+        """Number of its name, which places it in the hashing, whatever stands beside it."""
+        return zlib.crc32(self.name.encode()) >> 1 or 1
 
     @property
     def text(self) -> str:
@@ -170,7 +176,7 @@ def _lines(servers: Sequence[Server], port: str, more: str) -> str:
     """Return the lines `server` of a backend, whose health is that in the backend `servers`."""
     return "\n".join(
         f"    server {server.name} {server.address(getattr(server, port))} "
-        f"{more.format(name=server.name)}".rstrip()
+        f"id {server.id} {more.format(name=server.name)}".rstrip()
         for server in servers
     )
 
@@ -262,13 +268,24 @@ backend gateway
     http-request set-var(txn.makes_secret) bool(true) if METH_POST {{ path /v1/realtime/client_secrets /v1/realtime/transcription_sessions }}
     http-request set-var(txn.secret) 'req.fhdr(sec-websocket-protocol),regsub("^.*openai-insecure-api-key[.]",""),regsub(",.*$","")'
     http-request set-var(txn.secret) req.hdr(authorization),word(2,' ') if {{ req.hdr(authorization) -m found }}
+    http-request set-var(txn.home) var(txn.secret),sha2(256),hex,table_gpt0(gateway) if {{ var(txn.secret) -m found }}
     http-response wait-for-body time 5s if {{ var(txn.makes_secret) -m bool }}
-    stick-table type string len 64 size 100k expire 2h srvkey name peers reload
-    stick match var(txn.secret),sha2(256),hex if {{ var(txn.secret) -m found }}
-    stick store-response res.body,json_query('$.value'),sha2(256),hex if {{ var(txn.makes_secret) -m bool }}
-    stick store-response res.body,json_query('$.client_secret.value'),sha2(256),hex if {{ var(txn.makes_secret) -m bool }}
+    http-response set-var(txn.made) res.body,json_query('$.value') if {{ var(txn.makes_secret) -m bool }}
+    http-response set-var(txn.made) res.body,json_query('$.client_secret.value') if {{ var(txn.makes_secret) -m bool }} !{{ var(txn.made) -m found }}
+    http-response track-sc0 var(txn.made),sha2(256),hex if {{ var(txn.made) -m found }}
+    http-response sc-set-gpt0(0) srv_id if {{ var(txn.made) -m found }}
+    stick-table type string len 65 size 100k expire 2h store gpt0 peers reload
+{_homes(servers)}
 {_lines(servers, "gateway_port", "track servers/{name}")}
 """
+
+
+def _homes(servers: Sequence[Server]) -> str:
+    """Return which server takes a secret that it has made."""
+    return "\n".join(
+        f"    use-server {server.name} if {{ var(txn.home) -m int {server.id} }}"
+        for server in servers
+    )
 
 
 def _triton_http(servers: Sequence[Server], router: Router) -> str:
@@ -279,6 +296,9 @@ frontend triton_http
     option disable-h2-upgrade
     acl is_live req.hdr(conch-stream) -m found
     acl is_known req.hdr(conch-stream),in_table(http_live) -m bool
+    # A process that hands over counts no servers, and has them all the same.
+    acl has_no_server nbsrv(servers) eq 0
+    acl hands_over stopping
     # Metadata, health and requests; no shared memory, loading, traces or logs.
     http-request deny deny_status 403 unless {{ path_reg ^/v2(/health/(live|ready)|/models/[^/]+(/versions/[0-9]+)?(/(infer|generate|generate_stream|ready|config))?)?$ }}
     # Triton 2.51 is not safe from bodies in chunks of unknown length, and from JSON that is long.
@@ -286,7 +306,8 @@ frontend triton_http
     http-request deny deny_status 413 if {{ req.body_size gt {_bytes(router.max_body_mb)} }}
     http-request deny deny_status 413 if {{ req.body_size gt {json_bytes} }} !{{ req.hdr(inference-header-content-length) -m found }}
     http-request deny deny_status 413 if {{ req.hdr_val(inference-header-content-length) gt {json_bytes} }}
-    http-request return status 503 content-type application/json string '{{"error":"{_NO_SERVER}"}}' if {{ nbsrv(servers) eq 0 }} !is_known
+    http-request return status 503 content-type application/json string '{{"error":"{_NO_SERVER}"}}' if has_no_server !hands_over !is_known
+    use_backend http_next if is_live hands_over !is_known
     use_backend http_live if is_live
     default_backend http_recordings
 
@@ -294,6 +315,12 @@ backend http_live
 {_pinned()}
 {_errors_of_http(_LOST)}
 {_lines(servers, "http_port", "weight 64 track servers/{name}")}
+
+# At a reload clients keep their connection for some seconds. Streams that begin meanwhile are
+# placed by the process that comes next, which knows all servers.
+backend http_next
+{_errors_of_http(_LOST)}
+    server next {_next(router, router.http_port)}
 
 backend http_recordings
     balance leastconn
@@ -308,12 +335,15 @@ frontend triton_grpc
     bind {_bound(router.host, router.grpc_port)}{_triton_tls(router, "h2") or " proto h2"}
     acl is_live req.hdr(conch-stream) -m found
     acl is_known req.hdr(conch-stream),in_table(grpc_live) -m bool
+    acl has_no_server nbsrv(servers) eq 0
+    acl hands_over stopping
     http-request deny deny_status 403 unless {{ path_reg ^/inference.GRPCInferenceService/(Server(Live|Ready|Metadata)|Model(Ready|Metadata|Config|Infer|StreamInfer))$ }}
     # gRPC reads a status of its own, in headers of an answer that is 200.
     http-after-response set-header content-type application/grpc if {{ res.hdr(conch-router) -m found }}
     http-after-response set-status 200 if {{ res.hdr(conch-router) -m found }}
-    http-request return status 503 hdr conch-router full hdr grpc-status 14 hdr grpc-message '{_NO_SERVER}' if {{ nbsrv(servers) eq 0 }} !is_known
+    http-request return status 503 hdr conch-router full hdr grpc-status 14 hdr grpc-message '{_NO_SERVER}' if has_no_server !hands_over !is_known
     # A call of ModelStreamInfer is one request, however long it lasts, and stays where it is.
+    use_backend grpc_next if is_live hands_over !is_known {{ path_end /ModelInfer }}
     use_backend grpc_live if is_live {{ path_end /ModelInfer }}
     default_backend grpc_recordings
 
@@ -321,6 +351,10 @@ backend grpc_live
 {_pinned()}
 {_errors_of_grpc(3, _LOST)}
 {_lines(servers, "grpc_port", "proto h2 weight 64 track servers/{name}")}
+
+backend grpc_next
+{_errors_of_grpc(3, _LOST)}
+    server next {_next(router, router.grpc_port, "proto h2")}
 
 backend grpc_recordings
     balance leastconn
@@ -381,6 +415,14 @@ def _triton_tls(router: Router, protocol: str) -> str:
     from conch.client.address import is_loopback
 
     return "" if is_loopback(router.host) else _tls(router, protocol)
+
+
+def _next(router: Router, port: int, plain: str = "") -> str:
+    """Return where the next process listens, and how it is spoken to."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(router.host, router.host)
+    protocol = "h2" if plain else "http/1.1"
+    is_secure = bool(_triton_tls(router, protocol))
+    return f"{_bound(host, port)} {f'ssl verify none alpn {protocol}' if is_secure else plain}".rstrip()
 
 
 def _bytes(megabytes: float) -> int:
