@@ -4,12 +4,12 @@ import hashlib
 import http.client
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import pytest
 from router import RunningRouter, free_ports, routing
 
@@ -26,6 +26,10 @@ def answering(name: str) -> Iterator[int]:
 
     class Answers(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # what HAProxy kept is closed at its end
+                super().handle()
 
         def do_GET(self) -> None:
             self._answer({"by": name, "path": self.path})
@@ -66,7 +70,7 @@ def router(tmp_path: Path) -> Iterator[RunningRouter]:
         for name in "abc":
             http_port = stack.enter_context(answering(name))
             gateway_port = stack.enter_context(answering(name))
-            servers.append(Server("127.0.0.1", http_port, *free_ports(1), gateway_port))
+            servers.append(Server("127.0.0.1", http_port, free_ports(1)[0], gateway_port))
         yield stack.enter_context(routing(tmp_path, servers))
 
 

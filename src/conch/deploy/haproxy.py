@@ -207,6 +207,8 @@ defaults
     option httplog
     # A line for what went wrong. The servers log the rest.
     option dontlog-normal
+    # At a reload a client's next request is still answered on its connection.
+    option idle-close-on-response
     option clitcpka
     option srvtcpka
     timeout connect 3s
