@@ -16,6 +16,8 @@ MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 STREAMS = (8, 50, 200, 1000, 10_000)
 """Live streams at once, of the examples."""
 PCM16_BITS_PER_S = 16_000 * 16
+RECORDINGS = 42.4
+"""Audio seconds a second of two cores, with 8 clients: docs/notes/benchmarks.md, utterances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def servers_table() -> str:
 def costs_table() -> str:
     """Return what the four set-ups carry."""
     every_pass, streaming, _ = machines()
-    (live,) = [work for work in works() if work.name.startswith("live")]
+    whisper, *_, live = works()
+    of_files = whisper.rate(whisper.servers()) * whisper.audio_s
     gpu, servers = live.rate(live.servers()) * live.audio_s, live.servers()
     gpus = math.ceil(STREAMS[-1] / math.floor(gpu)) + 1
     mbit = PCM16_BITS_PER_S / 1e6
@@ -77,6 +80,7 @@ def costs_table() -> str:
             "2 cores",
             f"{every_pass.streams:g} with every pass, or {streaming.streams:g} in `streaming`",
             number(streaming.streams * mbit),
+            number(RECORDINGS, 0),
             "measured",
         ],
         [
@@ -84,6 +88,7 @@ def costs_table() -> str:
             f"1 GPU, 13 cores, {servers} servers",
             f"{math.floor(gpu)} in `streaming`",
             number(math.floor(gpu) * mbit),
+            number(of_files, 0),
             "computed",
         ],
         [
@@ -92,6 +97,7 @@ def costs_table() -> str:
             f"{9 * every_pass.streams:g} with every pass, or {9 * streaming.streams:g} in "
             "`streaming`, while one is away",
             number(9 * streaming.streams * mbit),
+            number(9 * RECORDINGS, 0),
             "nine times the measured one",
         ],
         [
@@ -99,10 +105,12 @@ def costs_table() -> str:
             f"{gpus} GPUs with 13 cores each, {gpus * servers} servers",
             f"{STREAMS[-1]:,} in `streaming`, while one GPU is away",
             number(STREAMS[-1] * mbit),
+            number((gpus - 1) * of_files, 0),
             "computed",
         ],
     ]
-    header = ["set-up", "machines", "live streams", "Mbit/s of 16-bit samples", "figures"]
+    header = ["set-up", "machines", "live streams", "their Mbit/s of 16-bit samples"]
+    header += ["or recordings, times real time", "figures"]
     return table(header, rows).replace("---:", "---")
 
 
