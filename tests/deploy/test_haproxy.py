@@ -7,12 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import trustme
 
 from conch.cli import main
 from conch.deploy.haproxy import MARK, Router, Server, duplicates, haproxy_config
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "deploy" / "haproxy.cfg"
+CERTIFICATE = "speech.pem"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -166,17 +168,41 @@ def test_a_chunk_is_pinned_by_its_header_and_never_sent_twice() -> None:
     assert text.count("retry-on") == 1
 
 
+def test_what_begins_during_a_reload_is_placed_by_the_next_process() -> None:
+    router = Router(host="0.0.0.0", tls_cert="/speech.pem")
+    text = haproxy_config([Server("a")], router, "")
+    for kind, port, protocol in (("http", 8000, "http/1.1"), ("grpc", 8001, "h2")):
+        lines = section(text, f"frontend triton_{kind}")
+        chosen = [line.split()[1] for line in lines if line.startswith("use_backend")]
+        assert chosen == [f"{kind}_next", f"{kind}_live"]
+        next_one = f"server next 127.0.0.1:{port} ssl verify none alpn {protocol}"
+        assert next_one in section(text, f"backend {kind}_next")
+        assert f"bind 0.0.0.0:{port} ssl crt /speech.pem alpn {protocol}" in lines
+
+
+def test_tls_is_for_others_alone() -> None:
+    text = haproxy_config([Server("a")], Router(tls_cert="/speech.pem"), "")
+    bound = [line.strip() for line in text.splitlines() if line.startswith("    bind")]
+    assert [line for line in bound if "ssl" in line] == [
+        "bind 127.0.0.1:9000 ssl crt /speech.pem alpn http/1.1"
+    ]
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "arguments",
     [
         ["--server", "10.0.0.1", "--server", "127.0.0.1:http=1,grpc=2,gateway=3"],
         ["--server", "[fd00::1]", "--gateway", "[::]:443", "--host", "::1", "--user", ""],
+        ["--server", "10.0.0.1", "--host", "0.0.0.0", "--trust-network", "--tls-cert", CERTIFICATE],
     ],
 )
-def test_haproxy_takes_it_without_a_warning(arguments, tmp_path, capsys) -> None:
+def test_haproxy_takes_it_without_a_warning(arguments, tmp_path, capsys, monkeypatch) -> None:
     if not shutil.which("haproxy"):
         pytest.skip("haproxy is missing: apt-get install haproxy")
+    monkeypatch.chdir(tmp_path)
+    issued = trustme.CA().issue_cert("speech.example.org")
+    issued.private_key_and_cert_chain_pem.write_to_path(CERTIFICATE)
     path = tmp_path / "haproxy.cfg"
     socket = ["--admin-socket", str(tmp_path / "admin.sock")]
     path.write_text(printed(capsys, *arguments, *socket))
