@@ -16,8 +16,8 @@ import psutil
 import pytest
 from metrics import metrics_of
 from recordings import Recording
-from router import RunningRouter, free_ports, is_open, routing
-from servers import SERVE, children_of
+from router import RunningRouter, free_ports, routing
+from servers import ANY_TRITON_PORTS, SERVE, children_of
 from waiting import wait_until
 
 from conch.client import tensors
@@ -42,16 +42,21 @@ class Own:
     """A `conch serve` of these tests, with the models of live streams alone."""
 
     def __init__(self, folder: Path) -> None:
-        http, grpc, self._metrics, gateway = free_ports(4)
-        self.server = Server("127.0.0.1", http, grpc, gateway)
-        arguments = ["--models", "streaming", "--http-port", http, "--grpc-port", grpc]
-        arguments += ["--metrics-port", self._metrics, "--gateway", f"127.0.0.1:{gateway}"]
-        with (folder / f"{gateway}.log").open("ab") as log:
+        self._log = folder / f"{uuid.uuid4().hex}.log"
+        arguments = [*ANY_TRITON_PORTS, "--models", "streaming", "--gateway", "127.0.0.1:0"]
+        with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*SERVE, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*SERVE, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        wait_until(lambda: self._has_ended() or is_open(gateway), START_S)
-        assert not self._has_ended()
+        try:
+            wait_until(lambda: self._has_ended() or "Ctrl-C" in self._log.read_text(), START_S)
+            assert self.is_running, self._log.read_text()
+            ports = {name: self._port(name) for name in ("HTTP", "gRPC", "gateway", "metrics")}
+        except BaseException:
+            self.end()
+            raise
+        self.server = Server("127.0.0.1", ports["HTTP"], ports["gRPC"], ports["gateway"])
+        self._metrics = ports["metrics"]
 
     @property
     def is_running(self) -> bool:
@@ -75,6 +80,12 @@ class Own:
         if self.is_running:
             self.process.terminate()
             self.process.wait(timeout=90)
+
+    def _port(self, name: str) -> int:
+        """Return a port that the server has told."""
+        found = re.search(rf"^  {name} +\w+://127\.0\.0\.1:(\d+)", self._log.read_text(), re.M)
+        assert found
+        return int(found[1])
 
     def _has_ended(self) -> bool:
         return self.process.poll() is not None

@@ -1,12 +1,13 @@
 """A real HAProxy with the configuration of `conch deploy haproxy`."""
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,15 @@ from conch.deploy.haproxy import Router, Server, haproxy_config
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody listens on."""
-    with ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            one = stack.enter_context(closing(socket.socket()))
-            one.bind(("127.0.0.1", 0))
-            found.append(one.getsockname()[1])
-        return found
+    """Return ports of loopback that nobody listens on, nor gets for a connection of his own."""
+    found: list[int] = []
+    while len(found) < count:
+        # Below those that the system gives to connections.
+        port = random.randrange(20_000, 32_000)
+        with closing(socket.socket()) as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found += [port] * (port not in found)
+    return found
 
 
 def is_open(port: int) -> bool:
@@ -107,7 +109,8 @@ def routing(folder: Path, servers: Sequence[Server]) -> Iterator[RunningRouter]:
     with (folder / "haproxy.log").open("ab") as log:
         process = subprocess.Popen([program, "-W", "-f", file], stdout=log, stderr=log)
     try:
-        wait_until(lambda: is_open(router.grpc_port))
+        wait_until(lambda: process.poll() is not None or is_open(router.grpc_port))
+        assert process.poll() is None, (folder / "haproxy.log").read_text()
         yield RunningRouter(folder, router, process)
     finally:
         process.terminate()
