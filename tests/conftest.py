@@ -8,6 +8,7 @@ OWN_SERVERS = (
     "tests/integration/test_aliases.py",
     "tests/integration/test_bench_gateway.py",
     "tests/integration/test_clock.py",
+    "tests/integration/test_cluster.py",
     "tests/integration/test_days.py",
     "tests/integration/test_deaths.py",
     "tests/integration/test_limits.py",

@@ -31,8 +31,10 @@ ARROWS: Mapping[str, set[str]] = {
     "bench": {"client", "launcher", "packaged", "wire"},
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "packaged", "wire"},
+    # What puts servers together: texts for other programs.
+    "deploy": {"client"},
     "cli": {
-        *("audio", "bench", "client", "decoding", "gateway", "graphs", "language"),
+        *("audio", "bench", "client", "decoding", "deploy", "gateway", "graphs", "language"),
         *("launcher", "models", "packaged", "wire"),
     },
 }

@@ -30,6 +30,7 @@ COMMANDS = (
     "bench live",
     "bench gateway",
     "bench perf-analyzer-input",
+    "deploy haproxy",
 )
 
 

@@ -113,7 +113,18 @@ async def uploaded(request: tensors.Request) -> AsyncIterator[bytes]:
     return once()
 
 
-def metadata(endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a request: those of every request, and the trace that it is part of."""
+def metadata(
+    endpoint: Endpoint, request: tensors.Request | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a request: those of every request, and the trace that it is part of.
+
+    Args:
+        endpoint: Where to.
+        request: Has headers of its own; None for a question about the server.
+    """
     traceparent = TRACEPARENT.get()
-    return (*endpoint.headers.items(), *([("traceparent", traceparent)] if traceparent else ()))
+    return (
+        *endpoint.headers.items(),
+        *(request.headers.items() if request else ()),
+        *([("traceparent", traceparent)] if traceparent else ()),
+    )

@@ -45,7 +45,7 @@ def stream(endpoint: Endpoint, request: tensors.Request) -> Generator[Result, No
     with grpc_calls.channel(grpc, endpoint) as channel:
         give_up_at = time.monotonic() + timeout_s
         answers = grpc_calls.stream_call(channel)(
-            iter([message]), timeout=timeout_s, metadata=grpc_calls.metadata(endpoint)
+            iter([message]), timeout=timeout_s, metadata=grpc_calls.metadata(endpoint, request)
         )
         error: ConchError | None = None
         try:
@@ -90,7 +90,7 @@ async def stream_async(
     async with grpc_calls.channel(grpc.aio, endpoint) as channel:
         give_up_at = time.monotonic() + timeout_s
         answers = grpc_calls.stream_call(channel)(
-            messages, timeout=timeout_s, metadata=grpc_calls.metadata(endpoint)
+            messages, timeout=timeout_s, metadata=grpc_calls.metadata(endpoint, request)
         )
         error: ConchError | None = None
         try:

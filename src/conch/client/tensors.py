@@ -40,6 +40,10 @@ or integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
 
+STREAM_HEADER = "conch-stream"
+"""Header of a live chunk with the id of its stream: HTTP's, and metadata of gRPC. The server reads
+the id in the body; a router in front of several servers reads this."""
+
 _DEAD = re.compile("Stub process '[^']+' is not healthy")
 """What Triton says of a model whose process has died."""
 
@@ -80,6 +84,11 @@ class Request:
     """Place of a live chunk in its stream; None for a recording."""
     request_id: str = ""
     """Id in the server's log and traces; empty for none."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of this request alone."""
+        return {} if self.place is None else {STREAM_HEADER: self.place.stream_id}
 
 
 def build(

@@ -104,7 +104,8 @@ class HttpTransport:
             with gevent.Timeout(request.timeout_s):
                 return result_of(
                     client.infer(
-                        **arguments_of(tritonhttp, request), headers=dict(self._endpoint.headers)
+                        **arguments_of(tritonhttp, request),
+                        headers={**self._endpoint.headers, **request.headers},
                     )
                 )
         except InferenceServerException as failure:
@@ -171,7 +172,7 @@ class GrpcTransport:
         timeout_s = request.timeout_s + DEADLINE_MARGIN_S
         try:
             answer = self._infer(
-                message, timeout=timeout_s, metadata=grpc_calls.metadata(self._endpoint)
+                message, timeout=timeout_s, metadata=grpc_calls.metadata(self._endpoint, request)
             )
         except grpc.RpcError as failure:
             raise grpc_failure(failure, request, self._endpoint) from None
@@ -221,7 +222,8 @@ class AsyncHttpTransport:
             async with timeout(request.timeout_s):
                 arguments = arguments_of(tritonhttp, request)
                 result = await self._client.infer(
-                    **arguments, headers={**UNCOMPRESSED, **self._endpoint.headers}
+                    **arguments,
+                    headers={**UNCOMPRESSED, **self._endpoint.headers, **request.headers},
                 )
             return result_of(result)
         except InferenceServerException as failure:
@@ -266,7 +268,8 @@ class AsyncGrpcTransport:
         import tritonclient.grpc as tritongrpc
 
         timeout_s = request.timeout_s + DEADLINE_MARGIN_S
-        settings = {"timeout": timeout_s, "metadata": grpc_calls.metadata(self._endpoint)}
+        metadata = grpc_calls.metadata(self._endpoint, request)
+        settings = {"timeout": timeout_s, "metadata": metadata}
         try:
             if size_of(request) > LARGE_BYTES:
                 answer = await self._upload(await grpc_calls.uploaded(request), **settings)

@@ -1,0 +1,1 @@
+"""What `conch deploy` writes: the configurations of other programs around Conch."""

@@ -1,0 +1,18 @@
+"""docs/guide/cluster.md: its tables and their arithmetic."""
+
+import pytest
+
+from lab.capacity import cluster_tables
+
+
+def test_the_tables_are_those_of_the_code():
+    text = cluster_tables.DOCUMENT.read_text()
+    assert all(f"<!-- {name} -->" in text for name in cluster_tables.TABLES)
+    assert cluster_tables.with_tables(text) == text, "run python -m lab.capacity.cluster_tables"
+
+
+@pytest.mark.parametrize(
+    ("streams", "of_one", "servers"), [(8, 8, 2), (9, 8, 3), (1000, 66, 17), (66, 66.9, 2)]
+)
+def test_one_server_more_than_the_streams_need(streams, of_one, servers):
+    assert cluster_tables.servers_for(streams, of_one) == servers
