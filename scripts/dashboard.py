@@ -144,6 +144,12 @@ def queries_of(shown: Json) -> list[str]:
     return [target["expr"] for panel in shown["panels"] for target in panel.get("targets", ())]
 
 
+def named(query: str) -> set[str]:
+    """Return the metrics of Conch that a query names; of a histogram its own name."""
+    names = re.findall(r"\bconch_\w+", query)
+    return {re.sub(r"_(bucket|count|sum)$", "", name) for name in names}
+
+
 def as_text(shown: Json) -> str:
     """Return a dashboard as its file has it."""
     return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
