@@ -107,10 +107,12 @@ def local_places(settings: Mapping[str, str]) -> list[str]:
     """Return the folders of this machine that pip's settings name as paths or file URLs."""
     places = []
     for word in " ".join(settings.values()).split():
-        path = url2pathname(urlsplit(word).path) if word.startswith("file:") else word
-        if os.path.isabs(path) and os.path.isdir(path):
-            places.append(path)
-    return places
+        path = Path(url2pathname(urlsplit(word).path) if word.startswith("file:") else word)
+        if path.name == "simple":
+            path = path.parent  # An index on disk links to files beside it.
+        if path.is_absolute() and path.is_dir():
+            places.append(str(path))
+    return list(dict.fromkeys(places))
 
 
 def build_arguments() -> list[str]:
