@@ -18,10 +18,10 @@ export PYTHON
 .DEFAULT_GOAL := help
 # Tests have deadlines: `make -j test` runs one kind after the other, as without -j.
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check docs unit integration nightly clients soak chaos coverage wheel clean
+.PHONY: help demo serve bench test check docs unit integration nightly clients soak chaos image-test coverage wheel clean
 
 help: ## Show the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | \
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' | \
 		while IFS='|' read -r target what; do printf '  %-18s %s\n' "$$target" "$$what"; done
 
 demo: $(SERVER) ## Transcribe real speech on a server of its own, rescoring off and on
@@ -70,6 +70,9 @@ soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour)
 
 chaos: $(TOOLS) ## Attack a server: hostile requests, overload, kills (15 minutes; ARGS="--seed 7")
 	@$(BIN)/python -m lab chaos $(ARGS)
+
+image-test: ## Build the CPU image with buildah, run it, report size and start (root)
+	@$(or $(PYTHON),python3) scripts/image_test.py $(ARGS)
 
 coverage: $(TOOLS) ## Which lines the unit tests run, into htmlcov
 	@$(PYTEST) $(WORKERS) $(UNIT) --cov=conch --cov-report=html --cov-report=term:skip-covered $(ARGS)

@@ -18,6 +18,7 @@ OWN_SERVERS = (
     "tests/integration/test_benchmark_models.py",
     "tests/integration/test_gpu_configs.py",
     "tests/integration/test_resume_killed.py",
+    "tests/integration/test_prometheus.py",
     "tests/integration/test_soak.py",
 )
 """Files that start servers of their own. All others of their folder share one, and so a worker."""

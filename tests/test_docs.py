@@ -1,23 +1,12 @@
 """The documents: their generated tables are those of the code, and their links are checked."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from project_scripts import script
 
 ROOT = Path(__file__).parents[1]
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    # Where dataclasses look for their module.
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", ["options_table", "configuration_table", "limits_table"])
