@@ -6,6 +6,7 @@ Only a `TranscriptionError` is about a single request:
     ├── ConfigError              a model's parameters or files are wrong (at load)
     ├── ServerError              tritonserver cannot be found, started or stopped
     ├── BenchError               a benchmark cannot be run as asked
+    ├── BulkError                a bulk run cannot begin or go on
     └── TranscriptionError       one request cannot be answered
         ├── InvalidRequestError      the request itself is wrong
         │   ├── OptionError              an option: unknown, mistyped, out of range
@@ -45,6 +46,10 @@ class ServerError(ConchError):
 
 class BenchError(ConchError):
     """A benchmark cannot be run as asked; the message names the file, column or package."""
+
+
+class BulkError(ConchError):
+    """A bulk run cannot begin or go on; the message names the input, the output or the server."""
 
 
 class TranscriptionError(ConchError):

@@ -7,6 +7,7 @@ import numpy as np
 
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.wire.options import RecognitionOptions
 
 HYSTERESIS = 0.15
 """A region closes this far below the threshold, as in Silero's own utilities."""
@@ -43,6 +44,17 @@ class SegmentRules:
     min_silence_ms: float
     pad_ms: float
     max_segment_s: float
+
+
+def segment_rules(options: RecognitionOptions) -> SegmentRules:
+    """Return the segment rules of a request's options; without VAD every frame is speech."""
+    return SegmentRules(
+        threshold=options.vad_threshold if options.vad else 0.0,
+        min_speech_ms=options.vad_min_speech_ms if options.vad else 0,
+        min_silence_ms=options.vad_min_silence_ms,
+        pad_ms=options.vad_pad_ms if options.vad else 0,
+        max_segment_s=options.max_segment_s,
+    )
 
 
 def closing_threshold(threshold: float) -> float:
