@@ -17,6 +17,7 @@ from conch.audio.segmentation import (
     loudness,
     segment_rules,
     speech_likeness,
+    state_of,
 )
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
@@ -147,7 +148,7 @@ async def speech_segments(
     """Yield the stretches of speech. Without VAD, yield all audio, cut where it is quietest."""
     segmenter = Segmenter(segment_rules(options))
     held = _Held()
-    state: Tensor | None = None
+    state: Array | Tensor | None = state_of(options)
     while (block := await _read(blocks)) is not None:
         if options.vad:
             speech_probs, state = await roles.find_speech(calls, block, state)
