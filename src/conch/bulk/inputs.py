@@ -104,9 +104,13 @@ def _sources(name: str) -> Iterator[Source]:
         yield from _in_folder(name, system, path)
     elif not is_file and _LOOK_LIKE_GLOB & set(name):
         with told(f"cannot read {name}"):
-            paths = sorted(system.glob(path))
-        for item in paths:
-            yield from _in_file(full_address(name, str(item)), system, str(item))
+            matches = system.glob(path, detail=True)
+        for item, about in sorted(matches.items()):
+            if item.rpartition("/")[2].startswith("."):
+                continue  # as in a shell
+            is_folder = about["type"] == "directory"
+            read = _in_folder if is_folder else _in_file
+            yield from read(full_address(name, item), system, item)
     elif not is_file:
         with told(f"cannot read {name}"):
             # Who may not look into a bucket hears that here, not that there is no file.

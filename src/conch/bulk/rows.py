@@ -12,8 +12,8 @@ from conch.wire.result import Segment, Transcript, strict_json
 SCHEMA = 1
 """Version of the columns; a change of their meaning makes another one."""
 
-TIMES = ("seconds_taken", "stages")
-"""Columns that differ between two runs of the same."""
+TIMES = ("seconds_taken", "stages", "pieces")
+"""Columns that differ between two runs of the same: how long it took, and how it was cut."""
 
 Row = dict[str, Any]
 """Values by column, as JSON has them. docs/guide/bulk.md tells what each means."""

@@ -18,6 +18,7 @@ from conch.bulk.rows import SCHEMA
 from conch.bulk.shards import ids_of
 from conch.bulk.work import BESIDE, Job, Outcome, Unit, outcome_there
 from conch.bulk.worker import Transcriber, cut_units
+from conch.client.address import is_loopback
 from conch.wire.errors import BulkError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -32,6 +33,7 @@ WORKER_CPUS, CUTTER_CPUS = 0.1, 0.5
 """CPUs that Ray counts: a worker waits for its server, and a cutter decodes."""
 MAX_BLOCKS = 4096
 SERVER_NAME = "conch-bulk-server"
+LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,26 +171,24 @@ def _check_all_there(output: Output, shards: Sequence[Shard]) -> None:
 def _ray(address: str | None) -> Iterator[list[str]]:
     """Connect to a Ray cluster, or start Ray here; yield the ids of the nodes that may work."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+    # Its core warns on stderr of what its libraries do.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     import ray
 
     given = address or os.environ.get("RAY_ADDRESS")
-    local = (
-        {}
-        if given
-        else {
+    settings: dict[str, Any] = {"address": given}
+    if not given:
+        settings = {
             "address": "local",
             "object_store_memory": STORE_BYTES,
             "include_dashboard": False,
-            "_node_ip_address": "127.0.0.1",
         }
-    )
+    host = given.rpartition(":")[0] if given else "127.0.0.2"
+    if is_loopback(host) and host not in LOCALHOST:
+        # Ray takes localhost for this machine's address in the network, and needs no help there.
+        settings["_node_ip_address"] = host
     try:
-        ray.init(
-            **({"address": given} if given else local),
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise BulkError(f"--ray {given}: no Ray cluster answers: {error}") from None
     try:
@@ -233,7 +233,6 @@ def _transcribed(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Ite
                     fn_constructor_args=(job, address),
                     batch_size=1,
                     num_cpus=WORKER_CPUS,
-                    scheduling_strategy="SPREAD",
                     compute=ActorPoolStrategy(
                         size=len(nodes),
                         max_tasks_in_flight_per_actor=2 * CALLS_AT_ONCE,

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +203,7 @@ class _Shown:
         self._of_parts: dict[str, float] = {}
         self._errors = 0
         self._warnings = 0
+        self._started = time.monotonic()
         self._elapsed_s = 0.0
 
     def begun(self, files: int, before: Sequence["Outcome"]) -> None:
@@ -210,6 +212,7 @@ class _Shown:
         there = sum(outcome.files for outcome in before)
         if there:
             print(f"conch: {there} of {files} files were done before", file=sys.stderr)
+        self._started = time.monotonic()
         self._bar = tqdm(
             desc="bulk", total=files, initial=there, unit="file", file=sys.stderr, disable=None
         )
@@ -228,7 +231,7 @@ class _Shown:
             self._tell(self._warnings, f"{name}: warning: {warning}", "warnings")
         if outcome.is_shard:
             self._bar.update(outcome.files)
-        self._bar.set_postfix_str(self._figures(self._bar.format_dict["elapsed"]))
+        self._bar.set_postfix_str(self._figures(time.monotonic() - self._started))
 
     def _figures(self, elapsed_s: float) -> str:
         speed = self._audio_s / elapsed_s if elapsed_s else 0.0
@@ -248,7 +251,7 @@ class _Shown:
 
     def close(self) -> None:
         if self._bar is not None:
-            self._elapsed_s = self._bar.format_dict["elapsed"]
+            self._elapsed_s = time.monotonic() - self._started
             self._bar.close()
 
     def summary(self, outcomes: Sequence["Outcome"]) -> None:
