@@ -56,7 +56,7 @@ def test_pieces_have_the_segments_of_the_whole(seed: int) -> None:
     (blocks,) = file_recording(data, 1e6).channels.values()
     whole = np.concatenate(list(blocks))
     expected = spans(heard(whole, None)[0], len(whole))
-    assert len(found.pieces) > 4
+    assert len(found.pieces) > 2
     sent = list(audio_of(data, OPTIONS, found.pieces))
     assert [piece for piece, _ in sent] == list(found.pieces)
     assert np.array_equal(np.concatenate([samples for _, samples in sent]), whole)

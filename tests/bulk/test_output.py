@@ -87,15 +87,14 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
 
 def test_the_lock_of_an_object_store_goes_with_its_holder() -> None:
     output = Output("memory://locked")
-    fast = {"beat_s": 0.05, "still_s": 0.4}
     try:
-        with Lock(output, **fast) as first:
+        with Lock(output, beat_s=0.05) as first:
             with pytest.raises(BulkError, match="another bulk run writes there"):
-                Lock(output, **fast).__enter__()
+                Lock(output, beat_s=0.05, still_s=60).__enter__()
             require(output, first.run)
         assert not output.exists(LOCK)
         output.write(LOCK, b'{"run": "dead", "beat": 7}')
-        with Lock(output, **fast) as second:
+        with Lock(output, beat_s=0.05, still_s=0.2) as second:
             require(output, second.run)
             with pytest.raises(BulkError):
                 require(output, "dead")

@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -80,16 +81,23 @@ class Lock:
     def _take_remote(self) -> None:
         if not self._output.write_new(LOCK, self._content().encode()):
             holder = _holder(self._output)
-            if holder:
-                self._done.wait(self._still_s)
-                if _holder(self._output) != holder:
-                    raise self._taken(holder)
+            if holder and self._beats_on(holder):
+                raise self._taken(holder)
             self._write()
         # Whoever took it at the same time has overwritten this by now.
         self._done.wait(min(1.0, self._beat_s))
         found = _holder(self._output)
         if found.get("run") != self.run:
             raise self._taken(found)
+
+    def _beats_on(self, holder: Mapping[str, Any]) -> bool:
+        """Return whether a holder gives a sign of life within STILL_S."""
+        deadline = time.monotonic() + self._still_s
+        while time.monotonic() < deadline:
+            self._done.wait(self._beat_s / 2)
+            if _holder(self._output) != holder:
+                return True
+        return False
 
     def _taken(self, holder: Mapping[str, Any]) -> BulkError:
         who = f"process {holder.get('pid', '?')} on {holder.get('host', '?')}"
