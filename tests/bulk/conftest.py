@@ -56,4 +56,6 @@ def bulk() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
