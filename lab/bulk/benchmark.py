@@ -114,7 +114,7 @@ def run(settings: BulkBenchmark) -> BulkReport:
             audio_s = middle * len(list(folders[middle].iterdir()))
             runs.append(Nodes(nodes=nodes, wall_s=wall_s, rtfx=audio_s / wall_s))
     return BulkReport(
-        header=Flat(header),
+        header=header,
         settings=settings,
         start_s=start_s,
         lengths=tuple(lengths),

@@ -5,8 +5,8 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from conch import __version__
 from conch.bulk.inputs import Source, sources_of
@@ -45,17 +45,19 @@ class Bulk:
     overwrite: bool = False
     ray_address: str | None = None
     files_per_shard: int | None = None
-    on_event: "Events | None" = field(default=None, compare=False)
+    events: "Events | None" = None
 
 
-class Events:
-    """What a run tells while it goes on; does nothing by itself."""
+class Events(Protocol):
+    """What is told while a run goes on."""
 
     def begun(self, files: int, before: Sequence[Outcome]) -> None:
         """Tell how many files there are, and what was done before."""
+        ...
 
     def outcome(self, outcome: Outcome) -> None:
         """Tell what has been done."""
+        ...
 
 
 def run(bulk: Bulk) -> list[Outcome]:
@@ -68,19 +70,20 @@ def run(bulk: Bulk) -> list[Outcome]:
     """
     sources = sources_of(bulk.inputs)
     output = Output(bulk.job.out)
-    events = bulk.on_event or Events()
     output.make()
     with Lock(output) as lock:
         job = replace(bulk.job, run=lock.run)
         output.remove_leftovers()
         _prepare(output, job, bulk.overwrite)
         shards, before = _left(output, sources, bulk.files_per_shard, job.kind)
-        events.begun(len(sources), before)
+        if bulk.events is not None:
+            bulk.events.begun(len(sources), before)
         done = list(before)
         if shards:
             with _ray(bulk.ray_address) as nodes:
                 for outcome in _transcribed(shards, job, nodes):
-                    events.outcome(outcome)
+                    if bulk.events is not None:
+                        bulk.events.outcome(outcome)
                     if outcome.is_shard:
                         done.append(outcome)
         _check_all_there(output, shards)
@@ -218,8 +221,9 @@ def _transcribed(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Ite
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
     models = ("speech", *components_of(RecognitionOptions.parse(job.options)))
-    address = NodeAddress(job.run, job.command, models) if not job.urls else NextUrl(job.urls)
-    servers = [] if job.urls else [address.actor(node) for node in nodes]
+    own = NodeAddress(job.run, job.command, models)
+    address = NextUrl(job.urls) if job.urls else own
+    servers = [] if job.urls else [own.actor(node) for node in nodes]
     units = [{"unit": Unit(shard.name, shard.sources).to_json()} for shard in shards]
     try:
         with _explained():

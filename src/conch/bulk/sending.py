@@ -196,7 +196,7 @@ def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> di
     found = dict.fromkeys(names, "")
     if not url.startswith("grpc"):
         return found
-    import grpc
+    import grpc  # type: ignore[import-untyped]
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
     from conch.client import grpc_calls

@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers, number, positive
@@ -15,6 +16,7 @@ from conch.wire.errors import OptionError, ServerError
 from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
+    from conch.bulk.run import Bulk
     from conch.bulk.work import Outcome
 
 FORMATS = ("txt", "json", "srt", "vtt")
@@ -141,16 +143,16 @@ def run(args: argparse.Namespace) -> int:
     from conch.bulk.run import run as run_bulk
 
     bulk = _bulk(args)
-    shown = bulk.on_event
+    shown = _Shown(bulk.job.out)
     try:
-        outcomes = run_bulk(bulk)
+        outcomes = run_bulk(replace(bulk, events=shown))
     finally:
         shown.close()
     shown.summary(outcomes)
     return 1 if any(outcome.errors for outcome in outcomes) else 0
 
 
-def _bulk(args: argparse.Namespace) -> Any:
+def _bulk(args: argparse.Namespace) -> "Bulk":
     """Return the checked task; a mistake ends the program with a message and exit code 2."""
     from conch.bulk.node_server import serve_command
     from conch.bulk.places import address_of
@@ -189,7 +191,6 @@ def _bulk(args: argparse.Namespace) -> Any:
         overwrite=args.overwrite,
         ray_address=args.ray,
         files_per_shard=args.files_per_shard,
-        on_event=_Shown(job.out),
     )
 
 
