@@ -76,7 +76,7 @@ def test_a_bucket_is_transcribed_into_another_folder_of_it(
     rows = parquet.read_table("calls/out", filesystem=system).to_pylist()
     assert len({row["id"] for row in rows}) == len(rows) == FILES
     row = next(row for row in rows if row["id"] == "s3://calls/in/0000.wav")
-    beside = system.cat_file("calls/out/txt/s3/calls/in/0000.wav.txt").decode()
+    beside = system.cat_file("calls/out/_files/txt/s3/calls/in/0000.wav.txt").decode()
     assert beside == row["text"] + "\n"
     assert json.loads(row["models"]) == {"vad": "1 packaged", "attention_encoder": "1 packaged"}
     # Nothing is left to do, and the lock is gone.

@@ -18,6 +18,8 @@ WORK = f"{META}/work"
 
 DONE = f"{META}/done"
 """Folder of what is told of each shard, so that a later run need not read the shards."""
+FILES = "_files"
+"""Folder of the files beside the shards."""
 
 PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", "oss"})
 """File systems that show an object only when all of it is there."""

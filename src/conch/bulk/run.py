@@ -12,11 +12,11 @@ from conch import __version__
 from conch.bulk.inputs import Source, sources_of
 from conch.bulk.lock import Lock
 from conch.bulk.node_server import NodeServer
-from conch.bulk.output import DONE, RUN, WORK, Output
+from conch.bulk.output import DONE, FILES, RUN, WORK, Output
 from conch.bulk.plan import SHARD, Shard, not_planned, shards_of, without_done
 from conch.bulk.rows import SCHEMA
 from conch.bulk.shards import ids_of
-from conch.bulk.work import BESIDE, Job, Outcome, Unit, outcome_there
+from conch.bulk.work import Job, Outcome, Unit, outcome_there
 from conch.bulk.worker import Transcriber, cut_units
 from conch.client.address import is_loopback
 from conch.wire.errors import BulkError
@@ -107,7 +107,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
         for name in output.names():
             if SHARD.fullmatch(name):
                 output.remove(name)
-        for folder in (WORK, DONE, RUN, *BESIDE):
+        for folder in (WORK, DONE, RUN, FILES):
             if output.exists(folder):
                 output.remove(folder)
     try:

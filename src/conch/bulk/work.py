@@ -12,20 +12,20 @@ from typing import Any
 
 from conch.bulk.cut import Cut, Piece, joined
 from conch.bulk.inputs import Source
-from conch.bulk.output import DONE, WORK, Output
+from conch.bulk.output import DONE, FILES, WORK, Output
 from conch.bulk.rows import Row, error_row, json_line, row_of
 from conch.bulk.shards import rows_of, shard_bytes
 from conch.wire.errors import ConchError, TranscriptionError, from_wire, to_wire
 from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
 from conch.wire.result import Transcript
 
-BESIDE: Mapping[str, tuple[str, Callable[[Transcript], str]]] = {
-    "txt": ("txt", to_text),
-    "json": ("json", to_json),
-    "srt": ("srt", to_srt),
-    "vtt": ("vtt", to_webvtt),
+BESIDE: Mapping[str, Callable[[Transcript], str]] = {
+    "txt": to_text,
+    "json": to_json,
+    "srt": to_srt,
+    "vtt": to_webvtt,
 }
-"""Suffix and content of the files beside the shards, by --format."""
+"""Content of the files beside the shards, by --format, which is their suffix too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def row_for(job: Job, source: Source, heard: Heard, pieces: int) -> Row:
 
 def beside_bytes(format: str, transcript: Transcript) -> bytes:
     """Return the file beside the shards, in one of the formats of BESIDE."""
-    return BESIDE[format][1](transcript).encode(errors="surrogateescape")
+    return BESIDE[format](transcript).encode(errors="surrogateescape")
 
 
 def beside_name(source: Source, format: str) -> str:
@@ -154,7 +154,7 @@ def beside_name(source: Source, format: str) -> str:
     """
     plain = source.id.replace("://", "/").lstrip("/")
     parts = [part if part.strip(".") else "_" for part in plain.split("/")]
-    return f"{format}/{'/'.join(parts)}.{BESIDE[format][0]}"
+    return f"{FILES}/{format}/{'/'.join(parts)}.{format}"
 
 
 def write_beside(job: Job, output: Output, source: Source, transcript: Transcript) -> None:

@@ -65,7 +65,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         choices=FORMATS,
         default=[],
-        help="write a file for each recording too, into DIR/FORMAT; may be given several times; "
+        help="write a file for each recording too, into DIR/_files; may be given several times; "
         "srt and vtt turn --word-timestamps on",
     )
     parser.add_argument(
