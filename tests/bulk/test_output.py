@@ -15,7 +15,7 @@ from conch.bulk.inputs import Source
 from conch.bulk.lock import Lock, require
 from conch.bulk.output import LOCK, RUN, Output
 from conch.bulk.rows import error_row, json_line
-from conch.bulk.run import Bulk, run
+from conch.bulk.run import Bulk, run, told_by_worker
 from conch.bulk.shards import ids_of, rows_of, shard_bytes
 from conch.bulk.work import Job, Unit, beside_name, outcome_there, write_shard
 from conch.wire.errors import AudioError, BulkError
@@ -177,3 +177,14 @@ def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
     with pytest.raises(BulkError, match=r"holds shards, but not _conch/run\.json"):
         run(done)
     assert sorted(Path(done.job.out).rglob("*.jsonl")) == before
+
+
+def test_what_a_worker_says_is_found_in_what_ray_makes_of_it() -> None:
+    wrapped = RuntimeError(
+        "…\nconch.wire.errors.BulkError: no server for 3 s\n\nThe above"
+    )
+    error = ValueError("ray::MapWorker")
+    error.__cause__ = wrapped
+    assert told_by_worker(error) == "no server for 3 s"
+    assert told_by_worker(BulkError("full")) == "full"
+    assert told_by_worker(ValueError("other")) == "Ray: ValueError: other"

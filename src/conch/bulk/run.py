@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ WORKER_CPUS, CUTTER_CPUS = 0.1, 0.5
 """CPUs that Ray counts: a worker waits for its server, and a cutter decodes."""
 MAX_BLOCKS = 4096
 SERVER_NAME = "conch-bulk-server"
+_RAISED = re.compile(r"^(?:conch\.wire\.errors\.)?BulkError: (.*)$", re.MULTILINE)
+"""The last line of a traceback."""
 LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
 
@@ -266,20 +269,23 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except RayError as error:
-        raise BulkError(_innermost(error)) from None
+        raise BulkError(told_by_worker(error)) from None
 
 
-def _innermost(error: BaseException) -> str:
-    """Return what the first exception of a chain says, of a BulkError if there is one."""
+def told_by_worker(error: BaseException) -> str:
+    """Return what a worker's error says: of Ray's, what the BulkError inside said.
+
+    Ray Data wraps what its functions raise, and pickling drops the causes; the text of the
+    traceback remains.
+    """
     chain = [error]
     while (cause := getattr(chain[-1], "cause", None) or chain[-1].__cause__) is not None:
         if not isinstance(cause, BaseException) or cause in chain:
             break
         chain.append(cause)
-    own = [item for item in chain if isinstance(item, BulkError)]
-    if own:
-        return str(own[-1])
-    return f"Ray: {type(chain[-1]).__name__}: {chain[-1]}"
+    own = [str(item) for item in chain if isinstance(item, BulkError)]
+    own += [found for item in chain for found in _RAISED.findall(str(item))]
+    return own[0] if own else f"Ray: {type(chain[-1]).__name__}: {chain[-1]}"
 
 
 class NextUrl:
