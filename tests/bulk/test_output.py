@@ -180,9 +180,7 @@ def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
 
 
 def test_what_a_worker_says_is_found_in_what_ray_makes_of_it() -> None:
-    wrapped = RuntimeError(
-        "…\nconch.wire.errors.BulkError: no server for 3 s\n\nThe above"
-    )
+    wrapped = RuntimeError("…\nconch.wire.errors.BulkError: no server for 3 s\n\nThe above")
     error = ValueError("ray::MapWorker")
     error.__cause__ = wrapped
     assert told_by_worker(error) == "no server for 3 s"

@@ -169,9 +169,9 @@ class NodeServer:
             self._process = ServerProcess(self._command, self._models)
         return self._process.url(START_S)
 
-    def pid(self) -> int:
-        """Return the id of the actor's process."""
-        return os.getpid()
+    def is_running(self) -> bool:
+        """Return whether the server runs; calls come one after the other, as after `stop`."""
+        return self._process.is_alive
 
     def stop(self) -> None:
         """End the server."""

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -33,6 +34,9 @@ CALLS_AT_ONCE = 3
 WORKER_CPUS, CUTTER_CPUS = 0.1, 0.5
 """CPUs that Ray counts: a worker waits for its server, and a cutter decodes."""
 MAX_BLOCKS = 4096
+STOP_S = 15.0
+"""Seconds for the servers of the nodes to end."""
+READS_AT_ONCE = 16
 SERVER_NAME = "conch-bulk-server"
 _RAISED = re.compile(r"^(?:conch\.wire\.errors\.)?BulkError: (.*)$", re.MULTILINE)
 """The last line of a traceback."""
@@ -160,7 +164,9 @@ def _left(
         # The inputs have changed: what is there tells what need not be done.
         done = {item for name in found for item in ids_of(output.path(name), output.read(name))}
         shards = shards_of([source for source in sources if source.id not in done], size)
-    before = [outcome_there(output, name.partition(".")[0], kind) for name in found]
+    names = [name.partition(".")[0] for name in found]
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        before = list(pool.map(lambda name: outcome_there(output, name, kind), names))
     return without_done(shards, found), before
 
 
@@ -253,8 +259,10 @@ def _transcribed(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Ite
     finally:
         for server in servers:
             server.stop.remote()
-        # Ray kills what is left at its end; a server wants a moment to go in order.
-        ray.wait([server.pid.remote() for server in servers], num_returns=len(servers), timeout=15)
+        if servers:
+            # Ray kills what is left at its end; a server wants a moment to go in order.
+            ended = [server.is_running.remote() for server in servers]
+            ray.wait(ended, num_returns=len(servers), timeout=STOP_S)
 
 
 @contextmanager

@@ -89,11 +89,7 @@ class Sender:
     ) -> Heard:
         begun = time.perf_counter()
         try:
-            audio = await asyncio.wait_for(read(), self._timeout_s)
-            transcript = await self._answered(audio, options)
-        except asyncio.TimeoutError:
-            error = DeadlineError(f"not read within {self._timeout_s:g} s")
-            return Heard(None, error, time.perf_counter() - begun)
+            transcript = await self._answered(await self._read(read), options)
         except BulkError:
             raise
         except MissingModelError as failure:
@@ -103,9 +99,16 @@ class Sender:
         models = await self._versions(transcript.path)
         return Heard(transcript, None, time.perf_counter() - begun, models)
 
+    async def _read(self, read: Callable[[], Awaitable[Audio]]) -> Audio:
+        try:
+            return await asyncio.wait_for(read(), self._timeout_s)
+        except asyncio.TimeoutError:
+            raise DeadlineError(f"not read within {self._timeout_s:g} s") from None
+
     async def _answered(self, audio: Audio, options: Mapping[str, Any]) -> Any:
         losses = failures = 0
-        deadline = time.monotonic() + self._patience_s
+        # A busy server is there: others are to be done first.
+        deadline = time.monotonic() + max(self._patience_s, self._timeout_s)
         while True:
             client = await self._connected()
             try:
@@ -129,7 +132,6 @@ class Sender:
                 if losses > MAX_LOSSES:
                     raise
                 await self._lost(client, failure)
-                deadline = time.monotonic() + self._patience_s
 
     async def _asked(self, client: AsyncClient, audio: Audio, options: Mapping[str, Any]) -> Any:
         return await client.transcribe(audio, timeout_s=self._timeout_s, **options)

@@ -32,7 +32,7 @@ from conch.bulk.work import (
     write_shard,
 )
 from conch.component.arrays import FloatArray
-from conch.wire.errors import ConchError, TranscriptionError
+from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError
 from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
@@ -123,7 +123,10 @@ def _vad() -> cutting.SpeechProbs:
     from conch.models.silero import STATE_SIZE, SileroConfig, SileroVad
 
     if _VAD is None:
-        _VAD = SileroVad(SileroConfig())
+        try:
+            _VAD = SileroVad(SileroConfig())
+        except ConfigError as error:
+            raise BulkError(f"long recordings cannot be cut: {error}") from None
     vad = _VAD
 
     def speech_probs(
