@@ -10,7 +10,7 @@ import time
 from concurrent import futures
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
@@ -22,7 +22,7 @@ BAD = b"bad"
 """Audio that begins with this is refused."""
 
 
-class PlainServer(service_pb2_grpc.GRPCInferenceServiceServicer):
+class PlainServer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
     """Answers each request with the text that `text_for` returns."""
 
     def ModelInfer(self, request: Any, context: Any) -> Any:
