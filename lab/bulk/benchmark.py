@@ -19,6 +19,7 @@ import soundfile
 from conch.bench.header import Header
 from conch.bench.records import Flat
 from conch.bench.report import origin
+from conch.bench.served import triton_version
 from conch.bench.tables import number, percent, table
 from conch.bench.target import server_of
 from conch.cli.demo import SPEECH
@@ -97,6 +98,7 @@ def run(settings: BulkBenchmark) -> BulkReport:
     header = lab_header("bulk", settings)
     with server_of(settings.url) as (url, _), tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        header.versions["triton"] = triton_version(url)
         one = _files(root / "one", 1, 1)
         # The second start finds the modules in memory, as the others do.
         start_s = [_bulk(settings, url, one, root / f"start{turn}") for turn in range(2)][-1]
