@@ -98,7 +98,7 @@ def run(settings: BulkBenchmark) -> BulkReport:
     header = lab_header("bulk", settings)
     with server_of(settings.url) as (url, _), tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        header.versions["triton"] = triton_version(url)
+        header = header.with_triton(triton_version(url))
         one = _files(root / "one", 1, 1)
         # The second start finds the modules in memory, as the others do.
         start_s = [_bulk(settings, url, one, root / f"start{turn}") for turn in range(2)][-1]
@@ -130,7 +130,7 @@ def markdown(report: BulkReport) -> str:
     lengths = table(
         (
             *("files of", "files", "transcribe s", "bulk s", "without Ray's start s"),
-            *("more", "more for each file ms"),
+            *("more %", "more for each file ms"),
         ),
         [
             (
