@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Which tests stay together: tests/conftest.py.
 WORKERS := --dist loadgroup -n logical --maxprocesses 8
 # What runs on Python 3.10 too.
-CLIENT := $(wildcard src/conch/*.py) $(addprefix src/conch/,wire client audio component bench cli gateway)
+CLIENT := $(wildcard src/conch/*.py) $(addprefix src/conch/,wire client audio component bench bulk cli gateway)
 UNIT := -m "not server and not nightly"
 # A thread for each worker: more would wait for each other, at four times the price.
 unit coverage: export OMP_NUM_THREADS := 1
@@ -18,7 +18,8 @@ export PYTHON
 .DEFAULT_GOAL := help
 # Tests have deadlines: `make -j test` runs one kind after the other, as without -j.
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check docs unit integration nightly clients soak chaos image-test coverage wheel clean
+.PHONY: help demo serve bench test check docs unit integration nightly clients soak chaos \
+	image-test coverage bulk-env bulk-test wheel clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' | \
@@ -77,11 +78,23 @@ image-test: ## Build the CPU image with buildah, run it, report size and start (
 coverage: $(TOOLS) ## Which lines the unit tests run, into htmlcov
 	@$(PYTEST) $(WORKERS) $(UNIT) --cov=conch --cov-report=html --cov-report=term:skip-covered $(ARGS)
 
+bulk-env: .venv-bulk/.stamp ## What conch bulk needs, into .venv-bulk: Ray, and no server
+
+bulk-test: bulk-env ## conch bulk on a Ray cluster of three nodes, S3 and a real server, if .venv has one
+	@.venv-bulk/bin/python -m pytest -q tests/bulk $(ARGS)
+
+.venv-bulk/.stamp: pyproject.toml constraints-bulk.txt
+	@$(or $(PYTHON),python3) -m venv .venv-bulk
+	@.venv-bulk/bin/pip install -q -c constraints-bulk.txt -e '.[bulk]' 'moto[server]' pytest \
+		pytest-timeout s3fs
+	@.venv-bulk/bin/pip install -q --no-deps -c constraints-bulk.txt silero-vad
+	@touch $@
+
 wheel: ## Build the wheel, into dist
 	@$(or $(PYTHON),python3) -m pip wheel -q --no-deps -w dist .
 
 clean: ## Remove .venv, caches and build outputs
-	@rm -rf .venv .install.lock .mypy_cache .ruff_cache .pytest_cache .coverage htmlcov build dist site \
+	@rm -rf .venv .venv-bulk .install.lock .mypy_cache .ruff_cache .pytest_cache .coverage htmlcov build dist site \
 		tests/gateway/node/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from conch.cli.bench import run_in_order
 from conch.wire.errors import ConchError
 from lab import suite
+from lab.bulk import command as bulk
 from lab.chaos import command as chaos
 from lab.decoder import command as decoder
 from lab.fairness import command as fairness
@@ -39,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     growth.add_growth(commands)
     fairness.add_fairness(commands)
     chaos.add_chaos(commands)
+    bulk.add_bulk(commands)
     manifest.add_manifest(commands)
     run_in_order(commands)
     return parser

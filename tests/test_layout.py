@@ -28,19 +28,22 @@ ARROWS: Mapping[str, set[str]] = {
     "cache": {"wire"},
     # What starts servers and asks them.
     "launcher": {"packaged", "wire"},
+    "bulk": {"audio", "bench", "client", "component", "models", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "packaged", "wire"},
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {
-        *("audio", "bench", "client", "decoding", "deploy", "gateway", "graphs", "language"),
-        *("launcher", "models", "packaged", "wire"),
+        *("audio", "bench", "bulk", "client", "decoding", "deploy", "gateway", "graphs"),
+        *("language", "launcher", "models", "packaged", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""
 
 HEAVY = {
+    # The environment of bulk runs has no server: they meet by process alone.
+    "bulk": {"torch", "scipy", "psutil", "ctranslate2", "kaldi_decoder"},
     # The benchmarks that are installed need no more than a client, and jiwer for word errors.
     "bench": {"torch", "faster_whisper", "scipy", "soxr", "matplotlib"},
     "client": {"torch", "scipy", "soxr", "av", "psutil"},

@@ -98,6 +98,7 @@ def test_constraints_are_for_the_pythons_of_the_server():
     assert install("bench", (3, 12)) == constrained.format("bench")
     assert install("server", (3, 11)) == constrained.format("server")
     assert install("server", (3, 13)) == "with Python 3.11 or 3.12, " + constrained.format("server")
+    assert install("bulk", (3, 10)) == "in a checkout of Conch: make bulk-env"
     assert install("mic", (3, 10)) == "in a checkout of Conch: pip install -e '.[mic]'"
 
 

@@ -27,13 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.audio.segmentation import Segmenter, segment_rules
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client import AsyncClient
 from conch.component import Array, Row
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
-from conch.orchestrator.offline import segment_rules
-from conch.orchestrator.segmentation import Segmenter
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from lab import child

@@ -20,6 +20,8 @@ SERVER_PYTHONS = ((3, 11), (3, 12))
 
 def install(extra: str, python: tuple[int, int] = sys.version_info[:2]) -> str:
     """Return how to install what an extra of Conch brings; Conch is on no package index."""
+    if extra == "bulk":
+        return "in a checkout of Conch: make bulk-env"
     if python in SERVER_PYTHONS:
         return f"in a checkout of Conch: pip install -c constraints.txt -e '.[{extra}]'"
     if extra == "server":

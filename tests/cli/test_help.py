@@ -23,6 +23,7 @@ COMMANDS = (
     "serve",
     "gateway",
     "transcribe",
+    "bulk",
     "stream",
     "graph",
     "demo",

@@ -8,10 +8,10 @@ from lab.__main__ import build_parser
 
 COMMANDS = (
     *("offline", "recordings", "paths", "decoder"),
-    *("orchestration", "suite", "growth", "fairness", "chaos", "manifest"),
+    *("orchestration", "suite", "growth", "fairness", "chaos", "bulk", "manifest"),
 )
 
-NO_MANIFEST = ("fairness", "chaos", "manifest")
+NO_MANIFEST = ("fairness", "chaos", "bulk", "manifest")
 
 
 def test_every_command_has_a_help() -> None:

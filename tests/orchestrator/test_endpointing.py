@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from conch.audio.segmentation import Span
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.orchestrator.endpointing import (
     Endpointer,
@@ -9,7 +10,6 @@ from conch.orchestrator.endpointing import (
     SpeechProbs,
     speech_span,
 )
-from conch.orchestrator.segmentation import Span
 
 RULES = EndpointRules(threshold=0.5, silence_ms=320, no_speech_ms=640, length_s=3.2)
 

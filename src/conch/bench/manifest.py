@@ -1,7 +1,7 @@
 """The recordings to measure: a tab-separated manifest and a choice among its lines."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -36,21 +36,43 @@ def read_manifest(file: Path) -> list[Utterance]:
         BenchError: the file, a column or a field is missing; the message names the line.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BenchError(f"manifest {file} cannot be read: {error}") from None
+    return [_utterance(file, fields) for fields in manifest_rows(str(file), text)]
+
+
+def manifest_rows(
+    name: str, text: str, required: Sequence[str] = REQUIRED
+) -> Iterator[dict[str, str]]:
+    """Yield the fields of each line of a manifest, by the names of the columns.
+
+    Args:
+        name: Name of the manifest, for errors.
+        text: Its content.
+        required: Columns that must be there, and that every line must have; a path is not empty.
+
+    Raises:
+        BenchError: a column or a field is missing; the message names the line.
+    """
+    lines = text.splitlines()
     header = lines[0].split("\t") if lines else []
-    missing = [column for column in REQUIRED if column not in header]
+    missing = [column for column in required if column not in header]
     if missing:
         raise BenchError(
-            f"manifest {file} has no column {' and '.join(missing)}; its first line names the "
+            f"manifest {name} has no column {' and '.join(missing)}; its first line names the "
             f"columns, separated by tabs; found: {', '.join(header) or 'nothing'}"
         )
-    return [
-        _utterance(file, number, dict(zip(header, line.split("\t"), strict=False)))
-        for number, line in enumerate(lines[1:], start=2)
-        if line.strip()
-    ]
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        fields = dict(zip(header, line.split("\t"), strict=False))
+        if not fields.get("path", "").strip():
+            raise BenchError(f"manifest {name}, line {number}: no path")
+        for column in required:
+            if column not in fields:
+                raise BenchError(f"manifest {name}, line {number}: the column {column} is missing")
+        yield fields
 
 
 def select(
@@ -85,11 +107,7 @@ def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
     return [items[(2 * place + 1) * len(items) // (2 * limit)] for place in range(limit)]
 
 
-def _utterance(file: Path, number: int, fields: dict[str, str]) -> Utterance:
-    if not fields.get("path", "").strip():
-        raise BenchError(f"manifest {file}, line {number}: no path")
-    if "text" not in fields:
-        raise BenchError(f"manifest {file}, line {number}: the column text is missing")
+def _utterance(file: Path, fields: dict[str, str]) -> Utterance:
     return Utterance(
         path=file.parent / fields["path"].strip(),
         text=fields["text"].strip(),

@@ -10,7 +10,17 @@ from typing import Any
 from conch import __version__
 from conch.wire.errors import ConchError
 
-SUBCOMMANDS = ("serve", "gateway", "transcribe", "stream", "graph", "demo", "bench", "deploy")
+SUBCOMMANDS = (
+    "serve",
+    "gateway",
+    "transcribe",
+    "bulk",
+    "stream",
+    "graph",
+    "demo",
+    "bench",
+    "deploy",
+)
 """Modules of this package, each with `add_parser(subparsers)` and `run(args) -> int`.
 
 They must import cheaply: `conch --help` loads all of them.

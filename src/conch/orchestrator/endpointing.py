@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from conch.audio.segmentation import Span, closing_threshold
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.orchestrator.segmentation import Span, closing_threshold
 
 Rule = Literal["silence", "no_speech", "length"]
 

@@ -21,6 +21,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from conch.audio.live import LiveAudio
+from conch.audio.segmentation import Span, frames_between, speech_likeness
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import ctc_roles, roles
@@ -44,7 +45,6 @@ from conch.orchestrator.metrics import ENDPOINTS, STREAMS_RESUMED, Metrics
 from conch.orchestrator.pass_queue import SharedPasses
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
-from conch.orchestrator.segmentation import Span, frames_between, speech_likeness
 from conch.orchestrator.sending_speed import SendingSpeed
 from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
 from conch.wire.nbest import joined

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from conch.audio.segmentation import Span
 from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls
@@ -20,7 +21,6 @@ from conch.orchestrator.load import Allowed, Pace
 from conch.orchestrator.metrics import PASS_LATE_SECONDS, PASSES
 from conch.orchestrator.pass_queue import Rank, SharedPasses
 from conch.orchestrator.second_passes import SecondPasses
-from conch.orchestrator.segmentation import Span
 from conch.orchestrator.speech import SpeechSegment
 from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions

@@ -10,19 +10,20 @@ import numpy as np
 
 from conch.audio.blocks import AudioBlocks
 from conch.audio.recording import Recording
+from conch.audio.segmentation import (
+    Segmenter,
+    Span,
+    frames_between,
+    loudness,
+    segment_rules,
+    speech_likeness,
+    state_of,
+)
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls, Tensor
 from conch.orchestrator.covered import recognize_covered
-from conch.orchestrator.segmentation import (
-    Segmenter,
-    SegmentRules,
-    Span,
-    frames_between,
-    loudness,
-    speech_likeness,
-)
 from conch.orchestrator.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
@@ -147,7 +148,7 @@ async def speech_segments(
     """Yield the stretches of speech. Without VAD, yield all audio, cut where it is quietest."""
     segmenter = Segmenter(segment_rules(options))
     held = _Held()
-    state: Tensor | None = None
+    state: Array | Tensor | None = state_of(options)
     while (block := await _read(blocks)) is not None:
         if options.vad:
             speech_probs, state = await roles.find_speech(calls, block, state)
@@ -200,14 +201,3 @@ async def _read(blocks: AudioBlocks) -> Array | None:
     if blocks.are_at_hand:
         return next(blocks, None)
     return await asyncio.to_thread(next, blocks, None)
-
-
-def segment_rules(options: RecognitionOptions) -> SegmentRules:
-    """Return the segment rules of a request's options; without VAD every frame is speech."""
-    return SegmentRules(
-        threshold=options.vad_threshold if options.vad else 0.0,
-        min_speech_ms=options.vad_min_speech_ms if options.vad else 0,
-        min_silence_ms=options.vad_min_silence_ms,
-        pad_ms=options.vad_pad_ms if options.vad else 0,
-        max_segment_s=options.max_segment_s,
-    )

@@ -17,12 +17,10 @@ from conch.orchestrator.request import SpeechRequest, naming_row
 from conch.orchestrator.turns import InTurn, Turns
 from conch.wire.errors import InvalidRequestError
 from conch.wire.options import RecognitionOptions
-from conch.wire.parts import transcript_of
+from conch.wire.parts import speech_warnings, transcript_of
 from conch.wire.result import Segment, Transcript
 
 OFFLINE = "offline"
-MAX_WARNINGS = 10
-"""Largest number of warnings about unrecognised speech. The segments have all of it."""
 
 
 class Recognizer:
@@ -74,7 +72,7 @@ class Recognizer:
                             found.append(segment)
                             work.heard(row, segment)
                 self._count_audio(rows[row])
-                warnings = _warnings(rows[row], found)
+                warnings = (*rows[row].warnings, *speech_warnings(found))
                 return _transcript(found, rows[row], calls[row], options, warnings)
 
             async with within_deadline(options.deadline_ms, calls[0]):
@@ -112,7 +110,8 @@ class Recognizer:
                                 found.append(segment)
                                 yield _transcript([segment], row, calls, options)
                     self._count_audio(row)
-                    yield _transcript([], row, calls, options, _warnings(row, found))
+                    warnings = (*row.warnings, *speech_warnings(found))
+                    yield _transcript([], row, calls, options, warnings)
 
     @contextmanager
     def _arrived(self, request: SpeechRequest) -> Iterator[None]:
@@ -173,24 +172,6 @@ def _options(request: SpeechRequest) -> RecognitionOptions:
         )
     request.check()
     return RecognitionOptions.parse(request.parameters)
-
-
-def _warnings(recording: Recording, found: Sequence[Segment]) -> tuple[str, ...]:
-    """Return the warnings of a recording, and one for each stretch of speech without a text."""
-    left = [
-        f"speech from {span.start:.1f} to {span.end:.1f} s{_on_channel(segment)} was not recognised"
-        for segment in found
-        for span in segment.unrecognised
-    ]
-    if len(left) > MAX_WARNINGS:
-        others = len(left) - MAX_WARNINGS
-        left[MAX_WARNINGS:] = [f"nor was speech in {others} other places: see the segments"]
-    silent = () if left or any(segment.text for segment in found) else ("no speech was found",)
-    return (*recording.warnings, *silent, *left)
-
-
-def _on_channel(segment: Segment) -> str:
-    return f" on channel {segment.channel}" if segment.channel else ""
 
 
 def _transcript(

@@ -5,12 +5,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
+from conch.audio.segmentation import Span
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.covered import recognize_covered
 from conch.orchestrator.metrics import PASSES
 from conch.orchestrator.offline import text_of
 from conch.orchestrator.pass_queue import Rank, SharedPasses
-from conch.orchestrator.segmentation import Span
 from conch.orchestrator.speech import SpeechSegment, saying
 from conch.wire.errors import OverloadedError, public_error
 from conch.wire.options import RecognitionOptions

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from conch.audio.segmentation import frames_between
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.ctc_roles import LogProbs
 from conch.orchestrator.roles import EncodedSegment
-from conch.orchestrator.segmentation import frames_between
 
 
 def saying(text: str) -> Callable[[], Awaitable[str]]:

@@ -8,6 +8,7 @@ Only a `TranscriptionError` is about a single request:
     │   └── ServerLostError          the connection to it was lost
     │       └── UnreachableError         there was none
     ├── BenchError               a benchmark cannot be run as asked
+    ├── BulkError                a bulk run cannot begin or go on
     └── TranscriptionError       one request cannot be answered
         ├── InvalidRequestError      the request itself is wrong
         │   ├── OptionError              an option: unknown, mistyped, out of range
@@ -58,6 +59,10 @@ class UnreachableError(ServerLostError):
 
 class BenchError(ConchError):
     """A benchmark cannot be run as asked; the message names the file, column or package."""
+
+
+class BulkError(ConchError):
+    """A bulk run cannot begin or go on; the message names the input, the output or the server."""
 
 
 class TranscriptionError(ConchError):

@@ -177,6 +177,11 @@ class RecognitionOptions:
         500, "silence that ends a stretch of speech", low=32, high=10_000
     )
     vad_pad_ms: int = option(300, "audio kept on each side of the speech", low=0, high=2_000)
+    vad_state: str = option(
+        "",
+        "of a piece of a longer recording: the memory of the VAD at its start, base64, which conch "
+        "bulk sends; so the piece is segmented as in the whole",
+    )
     coverage: bool = option(
         True,
         "with attention: find speech that the text leaves out, and decode it again",
@@ -337,6 +342,11 @@ class RecognitionOptions:
             return (
                 f"option 'nbest' takes at most beam_size ({self.beam_size}); "
                 f"sent: {self.nbest}; raise beam_size to get more hypotheses"
+            )
+        if self.vad_state and (self.mode != "offline" or not self.vad or self.channels != "mix"):
+            return (
+                "option 'vad_state' is for a piece of a recording: it goes with vad=true and "
+                "channels=mix, and not with live audio"
             )
         if self.vad and self.max_segment_s < 4 * self.vad_pad_ms / 1000:
             return (

@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from conch.wire.nbest import joined
 from conch.wire.result import Channel, Segment, Stage, Transcript
 
+MAX_WARNINGS = 10
+"""Largest number of warnings about unrecognised speech. The segments have all of it."""
+
 
 def transcript_of(
     segments: Sequence[Segment],
@@ -42,6 +45,28 @@ def transcript_of(
 def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
     (best,) = joined([segment.nbest for segment in spoken if segment.channel == number], 1)
     return Channel(number, best.text, best.score)
+
+
+def speech_warnings(found: Sequence[Segment]) -> tuple[str, ...]:
+    """Return a warning for each stretch of speech without a text, or that there is no speech.
+
+    Args:
+        found: All segments of a recording.
+    """
+    left = [
+        f"speech from {span.start:.1f} to {span.end:.1f} s{_on_channel(segment)} was not recognised"
+        for segment in found
+        for span in segment.unrecognised
+    ]
+    if len(left) > MAX_WARNINGS:
+        others = len(left) - MAX_WARNINGS
+        left[MAX_WARNINGS:] = [f"nor was speech in {others} other places: see the segments"]
+    silent = () if left or any(segment.text for segment in found) else ("no speech was found",)
+    return (*silent, *left)
+
+
+def _on_channel(segment: Segment) -> str:
+    return f" on channel {segment.channel}" if segment.channel else ""
 
 
 def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:

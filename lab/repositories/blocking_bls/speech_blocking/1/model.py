@@ -5,8 +5,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
-from conch.orchestrator.offline import segment_rules
-from conch.orchestrator.segmentation import Segmenter
+from conch.audio.segmentation import Segmenter, segment_rules
 from conch.wire.options import RecognitionOptions
 
 

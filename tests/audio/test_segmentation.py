@@ -3,8 +3,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from conch.audio.segmentation import Segmenter, SegmentRules, Span, loudness
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.orchestrator.segmentation import Segmenter, SegmentRules, Span, loudness
 
 RULES = SegmentRules(
     threshold=0.5, min_speech_ms=96, min_silence_ms=320, pad_ms=64, max_segment_s=10

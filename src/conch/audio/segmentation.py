@@ -1,12 +1,17 @@
 """Turn speech probabilities into segments for the encoder, incrementally."""
 
+import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from conch.component import Array
+from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.wire.errors import OptionError
+from conch.wire.limits import clipped
+from conch.wire.options import RecognitionOptions
 
 HYSTERESIS = 0.15
 """A region closes this far below the threshold, as in Silero's own utilities."""
@@ -43,6 +48,42 @@ class SegmentRules:
     min_silence_ms: float
     pad_ms: float
     max_segment_s: float
+
+
+def segment_rules(options: RecognitionOptions) -> SegmentRules:
+    """Return the segment rules of a request's options; without VAD every frame is speech."""
+    return SegmentRules(
+        threshold=options.vad_threshold if options.vad else 0.0,
+        min_speech_ms=options.vad_min_speech_ms if options.vad else 0,
+        min_silence_ms=options.vad_min_silence_ms,
+        pad_ms=options.vad_pad_ms if options.vad else 0,
+        max_segment_s=options.max_segment_s,
+    )
+
+
+def text_of_state(state: FloatArray) -> str:
+    """Return the VAD's memory, FP32 [values], as the option `vad_state`."""
+    return base64.b64encode(state.astype("<f4").tobytes()).decode()
+
+
+def state_of(options: RecognitionOptions) -> FloatArray | None:
+    """Return the VAD's memory at the start of the audio, FP32 [values]; None to begin anew.
+
+    Raises:
+        OptionError: `vad_state` is not what `text_of_state` wrote.
+    """
+    if not options.vad_state:
+        return None
+    try:
+        state = np.frombuffer(base64.b64decode(options.vad_state, validate=True), "<f4")
+    except ValueError:  # binascii.Error is one, too
+        state = np.zeros(0, np.float32)
+    if not len(state) or not np.isfinite(state).all():
+        raise OptionError(
+            "option 'vad_state' takes base64 of finite FP32 numbers, as conch bulk sends them; "
+            f"sent: {clipped(options.vad_state)}"
+        )
+    return state.astype(np.float32)
 
 
 def closing_threshold(threshold: float) -> float:

@@ -1,0 +1,1 @@
+"""What `conch bulk` costs beside `conch transcribe`."""

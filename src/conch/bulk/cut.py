@@ -1,0 +1,269 @@
+"""Cut a long recording at pauses, where the server's own segmentation begins anew.
+
+The server finds the speech of a request with a network that remembers (Silero), and its memory
+lasts for minutes. A piece that is sent by itself would be segmented otherwise than the same stretch
+of the whole. So the recording is heard here once as the server would hear it, and each piece takes
+the network's memory at its start along (the option `vad_state`). A piece begins at the end of a
+segment, where the segmentation keeps nothing of what was before.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from conch.audio.blocks import AudioBlocks
+from conch.audio.recording import Recording, file_recording
+from conch.audio.segmentation import Segmenter, SegmentRules, Span, segment_rules, text_of_state
+from conch.component import Array, FloatArray
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.wire.options import RecognitionOptions
+from conch.wire.parts import speech_warnings, transcript_of
+from conch.wire.result import Segment, Stage, Transcript
+
+MAX_HOURS = 1000
+"""Longest recording. The server's limit of a request is for pieces, which are short."""
+MIN_PAUSE_S = 0.3
+"""Shortest pause between two segments, beyond their padding, to cut in."""
+LEAD_FRAMES = 94
+"""Most silence in front of a piece, 3 s."""
+KEPT_BLOCKS = 5
+"""Blocks, of 33 s, that are kept: a segment is known at most a block and 32 s after its end."""
+
+SpeechProbs = Callable[[FloatArray, FloatArray | None], tuple[FloatArray, FloatArray]]
+"""The VAD: samples, and its state or None, to a probability per frame and the next state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a channel that is one request."""
+
+    channel: int
+    """Number of the channel, 0 if they are mixed."""
+    start: int
+    """First sample, of 16 kHz; a multiple of VAD_FRAME_SAMPLES."""
+    end: int
+    """Sample after the last."""
+    vad_state: str = ""
+    """The option of that name for its request; empty at the start of the recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A long recording in pieces, and what the server would tell of the whole."""
+
+    pieces: tuple[Piece, ...]
+    duration: float
+    """Seconds."""
+    channels: tuple[int, ...]
+    """Numbers of the channels that are transcribed by themselves."""
+    warnings: tuple[str, ...]
+    """Problems of the audio, one sentence each."""
+
+
+def is_cuttable(options: RecognitionOptions) -> bool:
+    """Return whether pieces give the text of the whole: segments must not know of each other."""
+    return options.vad and not options.lm_context and not options.vad_state
+
+
+def cut(data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float) -> Cut:
+    """Return where to cut a recording. One without a good pause stays whole.
+
+    Args:
+        data: The file.
+        options: Options of the request, for which `is_cuttable`.
+        speech_probs: The VAD.
+        piece_s: Wanted length of a piece, in seconds; pieces are a little longer.
+
+    Raises:
+        AudioError: the file cannot be decoded.
+        OptionError: it does not have the channel that is asked for.
+    """
+    recording = _opened(data, options)
+    pieces: list[Piece] = []
+    for number, blocks in recording.channels.items():
+        rules = segment_rules(options)
+        pieces += _channel_pieces(number, blocks, rules, speech_probs, piece_s)
+    channels = tuple(filter(None, recording.channels))
+    return Cut(tuple(pieces), recording.duration, channels, recording.warnings)
+
+
+def audio_of(
+    data: bytes, options: RecognitionOptions, pieces: Sequence[Piece]
+) -> Iterator[tuple[Piece, FloatArray]]:
+    """Yield the samples of pieces, in order, as the server's own decoder makes them.
+
+    Args:
+        data: The file.
+        options: Options of the request.
+        pieces: Of this recording; those of a channel in order of time.
+    """
+    recording = _opened(data, options)
+    for number, blocks in recording.channels.items():
+        wanted = [piece for piece in pieces if piece.channel == number]
+        held, start = np.zeros(0, np.float32), 0
+        for piece in wanted:
+            parts = [held[max(0, piece.start - start) :]]
+            have = start + len(held)
+            first = max(start, min(piece.start, have))
+            while have < piece.end and (block := next(blocks, None)) is not None:
+                parts.append(block[max(0, piece.start - have) :])
+                first = max(first, min(piece.start, have + len(block)))
+                have += len(block)
+            held, start = np.concatenate(parts), first
+            yield piece, held[: piece.end - start].copy()
+            held, start = held[piece.end - start :], min(piece.end, have)
+
+
+def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
+    """Return the transcript of a recording from those of its pieces, in order.
+
+    It is that of one request for the whole, but for the timings.
+
+    Args:
+        cut: The recording.
+        parts: The transcript of each piece.
+        nbest: The option of the request.
+    """
+    segments = [
+        shifted(segment, piece.start / SAMPLE_RATE, piece.channel)
+        for piece, part in zip(cut.pieces, parts, strict=True)
+        for segment in part.segments
+    ]
+    segments.sort(key=lambda segment: (segment.start, segment.channel))
+    path = tuple(dict.fromkeys(name for part in parts for name in part.path))
+    names = dict.fromkeys(name for part in parts for name in part.stages)
+    stages = {
+        name: Stage(
+            sum(part.stages[name].calls for part in parts if name in part.stages),
+            sum(part.stages[name].ms for part in parts if name in part.stages),
+        )
+        for name in names
+    }
+    return transcript_of(
+        segments,
+        nbest,
+        duration=round(cut.duration, 3),
+        path=path,
+        stages=stages,
+        channels=cut.channels,
+        warnings=(*cut.warnings, *speech_warnings(segments)),
+    )
+
+
+def shifted(segment: Segment, seconds: float, channel: int) -> Segment:
+    """Return a segment of a piece as one of the recording.
+
+    Args:
+        segment: The segment.
+        seconds: Start of the piece, a multiple of 32 ms: times keep their milliseconds.
+        channel: Number of the piece's channel.
+    """
+
+    def moved(time: float) -> float:
+        return round(time + seconds, 3)
+
+    return replace(
+        segment,
+        start=moved(segment.start),
+        end=moved(segment.end),
+        channel=channel,
+        words=tuple(
+            replace(word, start=moved(word.start), end=moved(word.end)) for word in segment.words
+        ),
+        unrecognised=tuple(
+            replace(span, start=moved(span.start), end=moved(span.end))
+            for span in segment.unrecognised
+        ),
+    )
+
+
+def length_s(data: bytes) -> float:
+    """Return the seconds of a recording: as its header tells them, or a guess from its bytes.
+
+    Raises:
+        AudioError: the file cannot be decoded.
+    """
+    return file_recording(data, MAX_HOURS * 3600.0).length_s
+
+
+def _opened(data: bytes, options: RecognitionOptions) -> Recording:
+    return file_recording(data, MAX_HOURS * 3600.0, options.channels)
+
+
+def _channel_pieces(
+    number: int,
+    blocks: AudioBlocks,
+    rules: SegmentRules,
+    speech_probs: SpeechProbs,
+    piece_s: float,
+) -> list[Piece]:
+    """Return the pieces of a channel."""
+    segmenter = Segmenter(rules)
+    heard = _Heard(speech_probs)
+    starts = [_Start(0, "")]
+    spans: list[Span] = []
+    for block in blocks:
+        for span in segmenter.push(heard.append(block)):
+            before = spans[-1] if spans else None
+            spans.append(span)
+            if before is None or before.end - starts[-1].sample < piece_s * SAMPLE_RATE:
+                continue
+            if span.start - before.end >= MIN_PAUSE_S * SAMPLE_RATE:
+                # Behind a long silence the end of the segment before it is no longer kept.
+                cut_at = max(before.end, span.start - LEAD_FRAMES * VAD_FRAME_SAMPLES)
+                starts.append(_Start(cut_at, text_of_state(heard.state_at(cut_at))))
+    spans += segmenter.flush(blocks.num_samples)
+    probs = np.concatenate(heard.probs) if heard.probs else np.zeros(0, np.float32)
+    ends = [*(start.sample for start in starts[1:]), blocks.num_samples]
+    pieces = [
+        Piece(number, start.sample, end, start.vad_state)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    if [span for piece in pieces for span in _spans_of(piece, probs, rules)] != spans:
+        return [Piece(number, 0, blocks.num_samples)]
+    return pieces
+
+
+def _spans_of(piece: Piece, probs: FloatArray, rules: SegmentRules) -> list[Span]:
+    """Return the segments that the server finds in a piece, in samples of the recording."""
+    segmenter = Segmenter(rules)
+    first, last = piece.start // VAD_FRAME_SAMPLES, -(-piece.end // VAD_FRAME_SAMPLES)
+    found = [*segmenter.push(probs[first:last]), *segmenter.flush(piece.end - piece.start)]
+    return [Span(span.start + piece.start, span.end + piece.start) for span in found]
+
+
+class _Start(NamedTuple):
+    """Where a piece begins."""
+
+    sample: int
+    vad_state: str
+
+
+class _Heard:
+    """What the VAD has heard of a channel: it can tell its memory at a recent sample."""
+
+    def __init__(self, speech_probs: SpeechProbs) -> None:
+        self._speech_probs = speech_probs
+        self.probs: list[FloatArray] = []
+        """Of each block."""
+        self._state: FloatArray | None = None
+        self._end = 0
+        self._recent: deque[tuple[int, Array, FloatArray | None]] = deque(maxlen=KEPT_BLOCKS)
+        """First sample, samples and memory before it, of the latest blocks."""
+
+    def append(self, block: Array) -> FloatArray:
+        """Return the speech probabilities of the next block."""
+        self._recent.append((self._end, block, self._state))
+        probs, self._state = self._speech_probs(block, self._state)
+        self.probs.append(probs)
+        self._end += len(block)
+        return probs
+
+    def state_at(self, sample: int) -> FloatArray:
+        """Return the memory before a sample, at most KEPT_BLOCKS ago and after the first."""
+        start, block, state = next(item for item in reversed(self._recent) if item[0] < sample)
+        _, found = self._speech_probs(block[: sample - start], state)
+        return found

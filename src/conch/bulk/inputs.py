@@ -1,0 +1,252 @@
+"""The audio that a bulk run is asked for: folders, globs, manifests, tables and single files."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conch.bench.manifest import manifest_rows
+from conch.bulk.places import address_of, file_system, full_address, reason, told
+from conch.wire.errors import AudioError, BulkError
+
+_SUFFIXES = """
+aac ac3 aif aiff amr ape au avi caf flac flv gsm m4a m4b mka mkv mov mp2 mp3 mp4 mpeg mpg mts oga
+ogg opus ra snd spx ts voc w64 wav webm wma wmv wv 3gp
+"""
+SUFFIXES = frozenset(_SUFFIXES.split())
+"""Names of files that a folder is searched for. A file that is named itself may have any."""
+
+TABLES = (".parquet", ".jsonl", ".ndjson", ".tsv")
+_LOOK_LIKE_GLOB = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One recording: where it is, and the name that its result has."""
+
+    id: str
+    """Tells it from all others, in every run with the same inputs."""
+    path: str
+    """Local path or address of the file, or of the table that holds its bytes."""
+    row: int = -1
+    """Row of a Parquet file, or first byte of a line of JSON, with the bytes; -1 for a file."""
+
+
+def sources_of(names: Sequence[str]) -> list[Source]:
+    """Return the recordings of all inputs, in order and each once.
+
+    Args:
+        names: Folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
+            or addresses that fsspec reads.
+
+    Raises:
+        BulkError: an input cannot be read, holds nothing, or has a broken row; the message names it
+            and the row. Or two recordings share an id.
+    """
+    found: dict[str, Source] = {}
+    for name in names:
+        number = 0
+        for source in _sources(name):
+            number += 1
+            known = found.setdefault(source.id, source)
+            if known != source:
+                raise BulkError(
+                    f"{name}: the id {source.id!r} is that of two recordings, "
+                    f"{_where(known)} and {_where(source)}"
+                )
+        if not number:
+            raise BulkError(f"{name}: no audio in it")
+    return list(found.values())
+
+
+def read_audio(source: Source) -> bytes:
+    """Return the bytes of a recording.
+
+    Raises:
+        AudioError: it cannot be read, or is empty.
+    """
+    try:
+        data = _read(source)
+    except AudioError:
+        raise
+    except BulkError as error:
+        raise AudioError(str(error)) from None
+    except Exception as error:  # see `places.told`
+        raise AudioError(f"cannot be read: {reason(error)}") from None
+    if not data:
+        raise AudioError("the audio is empty: 0 bytes")
+    return data
+
+
+def size_of(source: Source) -> int | None:
+    """Return the bytes of a recording in a file of its own; None if they are not known."""
+    if source.row >= 0:
+        return None
+    try:
+        system, path = file_system(source.path)
+        return int(system.size(path))
+    except Exception:  # whatever it is, reading the file will tell it
+        return None
+
+
+def _where(source: Source) -> str:
+    return source.path if source.row < 0 else f"row {source.row} of {source.path}"
+
+
+def _sources(name: str) -> Iterator[Source]:
+    system, path = file_system(address_of(name))
+    with told(f"cannot read {name}"):
+        is_folder = system.isdir(path)
+        is_file = not is_folder and system.isfile(path)
+    if is_folder:
+        yield from _in_folder(name, system, path)
+    elif not is_file and _LOOK_LIKE_GLOB & set(name):
+        with told(f"cannot read {name}"):
+            matches = system.glob(path, detail=True)
+        for item, about in sorted(matches.items()):
+            if item.rpartition("/")[2].startswith("."):
+                continue  # as in a shell
+            is_folder = about["type"] == "directory"
+            read = _in_folder if is_folder else _in_file
+            yield from read(full_address(name, item), system, item)
+    elif not is_file:
+        with told(f"cannot read {name}"):
+            # Who may not look into a bucket hears that here, not that there is no file.
+            system.ls(path.rpartition("/")[0] or "/", detail=False)
+        raise BulkError(f"{name}: no such file or folder")
+    else:
+        yield from _in_file(address_of(name), system, path)
+
+
+def _in_folder(name: str, system: Any, path: str) -> Iterator[Source]:
+    with told(f"cannot read {name}"):
+        paths = sorted(map(str, system.find(path)))
+    for item in paths:
+        leaf = item.rpartition("/")[2]
+        if leaf.rpartition(".")[2].lower() in SUFFIXES and not leaf.startswith("."):
+            address = full_address(name, item)
+            yield Source(address, address)
+
+
+def _in_file(address: str, system: Any, path: str) -> Iterator[Source]:
+    if path.endswith(".tsv"):
+        with told(f"cannot read {address}"):
+            text = system.cat_file(path).decode()
+        for fields in manifest_rows(address, text, required=("path",)):
+            found = relative_to(address, fields["path"].strip())
+            yield Source(found, found)
+    elif path.endswith((".jsonl", ".ndjson")):
+        yield from _in_json(address, system, path)
+    elif path.endswith(".parquet"):
+        yield from _in_parquet(address, system, path)
+    else:
+        yield Source(address, address)
+
+
+def relative_to(table: str, path: str) -> str:
+    """Return the address of a path that a table names: its own folder is where paths begin."""
+    if "://" in path or path.startswith("/"):
+        return path
+    return f"{table.rpartition('/')[0]}/{path}"
+
+
+def _in_json(address: str, system: Any, path: str) -> Iterator[Source]:
+    with told(f"cannot read {address}"), system.open(path, "rb") as file:
+        start = 0
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                where = f"{address}, line {number}"
+                yield _row_source(where, address, start, json_row(where, line))
+            start += len(line)
+
+
+def json_row(where: str, line: bytes) -> Mapping[str, Any]:
+    """Return the object on a line of JSON.
+
+    Raises:
+        BulkError: there is no object on it.
+    """
+    try:
+        row = json.loads(line)
+    except ValueError as error:  # UnicodeDecodeError is one too
+        raise BulkError(f"{where}: not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise BulkError(f"{where}: a row is a JSON object; found: {type(row).__name__}")
+    return row
+
+
+def _row_source(where: str, table: str, row: int, fields: Mapping[str, Any]) -> Source:
+    """Return the recording of a row that has a path, or bytes by themselves or in `audio`."""
+    nested = fields.get("audio")
+    merged = {**fields, **nested} if isinstance(nested, Mapping) else fields
+    given = fields.get("id")
+    if given is not None and not isinstance(given, str | int):
+        raise BulkError(f"{where}: id takes text; found: {type(given).__name__}")
+    has_bytes = merged.get("bytes") is not None or isinstance(nested, str | bytes)
+    if has_bytes:
+        return Source(str(given) if given is not None else f"{table}#{row}", table, row)
+    path = merged.get("path")
+    if not isinstance(path, str) or not path.strip():
+        raise BulkError(f"{where}: neither path nor bytes")
+    path = relative_to(table, path.strip())
+    return Source(path if given is None else str(given), path)
+
+
+def _in_parquet(address: str, system: Any, path: str) -> Iterator[Source]:
+    import pyarrow.parquet as parquet
+
+    with told(f"cannot read {address}"), system.open(path, "rb") as file:
+        table = parquet.ParquetFile(file)
+        names = table.schema_arrow.names
+        wanted = [name for name in ("id", "path") if name in names]
+        is_binary = "bytes" in names or "audio" in names
+        if not is_binary and "path" not in names:
+            raise BulkError(f"{address}: no column path, bytes or audio; found: {', '.join(names)}")
+        if not wanted:
+            for row in range(table.metadata.num_rows):
+                yield Source(f"{address}#{row}", address, row)
+            return
+        row = 0
+        # Bytes are not read here: they may be any number of gigabytes.
+        for batch in table.iter_batches(columns=wanted, batch_size=4096):
+            for fields in batch.to_pylist():
+                content = {"bytes": b""} if is_binary else {}
+                yield _row_source(f"{address}, row {row}", address, row, {**fields, **content})
+                row += 1
+
+
+def _read(source: Source) -> bytes:
+    system, path = file_system(source.path)
+    if source.row < 0:
+        return bytes(system.cat_file(path))
+    if path.endswith(".parquet"):
+        return _parquet_bytes(system, path, source.row)
+    with system.open(path, "rb") as file:
+        file.seek(source.row)
+        fields = json_row(source.path, file.readline())
+    nested = fields.get("audio")
+    content = nested.get("bytes") if isinstance(nested, Mapping) else fields.get("bytes", nested)
+    try:
+        return base64.b64decode(str(content), validate=True)
+    except binascii.Error as error:
+        raise AudioError(f"the bytes of a row of JSON are base64: {error}") from None
+
+
+def _parquet_bytes(system: Any, path: str, row: int) -> bytes:
+    """Return the bytes of one row. Its row group is read: writers keep these small for audio."""
+    import pyarrow.parquet as parquet
+
+    with system.open(path, "rb") as file:
+        table = parquet.ParquetFile(file)
+        names = table.schema_arrow.names
+        column = "bytes" if "bytes" in names else "audio"
+        for group in range(table.num_row_groups):
+            rows = table.metadata.row_group(group).num_rows
+            if row < rows:
+                found = table.read_row_group(group, columns=[column]).column(column)[row].as_py()
+                content = found.get("bytes") if isinstance(found, Mapping) else found
+                return bytes(content or b"")
+            row -= rows
+    raise AudioError("the table has become shorter")

@@ -1,0 +1,76 @@
+"""Which recordings share a shard, and what is left to do: pure functions of names."""
+
+import hashlib
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from conch.bulk.inputs import Source
+
+MAX_FILES = 500
+"""Most recordings of a shard: what is lost if its worker dies is minutes of work."""
+WANTED_SHARDS = 64
+"""Fewer recordings give so many shards, so that a small run spreads over nodes too."""
+SHARD = re.compile(r"part-\d{6}-([0-9a-f]{16})\.(jsonl|parquet)")
+"""Name of a shard's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The recordings whose results are written together."""
+
+    name: str
+    """Name of the file without its suffix, made from the ids of the recordings."""
+    sources: tuple[Source, ...]
+
+
+def files_per_shard(num_sources: int) -> int:
+    """Return how many recordings a shard holds in a run of `num_sources`."""
+    return max(1, min(MAX_FILES, -(-num_sources // WANTED_SHARDS)))
+
+
+def shards_of(sources: Sequence[Source], size: int | None = None) -> list[Shard]:
+    """Return the shards of a run.
+
+    The same recordings in the same order give the same names, on any machine.
+
+    Args:
+        sources: Recordings in order.
+        size: Recordings of a shard; None chooses by their number.
+    """
+    step = size or files_per_shard(len(sources))
+    parts = [tuple(sources[start : start + step]) for start in range(0, len(sources), step)]
+    return [
+        Shard(f"part-{number:06d}-{digest_of([item.id for item in part])}", part)
+        for number, part in enumerate(parts)
+    ]
+
+
+def digest_of(ids: Sequence[str]) -> str:
+    """Return 16 hexadecimal digits that tell lists of ids apart."""
+    digest = hashlib.sha256()
+    for item in ids:
+        data = item.encode(errors="surrogateescape")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()[:16]
+
+
+def not_planned(shards: Sequence[Shard], found: Collection[str]) -> list[str]:
+    """Return the files of shards that a plan does not have: other recordings made them.
+
+    Args:
+        shards: The plan.
+        found: Names of files in the output folder.
+    """
+    planned = {_digest(shard.name) for shard in shards}
+    return [name for name in sorted(found) if (_digest(name) or "") not in planned]
+
+
+def without_done(shards: Sequence[Shard], found: Collection[str]) -> list[Shard]:
+    """Return the shards of a plan whose files are not there yet."""
+    done = {_digest(name) for name in found}
+    return [shard for shard in shards if _digest(shard.name) not in done]
+
+
+def _digest(name: str) -> str:
+    return name.partition(".")[0].rpartition("-")[2]

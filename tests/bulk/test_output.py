@@ -1,0 +1,188 @@
+"""Files appear whole or not at all; one run at a time writes; shards survive being read back."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from conch.bulk.inputs import Source
+from conch.bulk.lock import Lock, require
+from conch.bulk.output import LOCK, RUN, Output
+from conch.bulk.rows import error_row, json_line
+from conch.bulk.run import Bulk, run, told_by_worker
+from conch.bulk.shards import ids_of, rows_of, shard_bytes
+from conch.bulk.work import Job, Unit, beside_name, outcome_there, write_shard
+from conch.wire.errors import AudioError, BulkError
+
+pytestmark = pytest.mark.skipif(not find_spec("fsspec"), reason="fsspec is missing: extra bulk")
+
+HOLD = """
+import sys
+from conch.bulk.lock import Lock
+from conch.bulk.output import Output
+with Lock(Output(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=["local", "memory"])
+def output(request, tmp_path: Path):
+    made = Output(str(tmp_path / "out") if request.param == "local" else "memory://out")
+    made.make()
+    yield made
+    if request.param == "memory":
+        made.remove("")
+
+
+def rows(*names: str) -> list:
+    return [error_row(Source(name, name), AudioError("bad"), {"nbest": 2}) for name in names]
+
+
+def test_a_file_is_written_read_and_removed(output: Output) -> None:
+    output.write("a/b.json", b"1")
+    output.write("a/b.json", b"2")
+    assert output.read("a/b.json") == b"2"
+    assert output.names("a") == ["b.json"]
+    assert output.names("nowhere") == []
+    output.remove("a")
+    output.remove("a")
+    with pytest.raises(FileNotFoundError):
+        output.read("a/b.json")
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch) -> None:
+    output = Output(str(tmp_path))
+    output.write("x.jsonl", b"before")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BulkError, match=r"cannot write .*x\.jsonl: No space left on device"):
+        output.write("x.jsonl", b"after")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.jsonl"]
+    assert output.read("x.jsonl") == b"before"
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(BulkError, match=f"another bulk run writes there .process {holder.pid}"):
+            Lock(output).__enter__()
+        os.kill(holder.pid, signal.SIGKILL)
+    with Lock(output) as lock:
+        require(output, lock.run)
+    with pytest.raises(BulkError, match="no longer locked by this run"):
+        require(output, lock.run)
+
+
+def test_the_lock_of_an_object_store_goes_with_its_holder() -> None:
+    output = Output("memory://locked")
+    try:
+        with Lock(output, beat_s=0.05) as first:
+            with pytest.raises(BulkError, match="another bulk run writes there"):
+                Lock(output, beat_s=0.05, still_s=60).__enter__()
+            require(output, first.run)
+        assert not output.exists(LOCK)
+        output.write(LOCK, b'{"run": "dead", "beat": 7}')
+        with Lock(output, beat_s=0.05, still_s=0.2) as second:
+            require(output, second.run)
+            with pytest.raises(BulkError):
+                require(output, "dead")
+    finally:
+        output.remove("")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_shard_is_read_back(kind: str) -> None:
+    if kind == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is missing: it comes with the extra bulk")
+    content = shard_bytes(kind, rows("a.wav", "ü.wav"))
+    assert ids_of(f"x.{kind}", content) == ["a.wav", "ü.wav"]
+    assert [row["error_code"] for row in rows_of(f"x.{kind}", content)] == ["INVALID_AUDIO"] * 2
+    assert shard_bytes(kind, rows("a.wav", "ü.wav")) == content
+    with pytest.raises(BulkError, match="no whole shard"):
+        ids_of(f"x.{kind}", content[: len(content) - 7])
+
+
+def test_a_shard_of_another_version_is_named() -> None:
+    (row,) = rows("a.wav")
+    with pytest.raises(BulkError, match=r"x\.jsonl is a shard of version 7; this Conch writes"):
+        ids_of("x.jsonl", json_line({**row, "schema": 7}))
+
+
+def test_a_shard_is_there_last_and_tells_what_failed(tmp_path: Path) -> None:
+    output = Output(str(tmp_path))
+    unit = Unit("part-000000-0123456789abcdef", (Source("a.wav", "a.wav"),))
+    told = write_shard(Job(str(tmp_path), "run"), output, unit, rows("a.wav"))
+    assert told.errors == (("a.wav", "bad"),)
+    assert outcome_there(output, unit.shard, "jsonl") == told
+    output.remove("_conch/done")
+    assert outcome_there(output, unit.shard, "jsonl") == told
+
+
+def test_files_beside_have_names_of_their_own() -> None:
+    names = ["/a/x.wav", "/a/x.mp3", "s3://b/x.wav", "/../x"]
+    found = [beside_name(Source(name, name), "srt") for name in names]
+    expected = ["a/x.wav.srt", "a/x.mp3.srt", "s3/b/x.wav.srt", "_/x.srt"]
+    assert found == [f"_files/srt/{name}" for name in expected]
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> Bulk:
+    """Return a run whose only shard is there, so that it needs no Ray."""
+    audio = tmp_path / "a.wav"
+    audio.write_bytes(b"x")
+    out = tmp_path / "out"
+    bulk = Bulk((str(audio),), Job(str(out), "", options={"nbest": 2}))
+    output = Output(str(out))
+    from conch.bulk.inputs import sources_of
+    from conch.bulk.plan import shards_of
+
+    (shard,) = shards_of(sources_of(bulk.inputs))
+    note = {"schema": 1, "shards": "jsonl", "format": [], "options": {"nbest": 2}}
+    output.write(RUN, json.dumps(note).encode())
+    write_shard(bulk.job, output, Unit(shard.name, shard.sources), rows(str(audio)))
+    return bulk
+
+
+def test_what_is_done_is_not_done_again(done: Bulk) -> None:
+    (outcome,) = run(done)
+    assert outcome.files == 1
+    assert len(outcome.errors) == 1
+
+
+def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
+    from dataclasses import replace
+
+    other = replace(done, job=replace(done.job, options={"nbest": 3}))
+    before = sorted(Path(done.job.out).rglob("*.jsonl"))
+    with pytest.raises(BulkError, match=r'with options {"nbest": 2}; asked: {"nbest": 3}'):
+        run(other)
+    with pytest.raises(BulkError, match="with shards"):
+        run(replace(done, job=replace(done.job, kind="parquet")))
+    Output(done.job.out).write(RUN, b'{"schema": 9}')
+    with pytest.raises(BulkError, match="version 9"):
+        run(done)
+    Output(done.job.out).remove(RUN)
+    with pytest.raises(BulkError, match=r"holds shards, but not _conch/run\.json"):
+        run(done)
+    assert sorted(Path(done.job.out).rglob("*.jsonl")) == before
+
+
+def test_what_a_worker_says_is_found_in_what_ray_makes_of_it() -> None:
+    wrapped = RuntimeError("…\nconch.wire.errors.BulkError: no server for 3 s\n\nThe above")
+    error = ValueError("ray::MapWorker")
+    error.__cause__ = wrapped
+    assert told_by_worker(error) == "no server for 3 s"
+    assert told_by_worker(BulkError("full")) == "full"
+    assert told_by_worker(ValueError("other")) == "Ray: ValueError: other"

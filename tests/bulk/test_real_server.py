@@ -1,0 +1,66 @@
+"""A real server: a recording in pieces has the result of the whole."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from bulk_runs import finished, shards
+
+ROOT = Path(__file__).parents[2]
+CONCH = Path(os.environ.get("CONCH_SERVER_PROGRAM", ROOT / ".venv" / "bin" / "conch"))
+"""The program of the server's environment, which is another one than that of these tests."""
+LACKS = [name for name in ("ray", "silero_vad") if not find_spec(name)]
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.server,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(bool(LACKS), reason=f"{LACKS} missing: make bulk-test has them"),
+    pytest.mark.skipif(not CONCH.is_file(), reason=f"{CONCH} is missing"),
+]
+
+
+@pytest.fixture
+def long_recording(tmp_path: Path) -> Path:
+    """Return three minutes of speech with pauses, of 22.05 kHz and two channels."""
+    random = np.random.default_rng(5)
+    files = sorted((ROOT / "tests" / "data").glob("kokoro*.ogg"))
+    parts = []
+    for number in range(24):
+        samples, rate = soundfile.read(files[number % len(files)], dtype="float32")
+        noise = random.standard_normal(int(rate * random.uniform(0.2, 3.0))) * 0.002
+        parts += [samples, noise.astype(np.float32)]
+    whole = np.concatenate(parts)
+    path = tmp_path / "in" / "long.flac"
+    path.parent.mkdir()
+    soundfile.write(path, np.stack([whole, whole * 0.5], axis=1), 22050)
+    return path
+
+
+@pytest.mark.parametrize("options", [("--word-timestamps",), ("--channels", "2", "--nbest", "2")])
+def test_a_recording_in_pieces_has_the_result_of_the_whole(
+    bulk: Callable[..., "subprocess.Popen[str]"],
+    long_recording: Path,
+    tmp_path: Path,
+    options: tuple[str, ...],
+) -> None:
+    found = []
+    for name, piece in (("whole", 0), ("pieces", 20)):
+        out = tmp_path / name
+        arguments = ("--piece", piece, "--conch", CONCH, "--format", "json", *options)
+        finished(bulk(long_recording.parent, "--out", out, *arguments), 0)
+        found.append(shards(out))
+        (path,) = out.glob("part-*")
+        row = json.loads(path.read_text())
+        assert (row["pieces"] > 2) == bool(piece)
+        assert len(row["segments"]) > 8
+        (beside,) = out.rglob("long.flac.json")
+        found.append(json.loads(beside.read_text()) | {"stages": None})
+    assert found[0] == found[2]
+    assert found[1] == found[3]

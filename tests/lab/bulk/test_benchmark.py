@@ -1,0 +1,11 @@
+"""The figures of bulk runs, from times that are given."""
+
+import pytest
+
+from lab.bulk.benchmark import Length
+
+
+def test_what_a_file_costs_more_is_without_the_start_of_ray() -> None:
+    item = Length(seconds=10, files=100, transcribe_s=50.0, bulk_s=62.0)
+    assert item.over(10.0) == pytest.approx(0.04)
+    assert item.per_file_ms(10.0) == pytest.approx(20.0)
