@@ -197,7 +197,7 @@ class Store:
         kind = ["--isolation", "chroot", "--format", "docker"]
         if self.overlays:
             kind.append("--layers")
-        arguments = ["--file", DOCKERFILE, "--build-arg", f"BASE={base}", *build_arguments()]
+        arguments = ["--file", str(DOCKERFILE), "--build-arg", f"BASE={base}", *build_arguments()]
         self.buildah("build", *kind, *arguments, "--tag", IMAGE, ROOT)
 
     @contextlib.contextmanager
@@ -249,7 +249,7 @@ class Container:
 
     def start(self) -> None:
         """Start it."""
-        environment = dict(item.split("=", 1) for item in self.config["Env"]) | self.variables
+        environment = self._variables()
         inside = [
             *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
             *("--bounding-set=-all", "--"),

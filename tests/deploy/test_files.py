@@ -32,7 +32,8 @@ def instructions(path: Path) -> list[tuple[str, str]]:
     """Return the steps of a Dockerfile: instruction and arguments, continued lines joined."""
     text = re.sub(r"^\s*#.*\n", "", path.read_text("utf-8"), flags=re.M)
     lines = re.sub(r"\\\n\s*", " ", text).splitlines()
-    return [tuple(line.split(maxsplit=1)) for line in lines if line]
+    pairs = [line.partition(" ") for line in lines if line]
+    return [(name, value.strip()) for name, _, value in pairs]
 
 
 def last_stage(path: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,13 +153,13 @@ async def work(gateway: str) -> None:
 def at_work(addresses: dict[str, str], prometheus: str) -> str:
     """Return the address of Prometheus, which has seen counters begin and grow."""
 
-    def counted() -> float:
+    def reached(count: int) -> bool:
         found = values(prometheus, "sum(conch_streams_ended_total)")
-        return float(found[0]["value"][1]) if found else 0.0
+        return bool(found) and float(found[0]["value"][1]) >= count
 
-    for count in range(1, 4):
+    for count in range(3):
         asyncio.run(work(addresses["gateway"]))
-        wait_until(lambda count=count: counted() >= count)
+        wait_until(partial(reached, count + 1))
     return prometheus
 
 
