@@ -74,7 +74,8 @@ def run(*command: str | Path, **options: Any) -> str:
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, **options)
     if done.returncode:
         raise SystemExit(f"image-test: {' '.join(map(str, command[:4]))} … failed")
-    return done.stdout.strip()
+    output: str = done.stdout
+    return output.strip()
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> float:
