@@ -3,13 +3,14 @@
 import asyncio
 import random
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 import psutil
 
@@ -89,14 +90,19 @@ def run(soak: Soak) -> SoakReport:
 
 async def _run(soak: Soak) -> SoakReport:
     header = lab_header("chaos-soak", soak)
-    with TemporaryDirectory(prefix="chaos-") as folder:
-        serve = Serve(Path(folder), soak.models)
-        await serve.start()
-        try:
-            header = header.with_triton(triton_version(serve.addresses.http))
-            return await _Soaking(soak, serve).report(header)
-        finally:
-            await serve.stop()
+    folder = Path(mkdtemp(prefix="chaos-"))
+    serve = Serve(folder, soak.models)
+    await serve.start()
+    try:
+        header = header.with_triton(triton_version(serve.addresses.http))
+        report = await _Soaking(soak, serve).report(header)
+    finally:
+        await serve.stop()
+    if report.first_losses:
+        say(f"something was lost; the log of the server is {serve.log}")
+    else:
+        shutil.rmtree(folder)
+    return report
 
 
 class _Soaking:
