@@ -58,7 +58,9 @@ class ListenMessages:
         ended = [(item.segment, item.is_final) for item in update.segments]
         told.add(ended, update.utterance, update.audio_s)
         before, cut = self._cut, told.cut()
-        if cut.until_s > before.until_s or cut.at_s >= before.at_s + RESUME_STEP_S:
+        # A word of an utterance that has ended would be told twice.
+        step_s = 0.0 if ended else RESUME_STEP_S
+        if cut.until_s > before.until_s or cut.at_s > before.at_s + step_s:
             self._cut = cut
             until_s = max(cut.at_s, cut.until_s)
             yield {"type": "resume", "from": round(cut.at_s, 3), "told": round(until_s, 3)}
