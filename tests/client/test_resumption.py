@@ -543,6 +543,39 @@ def test_with_asyncio_a_later_chunk_may_be_answered_by_the_stream_that_is_lost(
     assert asyncio.run(main()) == TEXT
 
 
+def test_a_chunk_that_is_cancelled_in_a_stream_that_is_lost_is_taken_back(clock: Clock) -> None:
+    server = WordServer()
+    server.fails = lambda request, number: LOST if number == 10 else None
+
+    async def main() -> tuple[str, int]:
+        numbers = itertools.count()
+
+        async def infer(request: Any) -> Any:
+            number = next(numbers)
+            await asyncio.sleep(0)
+            if number == 11:
+                await asyncio.Event().wait()  # for ever
+            return server.infer(request)
+
+        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+        async with AsyncLiveStream(infer, **settings) as stream:
+            chunks = list(chunks_of(TALK))
+            for chunk in chunks[:10]:
+                await stream.send(chunk)
+            first = asyncio.create_task(stream.send(chunks[10]))
+            noise = asyncio.create_task(stream.send(np.full(50, 99, np.int16)))
+            await first
+            noise.cancel()
+            await asyncio.wait([noise])
+            kept = stream._chunks._kept
+            for chunk in chunks[11:]:
+                await stream.send(chunk)
+            size = kept.start + sum(map(len, kept.before(1000, 0)))
+            return (await stream.finish()).text, size
+
+    assert asyncio.run(main()) == (TEXT, len(TALK))
+
+
 def test_with_asyncio_chunks_may_be_sent_while_the_stream_before_is_ended(clock: Clock) -> None:
     server = WordServer()
     server.fails = lambda request, number: LOST if number == 10 else None

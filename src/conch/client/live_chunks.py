@@ -259,23 +259,23 @@ class LiveChunks:
             ends: Whether it is the last.
             is_direct: Whether all chunks before it were sent in the present stream.
         """
-        if is_direct:
-            stream = self._stream
-            try:
-                return (yield from self._sent(number, samples, ends=ends))
-            except ConchError as error:
-                if not self._is_loss(error):
-                    # What a server refuses, or never got, is not part of the stream.
-                    if not self._has_answer or _is_refusal(error):
-                        self._kept.remove(number)
-                    raise
-                if stream == self._stream:
-                    self._lose(error)
         try:
+            if is_direct:
+                stream = self._stream
+                try:
+                    return (yield from self._sent(number, samples, ends=ends))
+                except ConchError as error:
+                    if not self._is_loss(error):
+                        # What a server refuses, or never got, is not part of the stream.
+                        if not self._has_answer or _is_refusal(error):
+                            self._kept.remove(number)
+                        raise
+                    if stream == self._stream:
+                        self._lose(error)
             yield Turn(number)
             return (yield from self._go_on(number, samples, ends=ends))
         except GeneratorExit:
-            # Whoever gives up takes back what was not sent.
+            # Whoever gives up takes back what the present stream was not sent.
             if self._is_lost or self.waiting[number] != self._stream:
                 self._kept.remove(number)
             raise
