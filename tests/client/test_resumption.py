@@ -1,6 +1,8 @@
 """Live streams that go on after their server is lost, against one that is scripted."""
 
 import asyncio
+import contextlib
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -379,6 +381,55 @@ def test_a_stream_whose_connection_alone_was_lost_is_ended(clock: Clock) -> None
     assert server.streams == {}
 
 
+def test_a_stream_whose_start_was_lost_after_the_server_heard_it_is_ended(clock: Clock) -> None:
+    server = WordServer()
+    server.loses = lambda request, number: LOST if number == 0 else None
+    with stream_on(server, clock) as stream:
+        assert told(stream).text == TEXT
+    first = server.requests[0].place
+    assert first is not None
+    assert server.abandoned == [first.stream_id]
+    assert server.streams == {}
+
+
+def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(clock: Clock) -> None:
+    server = WordServer()
+    late = DeadlineError("late")
+    seen: list[ConchError] = []
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        if number == 9:
+            server.restart()
+            return LOST
+        is_chunk = request.inputs["WAV_LENS"][0, 0] == 200
+        return late if number > 9 and is_chunk and not seen else None
+
+    server.fails = fails
+    with stream_on(server, clock) as stream:
+        for chunk in chunks_of(TALK):
+            try:
+                stream.send(chunk)
+            except DeadlineError as error:
+                seen.append(error)
+                clock.now_s += 5
+        stream.finish()
+    assert seen == [late]
+    (resumption,) = stream.resumptions
+    assert resumption.waited_s == 5
+    assert resumption.sent_again_s > 0
+
+
+def test_audio_is_bounded_while_no_server_is_found(clock: Clock) -> None:
+    server = WordServer()
+    server.fails = lambda request, number: AWAY if number > 8 else None
+    with stream_on(server, clock, resume_s=0.01) as stream:
+        for number in range(40):
+            with contextlib.suppress(ServerLostError):
+                stream.send(np.full(10 * RATE, number % 5, np.int16))
+        kept = stream._chunks._kept.before(40, 0)
+    assert 0 < sum(map(len, kept)) <= MAX_KEPT_S * RATE
+
+
 def test_options_are_sent_again_and_sessions_are_new(clock: Clock) -> None:
     server = WordServer()
     dies_at(9)(server)
@@ -445,6 +496,113 @@ async def _told_at_once(server: WordServer, clock: Clock, chance: random.Random)
         for start in range(0, len(chunks), 7):
             await asyncio.gather(*(stream.send(chunk) for chunk in chunks[start : start + 7]))
         return (await stream.finish()).text
+
+
+@pytest.mark.parametrize("is_first", [False, True], ids=["last", "first"])
+def test_with_asyncio_a_later_chunk_may_be_answered_by_the_stream_that_is_lost(
+    clock: Clock, is_first: bool
+) -> None:
+    server = WordServer()
+    # Each chunk has its own connection, and that of the first one alone breaks.
+    server.fails = lambda request, number: LOST if number == 10 else None
+
+    async def main() -> str:
+        goes_on, is_answered = asyncio.Event(), asyncio.Event()
+        numbers = itertools.count()
+
+        async def infer(request: Any) -> Any:
+            number = next(numbers)
+            if number > 11:
+                goes_on.set()
+            await asyncio.sleep(0)
+            try:
+                answer = server.infer(request)
+            except ConchError:
+                if is_first:
+                    await is_answered.wait()
+                raise
+            if number == 11:
+                is_answered.set()
+                if not is_first:
+                    await goes_on.wait()
+            return answer
+
+        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+        async with AsyncLiveStream(infer, **settings) as stream:
+            chunks = list(chunks_of(TALK))
+            for chunk in chunks[:10]:
+                await stream.send(chunk)
+            await asyncio.gather(*(stream.send(chunk) for chunk in chunks[10:12]))
+            for chunk in chunks[12:]:
+                await stream.send(chunk)
+            last = await stream.finish()
+        assert last.duration == pytest.approx(len(TALK) / RATE, abs=0.001)
+        assert len(stream.resumptions) == 1
+        return last.text
+
+    assert asyncio.run(main()) == TEXT
+
+
+def test_a_chunk_that_is_cancelled_in_a_stream_that_is_lost_is_taken_back(clock: Clock) -> None:
+    server = WordServer()
+    server.fails = lambda request, number: LOST if number == 10 else None
+
+    async def main() -> tuple[str, int]:
+        numbers = itertools.count()
+
+        async def infer(request: Any) -> Any:
+            number = next(numbers)
+            await asyncio.sleep(0)
+            if number == 11:
+                await asyncio.Event().wait()  # for ever
+            return server.infer(request)
+
+        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+        async with AsyncLiveStream(infer, **settings) as stream:
+            chunks = list(chunks_of(TALK))
+            for chunk in chunks[:10]:
+                await stream.send(chunk)
+            first = asyncio.create_task(stream.send(chunks[10]))
+            noise = asyncio.create_task(stream.send(np.full(50, 99, np.int16)))
+            await first
+            noise.cancel()
+            await asyncio.wait([noise])
+            kept = stream._chunks._kept
+            for chunk in chunks[11:]:
+                await stream.send(chunk)
+            size = kept.start + sum(map(len, kept.before(1000, 0)))
+            return (await stream.finish()).text, size
+
+    assert asyncio.run(main()) == (TEXT, len(TALK))
+
+
+def test_with_asyncio_chunks_may_be_sent_while_the_stream_before_is_ended(clock: Clock) -> None:
+    server = WordServer()
+    server.fails = lambda request, number: LOST if number == 10 else None
+
+    async def main() -> str:
+        is_ending, is_sent = asyncio.Event(), asyncio.Event()
+
+        async def infer(request: Any) -> Any:
+            if request.parameters.get("abandon"):
+                is_ending.set()
+                await is_sent.wait()
+            return server.infer(request)
+
+        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+        async with AsyncLiveStream(infer, **settings) as stream:
+            chunks = list(chunks_of(TALK))
+            for chunk in chunks[:10]:
+                await stream.send(chunk)
+            first = asyncio.create_task(stream.send(chunks[10]))
+            await is_ending.wait()
+            others = [asyncio.create_task(stream.send(chunk)) for chunk in chunks[11:]]
+            await asyncio.sleep(0)  # each has begun
+            is_sent.set()
+            await asyncio.gather(first, *others)
+            return (await stream.finish()).text
+
+    assert asyncio.run(main()) == TEXT
 
 
 def test_a_chunk_that_is_cancelled_before_it_was_sent_is_taken_back(clock: Clock) -> None:

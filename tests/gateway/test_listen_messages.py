@@ -166,6 +166,21 @@ def test_where_another_session_would_go_on_is_told_when_it_changes() -> None:
     assert resume_after(update(None, audio_s=60.0)) == [(58.0, 58.0)]
 
 
+def test_an_utterance_of_one_short_word_is_not_heard_again() -> None:
+    messages = ListenMessages(has_stats=False, has_resume=True)
+    list(messages.after(update(("", "", "yes"), audio_s=2.0)))
+    ended = replace(segment("Yes", 0), start=1.5, end=1.9)
+    told = list(messages.after(update(None, LiveSegment(ended, True), audio_s=2.6)))
+    assert told[-1] == {"type": "resume", "from": 1.9, "told": 1.9}
+
+
+def test_what_a_session_before_has_told_stays_told_after_a_second_loss() -> None:
+    messages = ListenMessages(has_stats=False, has_resume=True, told_s=1.7)
+    # All words so far are left out.
+    told = [item for item in messages.after(update(("", "", ""))) if item["type"] == "resume"]
+    assert told == [{"type": "resume", "from": 1.5, "told": 1.7}]
+
+
 def test_words_that_a_session_before_has_told_are_left_out() -> None:
     again = Again(Cut(0.0, (), 0.7), 0, has_words=False)
     firm = timed(("oh", 0.0, 0.3), ("even", 0.4, 0.72), ("thought", 0.8, 1.1))

@@ -52,8 +52,9 @@ class LiveStream:
 
         Raises:
             AudioError: the chunk is not a waveform. The stream stays open.
-            ServerLostError: the server was lost, and none was found within `resume_s`. The chunk
-                counts as sent: the next one looks for a server again.
+            ServerLostError: the server was lost, and none was found within `resume_s`, or
+                OverloadedError: none that takes the stream. The chunk counts as sent: the next one
+                looks for a server again.
             SessionError: without `resume_s`: the stream has expired, or an error has ended it.
             RuntimeError: `finish` was called before.
             ConchError: the errors of `Client.transcribe`. After one that ended the stream, the next

@@ -8,6 +8,7 @@ import contextlib
 import secrets
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -40,8 +41,8 @@ BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 MAX_LOSSES = 4
 """Attempts of one call in which a server is lost that was there: the audio itself may end it."""
-PIECE_S = 5.0
-"""Longest chunk of audio that is sent again, in seconds."""
+PIECE_S = 1.0
+"""Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
 ABANDON_S = 5.0
 """Seconds to tell a server that a stream has gone on elsewhere."""
 
@@ -129,8 +130,10 @@ class LiveChunks:
         """By what and when that was noticed, until another stream has answered."""
         self._stream = 0
         """Number of the server's stream."""
-        self._abandoned: tensors.Request | None = None
-        """What ends the stream before, should its server still be there."""
+        self._sent_again_s = 0.0
+        """Seconds of audio that the present stream has heard again."""
+        self._abandoned: deque[tensors.Request] = deque()
+        """What ends the streams before, should their server still be there."""
         self._num_chunks = 0
         self.waiting: dict[int, int] = {}
         """Chunks without an answer by their number, and the stream that each was sent in."""
@@ -202,10 +205,14 @@ class LiveChunks:
         """Allow START or END to be sent again if the server refuses it."""
         try:
             yield
-        except ConchError:
+        except ConchError as error:
             assert request.place is not None
-            self.has_started &= not request.place.starts
-            self.has_ended &= not request.place.ends
+            # A stream whose START was lost on its way may be there.
+            is_there = self._resume_s and type(error) is ServerLostError
+            if request.place.starts and not is_there:
+                self.has_started = False
+            if request.place.ends:
+                self.has_ended = False
             raise
 
     def steps(self, chunk: NDArray[Any], *, ends: bool) -> Steps:
@@ -237,8 +244,8 @@ class LiveChunks:
             answer = yield from self._answered(number, samples, ends=ends, is_direct=is_direct)
         finally:
             del self.waiting[number]
-        needed = min(self.waiting, default=self._num_chunks)
-        self._kept.drop_before(self._continuation.kept_from, needed)
+            needed = min(self.waiting, default=self._num_chunks)
+            self._kept.drop_before(self._continuation.kept_from, needed)
         return self.completed(answer)
 
     def _answered(
@@ -252,42 +259,56 @@ class LiveChunks:
             ends: Whether it is the last.
             is_direct: Whether all chunks before it were sent in the present stream.
         """
-        if is_direct:
-            stream = self._stream
-            try:
-                return (yield from self._sent(samples, ends=ends))
-            except ConchError as error:
-                if not self._is_loss(error):
-                    # What a server refuses, or never got, is not part of the stream.
-                    if not self._has_answer or _is_refusal(error):
-                        self._kept.remove(number)
-                    raise
-                if stream == self._stream:
-                    self._lose(error)
         try:
+            if is_direct:
+                stream = self._stream
+                try:
+                    return (yield from self._sent(number, samples, ends=ends))
+                except ConchError as error:
+                    if not self._is_loss(error):
+                        # What a server refuses, or never got, is not part of the stream.
+                        if not self._has_answer or _is_refusal(error):
+                            self._kept.remove(number)
+                        raise
+                    if stream == self._stream:
+                        self._lose(error)
             yield Turn(number)
             return (yield from self._go_on(number, samples, ends=ends))
         except GeneratorExit:
-            # Whoever gives up takes back what was not sent.
+            # Whoever gives up takes back what the present stream was not sent.
             if self._is_lost or self.waiting[number] != self._stream:
                 self._kept.remove(number)
             raise
 
-    def _sent(self, samples: NDArray[Any], *, ends: bool) -> Steps:
-        """Send a chunk in the present stream and return the answer.
+    def _sent(self, number: int, samples: NDArray[Any], *, ends: bool) -> Steps:
+        """Send a chunk of this number in the present stream and return the answer.
 
         Raises:
-            ServerLostError: the server has ended the stream, as it stops.
+            ServerLostError: see `_heard`.
             ConchError: the answer is an error.
         """
-        yield from self._heard(samples, ends=ends)
+        yield from self._heard(number, samples, ends=ends)
+        self._note()
         return self._continuation.tell()
 
-    def _heard(self, samples: NDArray[Any], *, ends: bool) -> Generator[Step, Result, None]:
-        """Send a chunk in the present stream; keep the answer to tell it."""
+    def _heard(
+        self, number: int, samples: NDArray[Any], *, ends: bool
+    ) -> Generator[Step, Result, None]:
+        """Send samples for a chunk of this number; keep the answer to tell it.
+
+        Raises:
+            ServerLostError: the server has ended the stream, as it stops, or it was lost with a
+                chunk before this one.
+            ConchError: the answer is an error.
+        """
         request = self.request(samples, ends=ends)
+        before = self._stream, self._is_lost
         with self.unless_refused(request):
             answer = _transcript((yield request))
+        if min(self.waiting) != number:
+            yield Turn(number)
+        if before != (self._stream, self._is_lost):
+            raise ServerLostError("the stream was lost with a chunk before this one")
         self._has_answer = True
         self._continuation.take(answer, ends=ends)
         if answer.is_final and not ends:
@@ -306,13 +327,13 @@ class LiveChunks:
     def _go_on(self, number: int, samples: NDArray[Any], *, ends: bool) -> Steps:
         """Send a chunk in another stream, after the audio before it that has to be heard again."""
         give_up_at = self._now() + min(self._resume_s, self._timeout_s)
-        pause_s, losses, sent_again_s = BACKOFF_S, 0, 0.0
+        pause_s, losses = BACKOFF_S, 0
         while True:
             try:
                 if self._is_lost:
-                    sent_again_s = yield from self._begin_again(number)
+                    yield from self._begin_again(number)
                 self.waiting[number] = self._stream
-                answer = yield from self._sent(samples, ends=ends)
+                return (yield from self._sent(number, samples, ends=ends))
             except ConchError as error:
                 if not isinstance(error, _AGAIN):
                     if not self._is_lost and _is_refusal(error):
@@ -324,50 +345,41 @@ class LiveChunks:
                 wait_s = max(pause_s, float(told_s or 0))
                 if losses >= MAX_LOSSES or self._now() + wait_s >= give_up_at:
                     raise
-            else:
-                self._note(sent_again_s)
-                return answer
             yield Pause(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
-    def _begin_again(self, number: int) -> Generator[Step, Result, float]:
-        """Open another stream and send what has to be heard again before a chunk.
-
-        Returns:
-            The seconds of audio that were sent.
-        """
+    def _begin_again(self, number: int) -> Generator[Step, Result, None]:
+        """Open another stream and send what has to be heard again before a chunk."""
         is_gone = self._loss is None or isinstance(self._loss[0], SessionError)
         if self.has_started and not self.has_ended and not is_gone:
             ending = self.request(NOTHING, ends=True, abandons=True)
-            self._abandoned = replace(ending, timeout_s=min(ABANDON_S, self._timeout_s))
-        if self._abandoned is not None:
-            # Only the connection may be lost: the stream would keep its place on the server.
-            try:
-                yield self._abandoned
-                self._abandoned = None
-            except (ServerLostError, OverloadedError, DeadlineError):
-                pass
-            except ConchError:
-                self._abandoned = None
+            self._abandoned.append(replace(ending, timeout_s=min(ABANDON_S, self._timeout_s)))
+        # Before anything is awaited: the caller may send chunks meanwhile.
         self._begin()
+        # Only the connection may be lost: a stream would keep its place on the server.
+        while self._abandoned:
+            try:
+                yield self._abandoned[0]
+            except (ServerLostError, OverloadedError, DeadlineError):
+                break
+            except ConchError:
+                pass
+            self._abandoned.popleft()
         self._stream += 1
         self._continuation.resume(self._kept.start)
-        size = 0
-        for piece in _pieces(
-            self._kept.before(number, self._continuation.start), round(PIECE_S * self._sample_rate)
-        ):
-            yield from self._heard(piece, ends=False)
-            size += len(piece)
+        before = self._kept.before(number, self._continuation.start)
+        self._sent_again_s = sum(map(len, before)) / self._sample_rate
+        for piece in _pieces(before, round(PIECE_S * self._sample_rate)):
+            yield from self._heard(number, piece, ends=False)
         self._is_lost = False
-        return size / self._sample_rate
 
-    def _note(self, sent_again_s: float) -> None:
+    def _note(self) -> None:
         """Remember that another stream has answered."""
         if self._loss is None:
             return
         (error, lost_at), self._loss = self._loss, None
         audio_s = self._continuation.start / self._sample_rate
-        resumption = Resumption(error, audio_s, sent_again_s, self._now() - lost_at)
+        resumption = Resumption(error, audio_s, self._sent_again_s, self._now() - lost_at)
         self.resumptions = (*self.resumptions, resumption)
 
 

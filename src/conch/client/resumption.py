@@ -73,18 +73,18 @@ class _Pending:
 class Told:
     """What a live session has told so far, as far as another stream needs it to go on."""
 
-    def __init__(self, *, shows_open: bool = True) -> None:
+    def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
         """Begin without text.
 
         Args:
             shows_open: Whether answers tell the utterance that is being spoken.
+            base: Where the present stream began.
         """
         self._shows_open = shows_open
         self._pending: dict[int, _Pending] = {}
         self._open: OpenUtterance | None = None
         self._told_until_s = 0.0
-        self._base = Cut(0.0)
-        """Where the present stream began."""
+        self._base = base
         self.audio_s = 0.0
         """Seconds of audio that were heard."""
         self.next_index = 0

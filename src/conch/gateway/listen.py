@@ -89,7 +89,9 @@ class _Listener:
             freeing=gateway.freeing,
         )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
-        self._messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
+        self._messages = ListenMessages(
+            has_stats=query.has_stats, has_resume=query.has_resume, told_s=query.told_s
+        )
         self._answers = Answers()
         self._code = int(aiohttp.WSCloseCode.OK)
         """Code of the close frame after the last text."""

@@ -17,14 +17,15 @@ RESUME_STEP_S = 0.5
 class ListenMessages:
     """Tells what to send after each update, and keeps the text of all of the session."""
 
-    def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
+    def __init__(self, *, has_stats: bool, has_resume: bool = False, told_s: float = 0.0) -> None:
         """Begin without text.
 
         Args:
             has_stats: Whether to tell the path.
             has_resume: Whether to tell from where on another session would have to hear the audio.
+            told_s: Seconds at the beginning whose words a session before has told.
         """
-        self._told = Told() if has_resume else None
+        self._told = Told(base=Cut(0.0, (), told_s)) if has_resume else None
         self._cut = Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown = ("", "", "")
@@ -57,7 +58,9 @@ class ListenMessages:
         ended = [(item.segment, item.is_final) for item in update.segments]
         told.add(ended, update.utterance, update.audio_s)
         before, cut = self._cut, told.cut()
-        if cut.until_s > before.until_s or cut.at_s >= before.at_s + RESUME_STEP_S:
+        # A word of an utterance that has ended would be told twice.
+        step_s = 0.0 if ended else RESUME_STEP_S
+        if cut.until_s > before.until_s or cut.at_s > before.at_s + step_s:
             self._cut = cut
             until_s = max(cut.at_s, cut.until_s)
             yield {"type": "resume", "from": round(cut.at_s, 3), "told": round(until_s, 3)}

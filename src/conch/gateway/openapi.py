@@ -303,9 +303,9 @@ def _live_audio() -> dict[str, Any]:
         model,
         _query(
             "include",
-            {"type": "string", "enum": ["stats", "resume"]},
+            {"type": "string", "enum": ["stats", "resume", "stats,resume"]},
             "stats: messages with the components called and their times. resume: messages that "
-            "tell which audio to keep, in case the session is lost. Both: stats,resume.",
+            "tell which audio to keep, in case the session is lost.",
         ),
         _query(
             "told_s",
