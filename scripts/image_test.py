@@ -2,8 +2,8 @@
 
     make image-test
 
-It needs root, and Debian's packages buildah, bubblewrap, curl and, where no registry can be
-reached, mmdebstrap: then Debian 12 is bootstrapped from apt's own sources and taken as the base.
+It needs root, and Debian's packages buildah, bubblewrap, curl, python3-pip and, where no registry can
+be reached, mmdebstrap: then Debian 12 is bootstrapped from apt's own sources and taken as the base.
 pip's settings of this machine (index, extra indexes, links, certificate) go into the build, too.
 
 The container has its own processes, network, shared memory and /tmp, no capability, and a root that
@@ -345,7 +345,7 @@ class Container:
     def end(self) -> None:
         """Kill what is left."""
         if self.process is not None and self.process.poll() is None:
-            # Process 1, and by it all others: bwrap's --die-with-parent ends where the user changes.
+            # Process 1, and by it all others: --die-with-parent is void once the user has changed.
             if self.first:
                 os.kill(self.first, signal.SIGKILL)
             else:
