@@ -2,8 +2,8 @@
 
     make image-test
 
-It needs root, and Debian's packages buildah, bubblewrap, curl, python3-pip and, where no registry can
-be reached, mmdebstrap: then Debian 12 is bootstrapped from apt's own sources and taken as the base.
+It needs root, and Debian's packages buildah, bubblewrap, curl, python3-pip and, where no registry
+can be reached, mmdebstrap: then Debian 12 is bootstrapped from apt's own sources and is the base.
 pip's settings of this machine (index, extra indexes, links, certificate) go into the build, too.
 
 The container has its own processes, network, shared memory and /tmp, no capability, and a root that
