@@ -65,13 +65,13 @@ def say(text: str) -> None:
     print(f"image-test: {text}", flush=True)
 
 
-def run(*command: str | Path, **options: Any) -> str:
+def run(*command: str | Path) -> str:
     """Run a program and return what it prints.
 
     Raises:
         SystemExit: it fails; its own errors were shown.
     """
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, **options)
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"image-test: {' '.join(map(str, command[:4]))} … failed")
     return done.stdout.strip()
@@ -158,9 +158,9 @@ class Store:
         shutil.rmtree(self.folder / "probe")
         return works
 
-    def buildah(self, *arguments: str | Path, **options: Any) -> str:
+    def buildah(self, *arguments: str | Path) -> str:
         """Run buildah in the store and return what it prints."""
-        return run(*self.command, *arguments, **options)
+        return run(*self.command, *arguments)
 
     def has(self, image: str) -> bool:
         """Tell whether an image is in the store."""
