@@ -12,7 +12,7 @@ from word_server import RATE, WordServer, spoken
 
 from conch.client import live, tensors
 from conch.client.live import AsyncLiveStream, LiveStream
-from conch.client.live_chunks import MAX_LOSSES, RESUME_S
+from conch.client.live_chunks import MAX_LOSSES, RESUME_S, START_SAMPLES
 from conch.client.resumption import MAX_KEPT_S, KeptAudio, behind, plain, without_first
 from conch.wire.errors import (
     AudioError,
@@ -388,6 +388,18 @@ def test_options_are_sent_again_and_sessions_are_new(clock: Clock) -> None:
     assert one.parameters["session"] != other.parameters["session"]
 
 
+def test_another_stream_is_opened_by_a_short_chunk(clock: Clock) -> None:
+    server = WordServer()
+    dies_at(20)(server)
+    with stream_on(server, clock) as stream:
+        assert told(stream).text == TEXT
+    (loss,) = stream.resumptions
+    assert loss.sent_again_s * RATE > START_SAMPLES
+    places = [request.place for request in server.requests]
+    _, start = [number for number, place in enumerate(places) if place and place.starts]
+    assert server.requests[start].inputs["WAV_LENS"].item() <= START_SAMPLES
+
+
 def test_it_is_switched_off(clock: Clock) -> None:
     server = WordServer()
     dies_at(9)(server)
@@ -422,7 +434,8 @@ def test_with_asyncio_chunks_that_were_sent_at_once_keep_their_order(clock: Cloc
     chance = random.Random(3)
     for _ in range(20):
         server = WordServer()
-        dies_at(*chance.sample(range(60), 3))(server)
+        # Not with the first chunk: who never had a server is told that there is none.
+        dies_at(*chance.sample(range(1, 60), 3))(server)
         assert asyncio.run(_told_at_once(server, clock, chance)) == TEXT
 
 
