@@ -37,8 +37,8 @@ NOTHING = np.zeros(0, np.float32)
 RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
 START_SAMPLES = 1600
-"""Most samples of the chunk that opens another stream. A proxy without a server says so to those who
-have sent all; it breaks off the connection of others."""
+"""Most samples of the chunk that opens another stream. A proxy without a server answers so little,
+and breaks off the connection of who is still sending."""
 BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 MAX_LOSSES = 4
