@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -398,6 +399,22 @@ def test_another_stream_is_opened_by_a_short_chunk(clock: Clock) -> None:
     places = [request.place for request in server.requests]
     _, start = [number for number, place in enumerate(places) if place and place.starts]
     assert server.requests[start].inputs["WAV_LENS"].item() <= START_SAMPLES
+
+
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+def test_a_gateway_that_stops_ends_a_stream_and_costs_no_word(clock: Clock, mode: str) -> None:
+    for number in range(1, 20):
+        server = WordServer()
+
+        def infer(request: Any, server: WordServer = server, stops: int = number) -> Any:
+            if len(server.requests) == stops:
+                request = replace(request, place=replace(request.place, ends=True))
+            return server.infer(request)
+
+        settings = {"options": {"mode": mode}, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+        with LiveStream(infer, **settings) as stream:
+            assert plain(told(stream).text) == plain(TEXT), number
+        assert len(stream.resumptions) == 1
 
 
 def test_it_is_switched_off(clock: Clock) -> None:
