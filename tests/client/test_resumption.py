@@ -169,7 +169,8 @@ def test_random_losses_of_random_speech(clock: Clock, cases: int) -> None:
         samples = np.concatenate([spoken(lengths), np.zeros(chance.randint(0, 2000), np.int16)])
         expected = " ".join(f"w{number}" for number in range(1, 26))
         server = WordServer()
-        dies_at(*chance.sample(range(80), 6))(server)
+        # As many as one call survives, wherever they fall.
+        dies_at(*chance.sample(range(80), MAX_LOSSES))(server)
         options = {
             "mode": chance.choice(["streaming", "two_pass"]),
             "word_timestamps": chance.random() < 0.5,
