@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from word_server import RATE, WordServer, spoken
 
 from conch.client import live, tensors
 from conch.client.live import AsyncLiveStream, LiveStream
-from conch.client.live_chunks import MAX_LOSSES, RESUME_S
+from conch.client.live_chunks import MAX_LOSSES, RESUME_S, START_SAMPLES
 from conch.client.resumption import MAX_KEPT_S, KeptAudio, behind, plain, without_first
 from conch.wire.errors import (
     AudioError,
@@ -170,7 +171,8 @@ def test_random_losses_of_random_speech(clock: Clock, cases: int) -> None:
         samples = np.concatenate([spoken(lengths), np.zeros(chance.randint(0, 2000), np.int16)])
         expected = " ".join(f"w{number}" for number in range(1, 26))
         server = WordServer()
-        dies_at(*chance.sample(range(80), 6))(server)
+        # As many as one call survives, wherever they fall.
+        dies_at(*chance.sample(range(80), MAX_LOSSES))(server)
         options = {
             "mode": chance.choice(["streaming", "two_pass"]),
             "word_timestamps": chance.random() < 0.5,
@@ -439,6 +441,34 @@ def test_options_are_sent_again_and_sessions_are_new(clock: Clock) -> None:
     assert one.parameters["session"] != other.parameters["session"]
 
 
+def test_another_stream_is_opened_by_a_short_chunk(clock: Clock) -> None:
+    server = WordServer()
+    dies_at(20)(server)
+    with stream_on(server, clock) as stream:
+        assert told(stream).text == TEXT
+    (loss,) = stream.resumptions
+    assert loss.sent_again_s * RATE > START_SAMPLES
+    places = [request.place for request in server.requests]
+    _, start = [number for number, place in enumerate(places) if place and place.starts]
+    assert server.requests[start].inputs["WAV_LENS"].item() <= START_SAMPLES
+
+
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+def test_a_gateway_that_stops_ends_a_stream_and_costs_no_word(clock: Clock, mode: str) -> None:
+    for number in range(1, 20):
+        server = WordServer()
+
+        def infer(request: Any, server: WordServer = server, stops: int = number) -> Any:
+            if len(server.requests) == stops:
+                request = replace(request, place=replace(request.place, ends=True))
+            return server.infer(request)
+
+        settings = {"options": {"mode": mode}, "resume_s": RESUME_S, "now": clock, **SETTINGS}
+        with LiveStream(infer, **settings) as stream:
+            assert plain(told(stream).text) == plain(TEXT), number
+        assert len(stream.resumptions) == 1
+
+
 def test_it_is_switched_off(clock: Clock) -> None:
     server = WordServer()
     dies_at(9)(server)
@@ -473,7 +503,8 @@ def test_with_asyncio_chunks_that_were_sent_at_once_keep_their_order(clock: Cloc
     chance = random.Random(3)
     for _ in range(20):
         server = WordServer()
-        dies_at(*chance.sample(range(60), 3))(server)
+        # Not with the first chunk: who never had a server is told that there is none.
+        dies_at(*chance.sample(range(1, 60), 3))(server)
         assert asyncio.run(_told_at_once(server, clock, chance)) == TEXT
 
 

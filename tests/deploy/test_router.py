@@ -142,6 +142,7 @@ def test_a_stream_has_one_server_over_any_connection(router) -> None:
         ("GET", "/v2/logging", 403),
         ("GET", "/v2/models/../repository/index", 403),
         ("GET", "/metrics", 403),
+        ("GET", "/health/live", 404),
     ],
 )
 def test_only_what_recognition_needs_passes_to_triton(router, method, path, status) -> None:

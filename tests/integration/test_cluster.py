@@ -8,19 +8,20 @@ import subprocess
 import urllib.request
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from joined_text import assert_joined
 from metrics import metrics_of
 from recordings import Recording
 from router import RunningRouter, free_ports, routing
 from servers import ANY_TRITON_PORTS, SERVE, children_of
 from waiting import wait_until
 
-from conch.client import tensors
+from conch.client import AsyncClient, AsyncLiveStream, tensors
 from conch.client.connections import connect_async
 from conch.client.endpoint import Endpoint
 from conch.client.transports import AsyncTransport
@@ -145,6 +146,22 @@ async def streams(
         ]
         await asyncio.gather(*(stream.send(STEP) for stream in opened))
         yield opened
+
+
+@asynccontextmanager
+async def resuming(
+    router: RunningRouter, of_a_kind: int, waveforms: Sequence[np.ndarray]
+) -> AsyncIterator[list[tuple[AsyncLiveStream, np.ndarray]]]:
+    """Yield streams as `streams` does, of the client that goes on by itself, and their samples."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for url in (router.grpc_url, router.http_url, router.gateway_url):
+            client = await stack.enter_async_context(AsyncClient(url))
+            for waveform in waveforms[:of_a_kind]:
+                stream = await stack.enter_async_context(client.live(mode="streaming"))
+                await stream.send(waveform[:STEP])
+                found.append((stream, waveform))
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -287,9 +304,13 @@ def test_a_server_that_is_killed_costs_its_own_streams_only(own, texts, tmp_path
     wait_until_open(servers, 0)
 
     async def talk(router: RunningRouter) -> None:
-        async with streams(router, 8, texts) as found:
-            counts = wait_until_open(servers, 24)
-            assert 0 < counts[0] < 24
+        whole = list(texts)
+        async with (
+            streams(router, 8, texts) as found,
+            resuming(router, 6, list(texts.values())) as going_on,
+        ):
+            counts = wait_until_open(servers, 24 + 18)
+            assert 0 < counts[0] < 24 + 18
             killed.kill()
             answers = await asyncio.gather(
                 *(stream.send(STEP) for stream in found), return_exceptions=True
@@ -299,7 +320,11 @@ def test_a_server_that_is_killed_costs_its_own_streams_only(own, texts, tmp_path
                 for stream, answer in zip(found, answers, strict=True)
                 if isinstance(answer, BaseException)
             ]
-            assert len(lost) == counts[0]
+            for number, (resumed, samples) in enumerate(going_on):
+                await resumed.send(samples[STEP:])
+                assert_joined((await resumed.finish()).text, whole[number % len(whole)])
+            num_resumed = sum(bool(resumed.resumptions) for resumed, _ in going_on)
+            assert len(lost) + num_resumed == counts[0]
             for stream in lost:
                 await says_to_start_again(stream)
             await finish_all([stream for stream in found if stream not in lost], texts)

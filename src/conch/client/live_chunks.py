@@ -37,6 +37,9 @@ NOTHING = np.zeros(0, np.float32)
 """The last chunk of a stream whose samples were all sent."""
 RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
+START_SAMPLES = 1600
+"""Most samples of the chunk that opens another stream. A proxy without a server answers so little,
+and breaks off the connection of who is still sending."""
 BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 MAX_LOSSES = 4
@@ -395,8 +398,14 @@ def _is_refusal(error: ConchError) -> bool:
 
 
 def _pieces(chunks: Sequence[NDArray[Any]], most: int) -> Iterator[NDArray[Any]]:
-    """Yield chunks of samples joined to pieces of one type, each of at most so many samples."""
+    """Yield chunks of samples joined to pieces of one type, each of at most so many samples.
+
+    The first piece opens a stream and is short.
+    """
     held: list[NDArray[Any]] = []
+    if chunks:
+        yield chunks[0][:START_SAMPLES]
+        chunks = [chunks[0][START_SAMPLES:], *chunks[1:]]
     for chunk in chunks:
         for start in range(0, len(chunk), most):
             part = chunk[start : start + most]

@@ -108,6 +108,16 @@ class Told:
             utterance: The utterance that is being spoken.
             audio_s: Seconds of audio that were heard.
         """
+        self.end(segments)
+        self._open = utterance
+        self.audio_s = max(self.audio_s, audio_s)
+
+    def end(self, segments: Iterable[tuple[Segment, bool]]) -> None:
+        """Take the utterances that an answer has ended, and nothing else of it.
+
+        Args:
+            segments: As of `add`.
+        """
         for segment, is_final in segments:
             if is_final:
                 self._pending.pop(segment.index, None)
@@ -119,8 +129,6 @@ class Told:
             if segment.index >= self.next_index:
                 self.next_index, self._open = segment.index + 1, None
                 self._told_until_s = max(self._told_until_s, segment.end)
-        self._open = utterance
-        self.audio_s = max(self.audio_s, audio_s)
 
     def _ended(self, segment: Segment) -> _Pending:
         if self._open is not None:
@@ -340,7 +348,8 @@ class Continuation:
             ends: Whether it was asked for; a gateway that stops ends a stream early, in the middle
                 of a word, and what has not ended before counts for nothing.
         """
-        if answer.is_final and not ends:
+        is_cut = answer.is_final and not ends
+        if is_cut:
             whole = [item for item in answer.segments if item.endpoint != "end"]
             answer = replace(answer, segments=tuple(whole), utterance=None)
         seconds = self.start / self._rate
@@ -350,10 +359,11 @@ class Continuation:
             segments = [self._again.ended(item) for item in moved]
             utterance = utterance and shifted_utterance(utterance, seconds)
         ended = [(item, has_last_text(item, answer)) for item in segments]
-        self._told.add(ended, None, seconds + answer.duration)
+        self._told.end(ended)
         if utterance is not None and self._again is not None:
             utterance = self._again.shown(utterance, self._told.next_index)
-        self._told.add((), utterance, seconds + answer.duration)
+        if not is_cut:
+            self._told.add((), utterance, seconds + answer.duration)
         self._keep(segments)
         self._path |= dict.fromkeys(answer.path)
         for name, stage in answer.stages.items():

@@ -301,6 +301,8 @@ frontend triton_http
     # A process that hands over counts no servers, and has them all the same.
     acl has_no_server nbsrv(servers) eq 0
     acl hands_over stopping
+    # So Conch's clients ask whether this is a gateway.
+    http-request return status 404 if {{ path /health/live }}
     # Metadata, health and requests; no shared memory, loading, traces or logs.
     http-request deny deny_status 403 unless {{ path_reg ^/v2(/health/(live|ready)|/models/[^/]+(/versions/[0-9]+)?(/(infer|generate|generate_stream|ready|config))?)?$ }}
     # Triton 2.51 is not safe from bodies in chunks of unknown length, and from JSON that is long.

@@ -11,6 +11,14 @@ def test_the_tables_are_those_of_the_code():
     assert cluster_tables.with_tables(text) == text, "run python -m lab.capacity.cluster_tables"
 
 
+def test_what_is_called_measured_stands_in_the_benchmarks():
+    text = (cluster_tables.DOCUMENT.parents[1] / "notes" / "benchmarks.md").read_text()
+    every_pass, streaming, _ = cluster_tables.machines()
+    assert f"| conch | 8 | {cluster_tables.RECORDINGS} |" in text
+    assert f"| two_pass | {every_pass.streams} |" in text
+    assert f"| {streaming.streams} | yes |" in text
+
+
 @pytest.mark.parametrize(
     ("streams", "of_one", "servers"), [(8, 8, 2), (9, 8, 3), (1000, 66, 17), (66, 66.9, 2)]
 )
