@@ -12,7 +12,8 @@ from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.server_flags import add_header_flags, given_headers
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client.address import Address
-from conch.wire.errors import OptionError, ServerError
+from conch.packaged import install
+from conch.wire.errors import BulkError, OptionError, ServerError
 from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
@@ -138,8 +139,7 @@ def run(args: argparse.Namespace) -> int:
         ConchError: the run cannot begin, or cannot go on.
     """
     interrupt_on_sigterm()
-    import ray  # noqa: F401  # who lacks it is told here, before anything is read
-
+    _check_installed()
     from conch.bulk.run import run as run_bulk
 
     bulk = _bulk(args)
@@ -150,6 +150,23 @@ def run(args: argparse.Namespace) -> int:
         shown.close()
     shown.summary(outcomes)
     return 1 if any(outcome.errors for outcome in outcomes) else 0
+
+
+def _check_installed() -> None:
+    """Tell who lacks Ray Data, or what it needs, before anything is read.
+
+    Raises:
+        BulkError: a package of the extra `bulk` is missing or broken.
+    """
+    try:
+        import av  # noqa: F401
+        import fsspec  # noqa: F401
+        import ray.data  # noqa: F401
+        import soxr  # noqa: F401
+    # What was built for another numpy raises ValueError and AttributeError, too.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise BulkError(f"needs Ray Data: {reason}; {install('bulk')}") from None
 
 
 def _bulk(args: argparse.Namespace) -> "Bulk":
