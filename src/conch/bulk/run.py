@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -199,10 +200,14 @@ def _ray(address: str | None) -> Iterator[list[str]]:
     if is_loopback(host) and host not in LOCALHOST:
         # Ray takes localhost for this machine's address in the network, and needs no help there.
         settings["_node_ip_address"] = host
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+        with _silent():
+            ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise BulkError(f"--ray {given}: no Ray cluster answers: {error}") from None
+    # Ray's own handler leaves Ray before the servers of the nodes have ended.
+    signal.signal(signal.SIGTERM, on_sigterm)
     try:
         nodes = [
             str(node["NodeID"])
@@ -214,6 +219,19 @@ def _ray(address: str | None) -> Iterator[list[str]]:
         yield nodes
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep stderr from what Ray's core tells there of the level of its log."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _transcribed(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Iterator[Outcome]:

@@ -32,6 +32,7 @@ from conch.bulk.work import (
     write_shard,
 )
 from conch.component.arrays import FloatArray
+from conch.component.waveform import VAD_STATE_SIZE
 from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError
 from conch.wire.options import RecognitionOptions
 
@@ -120,7 +121,7 @@ _VAD: "SileroVad | None" = None
 def _vad() -> cutting.SpeechProbs:
     """Return the VAD that the server has, loaded once in a process."""
     global _VAD
-    from conch.models.silero import STATE_SIZE, SileroConfig, SileroVad
+    from conch.models.silero import SileroConfig, SileroVad
 
     if _VAD is None:
         try:
@@ -133,7 +134,7 @@ def _vad() -> cutting.SpeechProbs:
         samples: FloatArray, state: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         return vad.speech_probs(
-            samples, np.zeros(STATE_SIZE, np.float32) if state is None else state
+            samples, np.zeros(VAD_STATE_SIZE, np.float32) if state is None else state
         )
 
     return speech_probs

@@ -146,6 +146,10 @@ def run(args: argparse.Namespace) -> int:
     shown = _Shown(bulk.job.out)
     try:
         outcomes = run_bulk(replace(bulk, events=shown))
+    except KeyboardInterrupt:
+        shown.close()
+        print("conch: stopped; the same command goes on from here", file=sys.stderr)
+        raise
     finally:
         shown.close()
     shown.summary(outcomes)
