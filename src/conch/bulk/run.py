@@ -63,8 +63,8 @@ class Events(Protocol):
         """Tell how many files there are, and what was done before."""
         ...
 
-    def outcome(self, outcome: Outcome) -> None:
-        """Tell what has been done."""
+    def done(self, outcome: Outcome) -> None:
+        """Tell of a shard that was written."""
         ...
 
 
@@ -86,17 +86,19 @@ def run(bulk: Bulk) -> list[Outcome]:
         shards, before = _left(output, sources, bulk.files_per_shard, job.kind)
         if bulk.events is not None:
             bulk.events.begun(len(sources), before)
-        done = list(before)
+        done = {outcome.shard: outcome for outcome in before}
         if shards:
             with _ray(bulk.ray_address) as nodes:
                 for outcome in _transcribed(shards, job, nodes):
+                    # A unit that is done again, after a worker has died, tells of its shard again.
+                    if not outcome.is_shard or outcome.shard in done:
+                        continue
+                    done[outcome.shard] = outcome
                     if bulk.events is not None:
-                        bulk.events.outcome(outcome)
-                    if outcome.is_shard:
-                        done.append(outcome)
+                        bulk.events.done(outcome)
         _check_all_there(output, shards)
         output.remove(WORK)
-        return done
+        return list(done.values())
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:

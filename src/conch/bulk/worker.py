@@ -76,8 +76,7 @@ def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
         return []
     longest_s = 2 * job.piece_s or MAX_REQUEST_S
 
-    def is_long(source: Source) -> bool:
-        size = size_of(source)
+    def is_long(source: Source, size: int | None) -> bool:
         if size is not None and size < longest_s * LEAST_BYTES_PER_S:
             return False
         try:
@@ -86,8 +85,10 @@ def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
             return False  # the server says why
 
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-        found = pool.map(is_long, unit.sources)
-        return [place for place, is_so in enumerate(found) if is_so]
+        sizes = list(pool.map(size_of, unit.sources))
+    # One after the other: these are large, and only one is in memory at a time.
+    found = map(is_long, unit.sources, sizes)
+    return [place for place, is_so in enumerate(found) if is_so]
 
 
 def _pieces(

@@ -222,7 +222,6 @@ class _Shown:
         self._out = out
         self._bar: Any = None
         self._audio_s = 0.0
-        self._of_parts: dict[str, float] = {}
         self._errors = 0
         self._warnings = 0
         self._started = time.monotonic()
@@ -239,20 +238,15 @@ class _Shown:
             desc="bulk", total=files, initial=there, unit="file", file=sys.stderr, disable=None
         )
 
-    def outcome(self, outcome: "Outcome") -> None:
-        parts_s = self._of_parts.pop(outcome.shard, 0.0)
-        if not outcome.is_shard:
-            self._of_parts[outcome.shard] = parts_s + outcome.audio_s
-            parts_s = 0.0
-        self._audio_s += outcome.audio_s - parts_s
+    def done(self, outcome: "Outcome") -> None:
+        self._audio_s += outcome.audio_s
         for name, reason in outcome.errors:
             self._errors += 1
             self._tell(self._errors, f"{name}: {reason}", "errors")
         for name, warning in outcome.warnings:
             self._warnings += 1
             self._tell(self._warnings, f"{name}: warning: {warning}", "warnings")
-        if outcome.is_shard:
-            self._bar.update(outcome.files)
+        self._bar.update(outcome.files)
         self._bar.set_postfix_str(self._figures(time.monotonic() - self._started))
 
     def _figures(self, elapsed_s: float) -> str:
