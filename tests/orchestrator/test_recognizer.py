@@ -61,6 +61,13 @@ def test_a_piece_with_another_memory_is_refused():
         recognize(PlainComponents(), one(speech(0.1), vad_state="AAAA"))
 
 
+def test_one_memory_is_not_for_several_recordings():
+    wav = np.stack([speech(0.1), speech(0.2)])
+    state = text_of_state(np.zeros(VAD_STATE_SIZE, np.float32))
+    with pytest.raises(OptionError, match="'vad_state' is for a piece of one recording; sent: 2"):
+        recognize(PlainComponents(), SpeechRequest(wav=wav, parameters={"vad_state": state}))
+
+
 def test_all_segments_are_in_flight_at_once():
     components = PlainComponents()
     everyone_is_here = asyncio.Event()
