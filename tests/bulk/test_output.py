@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -230,6 +231,14 @@ def test_overwrite_removes_what_runs_have_written_and_nothing_else(done: Bulk) -
         ["_conch", "mine", "part-mine.jsonl", shard.name]
     )
     assert [path.stem for path in (out / "_conch" / "done").iterdir()] == [shard.stem]
+
+
+def test_a_cluster_that_does_not_answer_is_named() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
+        port = unused.getsockname()[1]
+        with pytest.raises(BulkError, match=f"--ray 127.0.0.1:{port}: no Ray cluster answers"):
+            bulk_run._check_answers("127.0.0.1", port)
 
 
 def test_what_a_worker_says_is_found_in_what_ray_makes_of_it() -> None:

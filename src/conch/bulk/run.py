@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ CALLS_AT_ONCE = 3
 WORKER_CPUS, CUTTER_CPUS = 0.1, 0.5
 """CPUs that Ray counts: a worker waits for its server, and a cutter decodes."""
 MAX_BLOCKS = 4096
+CONNECT_S = 10.0
+"""Seconds for a Ray cluster to accept a connection."""
 STOP_S = 15.0
 """Seconds for the servers of the nodes to end."""
 READS_AT_ONCE = 16
@@ -198,7 +201,9 @@ def _ray(address: str | None) -> Iterator[list[str]]:
             "object_store_memory": STORE_BYTES,
             "include_dashboard": False,
         }
-    host = given.rpartition(":")[0] if given else "127.0.0.2"
+    host, _, port = given.rpartition(":") if given else ("127.0.0.2", "", "")
+    if host and port.isdigit() and "/" not in host:
+        _check_answers(host, int(port))
     if is_loopback(host) and host not in LOCALHOST:
         # Ray takes localhost for this machine's address in the network, and needs no help there.
         settings["_node_ip_address"] = host
@@ -221,6 +226,18 @@ def _ray(address: str | None) -> Iterator[list[str]]:
         yield nodes
     finally:
         ray.shutdown()
+
+
+def _check_answers(host: str, port: int) -> None:
+    """Look whether anything listens where a Ray cluster should; Ray would try for minutes.
+
+    Raises:
+        BulkError: nothing does.
+    """
+    try:
+        socket.create_connection((host, port), CONNECT_S).close()
+    except OSError as error:
+        raise BulkError(f"--ray {host}:{port}: no Ray cluster answers: {error}") from None
 
 
 @contextmanager
