@@ -235,7 +235,7 @@ def _check_answers(host: str, port: int) -> None:
         BulkError: nothing does.
     """
     try:
-        socket.create_connection((host, port), CONNECT_S).close()
+        socket.create_connection((host.strip("[]"), port), CONNECT_S).close()
     except OSError as error:
         raise BulkError(f"--ray {host}:{port}: no Ray cluster answers: {error}") from None
 
