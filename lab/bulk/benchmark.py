@@ -28,7 +28,7 @@ from lab.bulk import cluster
 from lab.header import lab_header
 
 SAMPLE_RATE = 16_000
-MILLION_HOURS_S = 1e6 * 3600.0
+MILLION_HOURS = 1e6
 HOURS_A_MONTH = 730.0
 SUBTYPE = "PCM_16"
 
@@ -154,7 +154,7 @@ def markdown(report: BulkReport) -> str:
                 f"{item.seconds} s",
                 number(_rtfx(item, start_s)),
                 number(_million(item, start_s), 0),
-                number(_million(item, start_s) / HOURS_A_MONTH, 0),
+                number(_months(_million(item, start_s)), 0),
             )
             for item in report.lengths
         ],
@@ -166,13 +166,21 @@ def markdown(report: BulkReport) -> str:
     return "\n\n".join((come_from, start, lengths, nodes, paper))
 
 
-def _rtfx(item: Length, start_s: float) -> float:
-    return item.files * item.seconds / max(item.bulk_s - start_s, 1e-9)
+def _rtfx(item: Length, start_s: float) -> float | None:
+    """Return seconds of audio a second; None for a run that Ray's start hides."""
+    if item.bulk_s <= start_s:
+        return None
+    return item.files * item.seconds / (item.bulk_s - start_s)
 
 
-def _million(item: Length, start_s: float) -> float:
+def _million(item: Length, start_s: float) -> float | None:
     """Return the hours of this machine for a million hours of such files."""
-    return MILLION_HOURS_S / 3600 / _rtfx(item, start_s)
+    rtfx = _rtfx(item, start_s)
+    return None if rtfx is None else MILLION_HOURS / rtfx
+
+
+def _months(hours: float | None) -> float | None:
+    return None if hours is None else hours / HOURS_A_MONTH
 
 
 def _files(folder: Path, seconds: int, count: int) -> Path:

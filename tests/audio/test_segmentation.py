@@ -1,10 +1,20 @@
+import base64
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from conch.audio.segmentation import Segmenter, SegmentRules, Span, loudness
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.audio.segmentation import (
+    Segmenter,
+    SegmentRules,
+    Span,
+    loudness,
+    state_of,
+    text_of_state,
+)
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.wire.errors import OptionError
+from conch.wire.options import RecognitionOptions
 
 RULES = SegmentRules(
     threshold=0.5, min_speech_ms=96, min_silence_ms=320, pad_ms=64, max_segment_s=10
@@ -131,3 +141,27 @@ def test_a_low_threshold_still_hears_the_end_of_speech(threshold):
     )
     probs = probabilities((0.001, 50), (0.9, 20), (0.001, 2000))
     assert segments(probs, rules) == [frames(48, 72)]
+
+
+def test_the_vads_memory_goes_through_an_option():
+    state = np.linspace(-3, 3, VAD_STATE_SIZE, dtype=np.float32)
+    sent = RecognitionOptions.parse({"vad_state": text_of_state(state)})
+    assert np.array_equal(state_of(sent), state)
+    assert state_of(RecognitionOptions.parse({})) is None
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "no base64!",
+        "AAA",
+        base64.b64encode(bytes(4 * VAD_STATE_SIZE - 4)).decode(),
+        base64.b64encode(bytes(4 * VAD_STATE_SIZE + 4)).decode(),
+        text_of_state(np.full(VAD_STATE_SIZE, np.inf, np.float32)),
+        "ä" * 10_000,
+    ],
+)
+def test_another_memory_is_refused(sent):
+    with pytest.raises(OptionError, match="'vad_state' takes base64 of 320 finite FP32") as error:
+        state_of(RecognitionOptions.parse({"vad_state": sent}))
+    assert len(str(error.value)) < 200

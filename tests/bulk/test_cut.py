@@ -10,7 +10,7 @@ import soundfile
 from conch.audio.recording import file_recording
 from conch.audio.segmentation import Segmenter, Span, segment_rules, state_of
 from conch.bulk.cut import Cut, Piece, audio_of, cut, is_cuttable, joined, shifted
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
 
@@ -25,7 +25,7 @@ def heard(samples, state):
     for frame in padded.reshape(-1, VAD_FRAME_SAMPLES):
         memory = np.float32(0.98 * memory + 0.02 * float(np.abs(frame).mean() * 4))
         probs.append(min(1.0, 0.75 * float(np.abs(frame).mean() * 6) + 0.25 * memory))
-    return np.array(probs, np.float32), np.array([memory], np.float32)
+    return np.array(probs, np.float32), np.full(VAD_STATE_SIZE, memory, np.float32)
 
 
 def recording(seed: int, seconds: float = 90.0, channels: int = 1) -> bytes:

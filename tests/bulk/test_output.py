@@ -4,20 +4,24 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from conch.bulk import run as bulk_run
 from conch.bulk.inputs import Source
 from conch.bulk.lock import Lock, require
 from conch.bulk.output import LOCK, RUN, Output
 from conch.bulk.rows import error_row, json_line
 from conch.bulk.run import Bulk, run, told_by_worker
 from conch.bulk.shards import ids_of, rows_of, shard_bytes
-from conch.bulk.work import Job, Unit, beside_name, outcome_there, write_shard
+from conch.bulk.work import Job, Outcome, Unit, beside_name, outcome_there, write_shard
 from conch.wire.errors import AudioError, BulkError
 
 pytestmark = pytest.mark.skipif(not find_spec("fsspec"), reason="fsspec is missing: extra bulk")
@@ -83,6 +87,12 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
         require(output, lock.run)
     with pytest.raises(BulkError, match="no longer locked by this run"):
         require(output, lock.run)
+
+
+def test_a_lock_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    (tmp_path / LOCK).mkdir(parents=True)
+    with pytest.raises(BulkError, match=r"cannot lock .*lock\.json: Is a directory"):
+        Lock(Output(str(tmp_path))).__enter__()
 
 
 def test_the_lock_of_an_object_store_goes_with_its_holder() -> None:
@@ -162,8 +172,6 @@ def test_what_is_done_is_not_done_again(done: Bulk) -> None:
 
 
 def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
-    from dataclasses import replace
-
     other = replace(done, job=replace(done.job, options={"nbest": 3}))
     before = sorted(Path(done.job.out).rglob("*.jsonl"))
     with pytest.raises(BulkError, match=r'with options {"nbest": 2}; asked: {"nbest": 3}'):
@@ -177,6 +185,60 @@ def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
     with pytest.raises(BulkError, match=r"holds shards, but not _conch/run\.json"):
         run(done)
     assert sorted(Path(done.job.out).rglob("*.jsonl")) == before
+
+
+@pytest.fixture
+def twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each shard written by a worker that dies, so that its unit is done again."""
+
+    def transcribed(shards, job: Job, nodes):
+        output = Output(job.out)
+        for shard in shards:
+            unit = Unit(shard.name, shard.sources)
+            yield Outcome(shard.name)
+            yield write_shard(job, output, unit, rows(*(item.id for item in shard.sources)))
+            yield outcome_there(output, shard.name, job.kind)
+
+    monkeypatch.setattr(bulk_run, "_ray", lambda address: nullcontext([]))
+    monkeypatch.setattr(bulk_run, "_transcribed", transcribed)
+
+
+@pytest.mark.usefixtures("twice")
+def test_a_shard_that_is_told_twice_counts_once(done: Bulk, tmp_path: Path) -> None:
+    (tmp_path / "b.wav").write_bytes(b"x")
+    both = replace(done, inputs=(*done.inputs, str(tmp_path / "b.wav")))
+    assert sum(outcome.files for outcome in run(both)) == 2
+
+
+@pytest.mark.usefixtures("twice")
+def test_overwrite_removes_what_runs_have_written_and_nothing_else(done: Bulk) -> None:
+    out = Path(done.job.out)
+    (before,) = out.glob("part-*")
+    for name in ("_files/txt/a.txt", "_conch/work/x.json", "part-mine.jsonl", "mine/a.txt"):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("x")
+    other = replace(done, job=replace(done.job, options={"nbest": 3}, kind="parquet"))
+    if not find_spec("pyarrow"):
+        other = replace(other, job=replace(other.job, kind="jsonl"))
+    before.write_text("old")
+    (outcome,) = run(replace(other, overwrite=True))
+    assert outcome.files == 1
+    (shard,) = [path for path in out.glob("part-*") if path.name != "part-mine.jsonl"]
+    assert shard.read_bytes() != b"old"
+    assert shard.suffix == f".{other.job.kind}"
+    assert json.loads((out / RUN).read_text())["options"] == {"nbest": 3}
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        ["_conch", "mine", "part-mine.jsonl", shard.name]
+    )
+    assert [path.stem for path in (out / "_conch" / "done").iterdir()] == [shard.stem]
+
+
+def test_a_cluster_that_does_not_answer_is_named() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
+        port = unused.getsockname()[1]
+        with pytest.raises(BulkError, match=f"--ray 127.0.0.1:{port}: no Ray cluster answers"):
+            bulk_run._check_answers("127.0.0.1", port)
 
 
 def test_what_a_worker_says_is_found_in_what_ray_makes_of_it() -> None:

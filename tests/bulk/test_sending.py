@@ -1,11 +1,14 @@
 """What is the recording's fault, and what is the server's."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any, ClassVar
+from unittest.mock import AsyncMock
 
 import pytest
 
 from conch.bulk import sending
+from conch.bulk.run import NextUrl
 from conch.bulk.sending import MAX_FAILURES, MAX_LOSSES, Sender
 from conch.bulk.work import Heard
 from conch.wire.errors import (
@@ -19,6 +22,7 @@ from conch.wire.errors import (
 )
 from conch.wire.result import Hypothesis, Transcript
 
+LOST = ServerError("lost")
 ANSWER = Transcript((Hypothesis("hello", 0.0, 0.0),), (), 1.0, (), {})
 
 
@@ -102,6 +106,31 @@ def test_a_recording_that_cannot_be_read_in_time_is_late(monkeypatch) -> None:
     heard = sent(monkeypatch, read=never)
     assert isinstance(heard.error, DeadlineError)
     assert str(heard.error) == "not read within 1 s"
+
+
+def test_the_models_of_a_new_server_are_asked_for_again(monkeypatch) -> None:
+    monkeypatch.setattr(sending, "AsyncClient", Scripted)
+    monkeypatch.setattr(sending, "RETRY_S", 0.0)
+    monkeypatch.setattr(sending, "model_versions", lambda url, names, _: {"vad": f"of {url}"})
+    answer = replace(ANSWER, path=("vad", "unknown"))
+    monkeypatch.setattr(Scripted, "transcribe", AsyncMock(side_effect=[answer, LOST, answer]))
+    urls = NextUrl(("grpc://x:1", "grpc://y:1"))
+
+    async def bytes_of() -> bytes:
+        return b"audio"
+
+    async def address(lost: str) -> str:
+        return urls(lost)
+
+    async def run() -> list[Heard]:
+        sender = Sender(address, headers={}, jobs=2, timeout_s=1.0, patience_s=0.0)
+        heard = [await sender.transcribe(bytes_of, {}) for _ in range(2)]
+        await sender.close()
+        return heard
+
+    first, second = asyncio.run(run())
+    assert first.models == {"vad": "of grpc://x:1", "unknown": ""}
+    assert second.models == {"vad": "of grpc://y:1", "unknown": ""}
 
 
 def test_without_a_server_or_a_model_the_run_ends(monkeypatch) -> None:

@@ -50,3 +50,27 @@ def test_a_command_names_the_extra_that_it_lacks(tmp_path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == f"conch graph: needs kaldifst; {install('server')}\n"
+
+
+LACKING = """
+import sys
+from types import ModuleType
+from conch.cli import main
+
+names = ("av", "fsspec", "ray", "ray.data", "soxr")
+for lacking in names:
+    sys.modules.update({name: None if name == lacking else ModuleType(name) for name in names})
+    assert main(["bulk", "nowhere", "--out", sys.argv[1]]) == 1
+"""
+
+
+def test_bulk_says_in_one_line_what_ray_data_lacks(tmp_path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", LACKING, str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    for lacking, line in zip(("av", "fsspec", "ray", "ray.data", "soxr"), lines, strict=True):
+        assert line.startswith(f"conch bulk: needs Ray Data: import of {lacking} halted")
+        assert line.endswith(install("bulk"))
+    assert not out.exists()

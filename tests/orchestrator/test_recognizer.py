@@ -6,7 +6,9 @@ import virtual_time
 from mortal_components import MortalComponents
 from plain_components import PlainComponents
 
+from conch.audio.segmentation import text_of_state
 from conch.component import bytes_array
+from conch.component.waveform import VAD_STATE_SIZE
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.wire.errors import (
     AudioError,
@@ -42,6 +44,28 @@ def test_segments_come_in_order_of_time_on_the_audios_clock():
     assert [round(segment.start) for segment in transcript.segments] == [3, 7, 11]
     assert transcript.duration == 15.0
     assert transcript.nbest[0].score == -3.0
+
+
+def test_a_piece_begins_with_the_vads_memory_that_was_sent():
+    components = PlainComponents()
+    state = np.arange(VAD_STATE_SIZE, dtype=np.float32)
+    request = one(speech(0.1), vad_state=text_of_state(state))
+    (transcript,) = recognize(components, request)
+    assert transcript.text == "spoken 0.10 0"
+    first = components.inputs[components.calls.index("vad")]
+    assert np.array_equal(first["state"], state)
+
+
+def test_a_piece_with_another_memory_is_refused():
+    with pytest.raises(OptionError, match="'vad_state' takes base64 of 320 finite FP32 numbers"):
+        recognize(PlainComponents(), one(speech(0.1), vad_state="AAAA"))
+
+
+def test_one_memory_is_not_for_several_recordings():
+    wav = np.stack([speech(0.1), speech(0.2)])
+    state = text_of_state(np.zeros(VAD_STATE_SIZE, np.float32))
+    with pytest.raises(OptionError, match="'vad_state' is for a piece of one recording; sent: 2"):
+        recognize(PlainComponents(), SpeechRequest(wav=wav, parameters={"vad_state": state}))
 
 
 def test_all_segments_are_in_flight_at_once():

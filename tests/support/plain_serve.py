@@ -1,7 +1,7 @@
 """`conch serve` without models, for tests of what sends it recordings: texts are hashes of audio.
 
 Run as `python plain_serve.py serve …`: it takes the arguments of `conch serve` and ignores them.
-CONCH_PLAIN_SECONDS is the time of one request.
+CONCH_PLAIN_SECONDS is the time of one request, CONCH_PLAIN_VERSION the version of its models.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from conch.wire.errors import AudioError, to_wire
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript
 
 SECONDS = float(os.environ.get("CONCH_PLAIN_SECONDS", "0.05"))
+VERSION = os.environ.get("CONCH_PLAIN_VERSION", "1")
 BAD = b"bad"
 """Audio that begins with this is refused."""
 
@@ -44,7 +45,7 @@ class PlainServer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
         return service_pb2.ModelConfigResponse()
 
     def ModelMetadata(self, request: Any, context: Any) -> Any:
-        return service_pb2.ModelMetadataResponse(name=request.name, versions=["1"])
+        return service_pb2.ModelMetadataResponse(name=request.name, versions=[VERSION])
 
 
 def transcript_for(audio: bytes) -> Transcript:

@@ -65,6 +65,9 @@ def test_numbers_become_the_type_of_their_option():
             {"lm_context": True, "rescore": True, "rescorer": "ngram"},
             "option 'lm_context' goes with rescore=true and rescorer auto or neural",
         ),
+        ({"vad_state": "AAAA", "vad": False}, "option 'vad_state' is for a piece of a recording: "),
+        ({"vad_state": "AAAA", "channels": 2}, "option 'vad_state' is for a piece of a recording"),
+        ({"vad_state": "A" * 10_001}, "option 'vad_state' takes "),
         (
             {"mode": "streaming"},
             "option 'mode' of a request without a sequence id cannot be streaming",
@@ -190,6 +193,11 @@ def test_a_preset_is_the_options_that_it_sets(mode, decoder):
 def test_what_is_sent_beside_a_preset_counts():
     options = RecognitionOptions.parse({"accuracy": "best", "rescore": False, "nbest": 2})
     assert (options.rescore, options.ctc_rescore, options.nbest) == (False, True, 2)
+
+
+def test_a_stream_has_no_memory_of_the_vad_to_begin_with():
+    with pytest.raises(OptionError, match=r"^option 'vad_state' is .* not with live audio$"):
+        RecognitionOptions.parse({"vad_state": "AAAA"}, live=True)
 
 
 def test_a_streams_options():

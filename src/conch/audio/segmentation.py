@@ -8,7 +8,7 @@ import numpy as np
 
 from conch.component import Array
 from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 from conch.wire.options import RecognitionOptions
@@ -62,12 +62,12 @@ def segment_rules(options: RecognitionOptions) -> SegmentRules:
 
 
 def text_of_state(state: FloatArray) -> str:
-    """Return the VAD's memory, FP32 [values], as the option `vad_state`."""
+    """Return the VAD's memory, FP32 [VAD_STATE_SIZE], as the option `vad_state`."""
     return base64.b64encode(state.astype("<f4").tobytes()).decode()
 
 
 def state_of(options: RecognitionOptions) -> FloatArray | None:
-    """Return the VAD's memory at the start of the audio, FP32 [values]; None to begin anew.
+    """Return the VAD's memory at the start of the audio, FP32 [VAD_STATE_SIZE]; None to begin anew.
 
     Raises:
         OptionError: `vad_state` is not what `text_of_state` wrote.
@@ -78,10 +78,10 @@ def state_of(options: RecognitionOptions) -> FloatArray | None:
         state = np.frombuffer(base64.b64decode(options.vad_state, validate=True), "<f4")
     except ValueError:  # binascii.Error is one, too
         state = np.zeros(0, np.float32)
-    if not len(state) or not np.isfinite(state).all():
+    if len(state) != VAD_STATE_SIZE or not np.isfinite(state).all():
         raise OptionError(
-            "option 'vad_state' takes base64 of finite FP32 numbers, as conch bulk sends them; "
-            f"sent: {clipped(options.vad_state)}"
+            f"option 'vad_state' takes base64 of {VAD_STATE_SIZE} finite FP32 numbers, as conch "
+            f"bulk sends them; sent: {clipped(options.vad_state)}"
         )
     return state.astype(np.float32)
 

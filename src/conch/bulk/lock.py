@@ -14,9 +14,11 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import IO, Any
 
 from conch.bulk.output import LOCK, Output
+from conch.bulk.places import told
 from conch.wire.errors import BulkError
 
 BEAT_S = 5.0
@@ -65,17 +67,18 @@ class Lock:
 
     def _take_local(self) -> None:
         path = self._output.local_path / LOCK
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        file = os.fdopen(descriptor, "r+", encoding="utf-8")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise self._taken(_holder(self._output)) from None
-        file.truncate(0)
-        file.write(self._content())
-        file.flush()
+        with told(f"cannot lock {self._output.path(LOCK)}"), ExitStack() as opened:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            file = opened.enter_context(os.fdopen(descriptor, "r+", encoding="utf-8"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise self._taken(_holder(self._output)) from None
+            file.truncate(0)
+            file.write(self._content())
+            file.flush()
+            opened.pop_all()
         self._file = file
 
     def _take_remote(self) -> None:

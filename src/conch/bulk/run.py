@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import re
+import signal
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +36,8 @@ CALLS_AT_ONCE = 3
 WORKER_CPUS, CUTTER_CPUS = 0.1, 0.5
 """CPUs that Ray counts: a worker waits for its server, and a cutter decodes."""
 MAX_BLOCKS = 4096
+CONNECT_S = 10.0
+"""Seconds for a Ray cluster to accept a connection."""
 STOP_S = 15.0
 """Seconds for the servers of the nodes to end."""
 READS_AT_ONCE = 16
@@ -62,8 +66,8 @@ class Events(Protocol):
         """Tell how many files there are, and what was done before."""
         ...
 
-    def outcome(self, outcome: Outcome) -> None:
-        """Tell what has been done."""
+    def done(self, outcome: Outcome) -> None:
+        """Tell of a shard that was written."""
         ...
 
 
@@ -85,17 +89,19 @@ def run(bulk: Bulk) -> list[Outcome]:
         shards, before = _left(output, sources, bulk.files_per_shard, job.kind)
         if bulk.events is not None:
             bulk.events.begun(len(sources), before)
-        done = list(before)
+        done = {outcome.shard: outcome for outcome in before}
         if shards:
             with _ray(bulk.ray_address) as nodes:
                 for outcome in _transcribed(shards, job, nodes):
+                    # A unit that is done again, after a worker has died, tells of its shard again.
+                    if not outcome.is_shard or outcome.shard in done:
+                        continue
+                    done[outcome.shard] = outcome
                     if bulk.events is not None:
-                        bulk.events.outcome(outcome)
-                    if outcome.is_shard:
-                        done.append(outcome)
+                        bulk.events.done(outcome)
         _check_all_there(output, shards)
         output.remove(WORK)
-        return done
+        return list(done.values())
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:
@@ -195,14 +201,20 @@ def _ray(address: str | None) -> Iterator[list[str]]:
             "object_store_memory": STORE_BYTES,
             "include_dashboard": False,
         }
-    host = given.rpartition(":")[0] if given else "127.0.0.2"
+    host, _, port = given.rpartition(":") if given else ("127.0.0.2", "", "")
+    if host and port.isdigit() and "/" not in host:
+        _check_answers(host, int(port))
     if is_loopback(host) and host not in LOCALHOST:
         # Ray takes localhost for this machine's address in the network, and needs no help there.
         settings["_node_ip_address"] = host
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+        with _silent():
+            ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise BulkError(f"--ray {given}: no Ray cluster answers: {error}") from None
+    # Ray's own handler leaves Ray before the servers of the nodes have ended.
+    signal.signal(signal.SIGTERM, on_sigterm)
     try:
         nodes = [
             str(node["NodeID"])
@@ -214,6 +226,31 @@ def _ray(address: str | None) -> Iterator[list[str]]:
         yield nodes
     finally:
         ray.shutdown()
+
+
+def _check_answers(host: str, port: int) -> None:
+    """Look whether anything listens where a Ray cluster should; Ray would try for minutes.
+
+    Raises:
+        BulkError: nothing does.
+    """
+    try:
+        socket.create_connection((host.strip("[]"), port), CONNECT_S).close()
+    except OSError as error:
+        raise BulkError(f"--ray {host}:{port}: no Ray cluster answers: {error}") from None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep stderr from what Ray's core tells there of the level of its log."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _transcribed(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Iterator[Outcome]:

@@ -139,7 +139,7 @@ class Sender:
     async def _connected(self) -> AsyncClient:
         async with self._connecting:
             if self._client is None:
-                self._url = await self._address(self._url)
+                await self._find()
                 self._client = AsyncClient(
                     self._url, timeout_s=self._timeout_s, headers=self._headers
                 )
@@ -156,7 +156,7 @@ class Sender:
             if self._client is not client:
                 return  # who was lost before has found it
             while True:
-                self._url = await self._address(self._url)
+                await self._find()
                 found = AsyncClient(self._url, timeout_s=self._timeout_s, headers=self._headers)
                 try:
                     if await found.is_ready():
@@ -173,12 +173,19 @@ class Sender:
                     )
                 await asyncio.sleep(RETRY_S)
 
+    async def _find(self) -> None:
+        """Look for a server; its models may be other ones than those of the last."""
+        self._url = await self._address(self._url)
+        self._models = {}
+
     async def _versions(self, path: tuple[str, ...]) -> dict[str, str]:
-        missing = [name for name in path if name not in self._models]
+        models = self._models
+        missing = [name for name in path if name not in models]
         if missing:
-            found = await asyncio.to_thread(model_versions, self._url, missing, self._headers)
-            self._models.update(found)
-        return {name: self._models[name] for name in path}
+            models.update(
+                await asyncio.to_thread(model_versions, self._url, missing, self._headers)
+            )
+        return {name: models.get(name, "") for name in path}
 
 
 def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> dict[str, str]:
@@ -193,9 +200,9 @@ def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> di
         headers: Headers of every request.
 
     Returns:
-        Text by name, empty where the server does not tell.
+        Text by name, without what the server does not tell.
     """
-    found = dict.fromkeys(names, "")
+    found: dict[str, str] = {}
     if not url.startswith("grpc"):
         return found
     import grpc  # type: ignore[import-untyped]

@@ -15,6 +15,7 @@ from conch.bulk.inputs import Source
 from conch.bulk.output import DONE, FILES, WORK, Output
 from conch.bulk.rows import Row, error_row, json_line, row_of
 from conch.bulk.shards import rows_of, shard_bytes
+from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import ConchError, TranscriptionError, from_wire, to_wire
 from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
 from conch.wire.result import Transcript
@@ -251,11 +252,8 @@ def joined_pieces(cut: Cut, parts: Sequence[Heard], nbest: int) -> Heard:
     seconds = sum(part.seconds for part in parts)
     for piece, part in zip(cut.pieces, parts, strict=True):
         if part.error is not None:
-            where = f"from {piece.start / 16000:.1f} s on"
-            kind = type(part.error)
-            told = f"{where}: {part.error}"
-            error = kind(told) if kind is not ConchError else ConchError(told)
-            return Heard(None, error, seconds)
+            where = f"from {piece.start / SAMPLE_RATE:.1f} s on"
+            return Heard(None, type(part.error)(f"{where}: {part.error}"), seconds)
     models: dict[str, str] = {}
     for part in parts:
         models.update(part.models)

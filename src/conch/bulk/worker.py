@@ -32,6 +32,7 @@ from conch.bulk.work import (
     write_shard,
 )
 from conch.component.arrays import FloatArray
+from conch.component.waveform import VAD_STATE_SIZE
 from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError
 from conch.wire.options import RecognitionOptions
 
@@ -75,8 +76,7 @@ def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
         return []
     longest_s = 2 * job.piece_s or MAX_REQUEST_S
 
-    def is_long(source: Source) -> bool:
-        size = size_of(source)
+    def is_long(source: Source, size: int | None) -> bool:
         if size is not None and size < longest_s * LEAST_BYTES_PER_S:
             return False
         try:
@@ -85,8 +85,10 @@ def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
             return False  # the server says why
 
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-        found = pool.map(is_long, unit.sources)
-        return [place for place, is_so in enumerate(found) if is_so]
+        sizes = list(pool.map(size_of, unit.sources))
+    # One after the other: these are large, and only one is in memory at a time.
+    found = map(is_long, unit.sources, sizes)
+    return [place for place, is_so in enumerate(found) if is_so]
 
 
 def _pieces(
@@ -120,7 +122,7 @@ _VAD: "SileroVad | None" = None
 def _vad() -> cutting.SpeechProbs:
     """Return the VAD that the server has, loaded once in a process."""
     global _VAD
-    from conch.models.silero import STATE_SIZE, SileroConfig, SileroVad
+    from conch.models.silero import SileroConfig, SileroVad
 
     if _VAD is None:
         try:
@@ -133,7 +135,7 @@ def _vad() -> cutting.SpeechProbs:
         samples: FloatArray, state: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         return vad.speech_probs(
-            samples, np.zeros(STATE_SIZE, np.float32) if state is None else state
+            samples, np.zeros(VAD_STATE_SIZE, np.float32) if state is None else state
         )
 
     return speech_probs

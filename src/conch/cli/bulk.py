@@ -12,7 +12,8 @@ from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.server_flags import add_header_flags, given_headers
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client.address import Address
-from conch.wire.errors import OptionError, ServerError
+from conch.packaged import install
+from conch.wire.errors import BulkError, OptionError, ServerError
 from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
@@ -138,18 +139,38 @@ def run(args: argparse.Namespace) -> int:
         ConchError: the run cannot begin, or cannot go on.
     """
     interrupt_on_sigterm()
-    import ray  # noqa: F401  # who lacks it is told here, before anything is read
-
+    _check_installed()
     from conch.bulk.run import run as run_bulk
 
     bulk = _bulk(args)
     shown = _Shown(bulk.job.out)
     try:
         outcomes = run_bulk(replace(bulk, events=shown))
+    except KeyboardInterrupt:
+        shown.close()
+        print("conch: stopped; the same command goes on from here", file=sys.stderr)
+        raise
     finally:
         shown.close()
     shown.summary(outcomes)
     return 1 if any(outcome.errors for outcome in outcomes) else 0
+
+
+def _check_installed() -> None:
+    """Tell who lacks Ray Data, or what it needs, before anything is read.
+
+    Raises:
+        BulkError: a package of the extra `bulk` is missing or broken.
+    """
+    try:
+        import av  # noqa: F401
+        import fsspec  # noqa: F401
+        import ray.data  # noqa: F401
+        import soxr  # noqa: F401
+    # What was built for another numpy raises ValueError and AttributeError, too.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise BulkError(f"needs Ray Data: {reason}; {install('bulk')}") from None
 
 
 def _bulk(args: argparse.Namespace) -> "Bulk":
@@ -201,7 +222,6 @@ class _Shown:
         self._out = out
         self._bar: Any = None
         self._audio_s = 0.0
-        self._of_parts: dict[str, float] = {}
         self._errors = 0
         self._warnings = 0
         self._started = time.monotonic()
@@ -218,20 +238,15 @@ class _Shown:
             desc="bulk", total=files, initial=there, unit="file", file=sys.stderr, disable=None
         )
 
-    def outcome(self, outcome: "Outcome") -> None:
-        parts_s = self._of_parts.pop(outcome.shard, 0.0)
-        if not outcome.is_shard:
-            self._of_parts[outcome.shard] = parts_s + outcome.audio_s
-            parts_s = 0.0
-        self._audio_s += outcome.audio_s - parts_s
+    def done(self, outcome: "Outcome") -> None:
+        self._audio_s += outcome.audio_s
         for name, reason in outcome.errors:
             self._errors += 1
             self._tell(self._errors, f"{name}: {reason}", "errors")
         for name, warning in outcome.warnings:
             self._warnings += 1
             self._tell(self._warnings, f"{name}: warning: {warning}", "warnings")
-        if outcome.is_shard:
-            self._bar.update(outcome.files)
+        self._bar.update(outcome.files)
         self._bar.set_postfix_str(self._figures(time.monotonic() - self._started))
 
     def _figures(self, elapsed_s: float) -> str:

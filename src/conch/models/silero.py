@@ -9,7 +9,7 @@ import onnxruntime
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
-from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.component.waveform import VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.packaged import WeightsPackage, packaged
 from conch.wire.errors import (
     AudioError,
@@ -26,8 +26,6 @@ _PACKAGE = WeightsPackage("VAD model", "silero_vad", "silero-vad")
 PACKAGED = "silero_vad_16k_sequence.onnx"
 PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"
 """Of silero-vad 6.2.3."""
-STATE_SIZE = 2 * HIDDEN + CONTEXT
-"""The LSTM's h and c, then the last CONTEXT samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +72,10 @@ class SileroVad:
         return [self._answer(row) for row in rows]
 
     def _answer(self, row: Row) -> Outputs | TranscriptionError:
-        state = row.inputs.get("state", np.zeros(STATE_SIZE, dtype=np.float32))
-        if state.size != STATE_SIZE:
+        state = row.inputs.get("state", np.zeros(VAD_STATE_SIZE, dtype=np.float32))
+        if state.size != VAD_STATE_SIZE:
             return InvalidRequestError(
-                f"input 'state' must be what the last call returned, {STATE_SIZE} values; "
+                f"input 'state' must be what the last call returned, {VAD_STATE_SIZE} values; "
                 f"sent: {state.size}"
             )
         try:

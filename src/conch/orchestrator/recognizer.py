@@ -15,7 +15,7 @@ from conch.orchestrator.offline import recognize_channels
 from conch.orchestrator.open_streams import OpenStreams
 from conch.orchestrator.request import SpeechRequest, naming_row
 from conch.orchestrator.turns import InTurn, Turns
-from conch.wire.errors import InvalidRequestError
+from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, transcript_of
 from conch.wire.result import Segment, Transcript
@@ -171,7 +171,12 @@ def _options(request: SpeechRequest) -> RecognitionOptions:
             "a recording has neither id nor flags"
         )
     request.check()
-    return RecognitionOptions.parse(request.parameters)
+    options = RecognitionOptions.parse(request.parameters)
+    if options.vad_state and request.num_rows > 1:
+        raise OptionError(
+            f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"
+        )
+    return options
 
 
 def _transcript(
