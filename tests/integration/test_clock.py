@@ -54,12 +54,19 @@ class Clock:
         return float(told.stdout) - time.time()
 
 
+def shared_memory() -> set[Path]:
+    """Return what libfaketime has put into shared memory, where it stays."""
+    return set(Path("/dev/shm").glob("*faketime_*"))
+
+
 @pytest.fixture
-def clock(tmp_path, monkeypatch) -> Clock:
-    made = Clock(tmp_path)
+def clock(tmp_path, monkeypatch) -> Iterator[Clock]:
+    before, made = shared_memory(), Clock(tmp_path)
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
-    return made
+    yield made
+    for path in shared_memory() - before:
+        path.unlink(missing_ok=True)
 
 
 @pytest.fixture
