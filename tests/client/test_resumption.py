@@ -372,20 +372,18 @@ def test_a_server_that_is_full_is_asked_again(clock: Clock) -> None:
     assert clock.pauses == [5.0]
 
 
-def test_a_stream_whose_connection_alone_was_lost_is_ended(clock: Clock) -> None:
+@pytest.mark.parametrize(
+    ("loss", "number"),
+    [
+        pytest.param("fails", 9, id="connection"),
+        pytest.param("loses", 0, id="answer to START"),
+    ],
+)
+def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
+    clock: Clock, loss: str, number: int
+) -> None:
     server = WordServer()
-    server.fails = lambda request, number: LOST if number == 9 else None
-    with stream_on(server, clock) as stream:
-        assert told(stream).text == TEXT
-    first = server.requests[0].place
-    assert first is not None
-    assert server.abandoned == [first.stream_id]
-    assert server.streams == {}
-
-
-def test_a_stream_whose_start_was_lost_after_the_server_heard_it_is_ended(clock: Clock) -> None:
-    server = WordServer()
-    server.loses = lambda request, number: LOST if number == 0 else None
+    setattr(server, loss, lambda request, at: LOST if at == number else None)
     with stream_on(server, clock) as stream:
         assert told(stream).text == TEXT
     first = server.requests[0].place
