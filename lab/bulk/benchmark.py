@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import soundfile
@@ -43,6 +44,8 @@ class BulkBenchmark:
     """Seconds of audio of each length, at least one file."""
     nodes: tuple[int, ...] = (1, 2, 4)
     jobs: int = 4
+    turns: int = 3
+    """Times that each is measured, in turn; the median counts."""
     bulk: str = ".venv-bulk/bin/python"
     """Python of the environment with Ray."""
     url: str | None = None
@@ -100,8 +103,9 @@ def run(settings: BulkBenchmark) -> BulkReport:
         root = Path(folder)
         header = header.with_triton(triton_version(url))
         one = _files(root / "one", 1, 1)
-        # The second start finds the modules in memory, as the others do.
-        start_s = [_bulk(settings, url, one, root / f"start{turn}") for turn in range(2)][-1]
+        # The first start reads the modules, which the others find in memory.
+        starts = [_bulk(settings, url, one, root / f"start{n}") for n in range(settings.turns + 1)]
+        start_s = median(starts[1:])
         lengths, folders = [], {}
         for seconds in settings.seconds:
             count = max(1, settings.audio // seconds)
@@ -112,7 +116,7 @@ def run(settings: BulkBenchmark) -> BulkReport:
         for nodes in settings.nodes:
             with _cluster(settings, nodes) as address:
                 out = root / f"nodes{nodes}"
-                wall_s = _bulk(settings, url, folders[middle], out, "--ray", address)
+                wall_s = _median_bulk(settings, url, folders[middle], out, "--ray", address)
             audio_s = middle * len(list(folders[middle].iterdir()))
             runs.append(Nodes(nodes=nodes, wall_s=wall_s, rtfx=audio_s / wall_s))
     return BulkReport(
@@ -198,12 +202,26 @@ def _files(folder: Path, seconds: int, count: int) -> Path:
 def _length(settings: BulkBenchmark, url: str, seconds: int, folder: Path) -> Length:
     print(f"files of {seconds} s", file=sys.stderr)
     files = sorted(map(str, folder.iterdir()))
-    out = folder.with_name(f"{folder.name}-texts")
     jobs = str(settings.jobs)
     transcribe = [sys.executable, "-m", "conch.cli", "transcribe", "--url", url, "--jobs", jobs]
-    transcribe_s = _timed([*transcribe, "--format", "json", "--output-dir", str(out), *files])
-    bulk_s = _bulk(settings, url, folder, folder.with_name(f"{folder.name}-shards"))
-    return Length(seconds=seconds, files=len(files), transcribe_s=transcribe_s, bulk_s=bulk_s)
+    transcribe += ["--format", "json", "--output-dir"]
+    shards = folder.with_name(f"{folder.name}-shards")
+    transcribe_s, bulk_s = [], []
+    for turn in range(settings.turns):
+        out = folder.with_name(f"{folder.name}-texts{turn}")
+        transcribe_s.append(_timed([*transcribe, str(out), *files]))
+        bulk_s.append(_bulk(settings, url, folder, shards, "--overwrite"))
+    return Length(
+        seconds=seconds,
+        files=len(files),
+        transcribe_s=median(transcribe_s),
+        bulk_s=median(bulk_s),
+    )
+
+
+def _median_bulk(settings: BulkBenchmark, url: str, folder: Path, out: Path, *more: str) -> float:
+    turns = range(settings.turns)
+    return median(_bulk(settings, url, folder, out, "--overwrite", *more) for _ in turns)
 
 
 def _bulk(settings: BulkBenchmark, url: str, folder: Path, out: Path, *more: str) -> float:

@@ -61,6 +61,13 @@ def add_bulk(commands: Subparsers) -> None:
     how.add_argument(
         "--jobs", type=positive, default=4, metavar="N", help="files in flight (default: 4)"
     )
+    how.add_argument(
+        "--turns",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="times that each is measured; the median counts (default: 3)",
+    )
     add_output(parser)
     parser.set_defaults(run=run_bulk)
 
@@ -74,6 +81,7 @@ def run_bulk(args: argparse.Namespace) -> int:
         audio=args.audio,
         nodes=args.nodes,
         jobs=args.jobs,
+        turns=args.turns,
         bulk=str(args.bulk),
         url=args.url,
     )

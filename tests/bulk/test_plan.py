@@ -19,7 +19,7 @@ def sources(*names: str) -> list[Source]:
 
 
 @pytest.mark.parametrize(
-    ("files", "size"), [(1, 1), (64, 1), (65, 2), (300, 5), (10**6, MAX_FILES)]
+    ("files", "size"), [(0, 1), (1, 1), (3, 1), (90, 9), (300, 17), (10**6, MAX_FILES)]
 )
 def test_a_small_run_has_shards_for_many_nodes(files: int, size: int) -> None:
     assert files_per_shard(files) == size

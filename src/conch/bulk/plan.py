@@ -1,6 +1,7 @@
 """Which recordings share a shard, and what is left to do: pure functions of names."""
 
 import hashlib
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,6 @@ from conch.bulk.inputs import Source
 
 MAX_FILES = 500
 """Most recordings of a shard: what is lost if its worker dies is minutes of work."""
-WANTED_SHARDS = 64
-"""Fewer recordings give so many shards, so that a small run spreads over nodes too."""
 SHARD = re.compile(r"part-\d{6}-([0-9a-f]{16})\.(jsonl|parquet)")
 """Name of a shard's file."""
 
@@ -25,8 +24,11 @@ class Shard:
 
 
 def files_per_shard(num_sources: int) -> int:
-    """Return how many recordings a shard holds in a run of `num_sources`."""
-    return max(1, min(MAX_FILES, -(-num_sources // WANTED_SHARDS)))
+    """Return how many recordings a shard holds in a run of `num_sources`.
+
+    Their square root: a shard costs as much as part of a recording, and few spread badly.
+    """
+    return max(1, min(MAX_FILES, math.isqrt(num_sources)))
 
 
 def shards_of(sources: Sequence[Source], size: int | None = None) -> list[Shard]:

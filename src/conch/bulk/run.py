@@ -277,7 +277,13 @@ def _transcribed(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Ite
             ray.get([server.url.remote() for server in servers])
             results = (
                 ray.data.from_items(units, override_num_blocks=min(len(units), MAX_BLOCKS))
-                .flat_map(cut_units, fn_kwargs={"job": job}, num_cpus=CUTTER_CPUS)
+                .flat_map(
+                    cut_units,
+                    fn_kwargs={"job": job},
+                    num_cpus=CUTTER_CPUS,
+                    # Each is a process, whose start costs a core two seconds.
+                    concurrency=max(len(nodes), int(ray.cluster_resources()["CPU"]) // 2),
+                )
                 .map_batches(
                     Transcriber,
                     fn_constructor_args=(job, address),

@@ -118,7 +118,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--files-per-shard",
         type=positive,
         metavar="N",
-        help="recordings in a shard (default: 500, fewer if there are fewer than 32,000)",
+        help="recordings in a shard (default: the square root of their number, at most 500)",
     )
     cluster.add_argument(
         "--piece",
