@@ -96,6 +96,11 @@ class Segment:
     """Live: why there is no second pass."""
     channel: int = 0
     """Recordings: number of the channel, from 1; 0 if the channels are mixed."""
+    language: str = ""
+    """Code of the language of the text (en, de, …); empty where the decoder does not tell it."""
+    language_probability: float | None = None
+    """Probability of the language, with `language=auto` or `languages`; None if it was asked for
+    or is the decoder's only one."""
 
     @property
     def text(self) -> str:
@@ -199,6 +204,10 @@ class Transcript:
     """Recordings: the channels that were transcribed by themselves; empty if they are mixed."""
     warnings: tuple[str, ...] = ()
     """Recordings: problems of the audio, one sentence each."""
+    language: str = ""
+    """Language of most of the speech, by the length of its segments; empty if none is told."""
+    language_probability: float | None = None
+    """Mean of the segments' probabilities, by their length, for that language; None as theirs."""
 
     @property
     def text(self) -> str:

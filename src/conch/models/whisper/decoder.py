@@ -54,6 +54,8 @@ class _Job:
     language: str
     beam_size: int
     nbest: int
+    before: list[int]
+    """Tokens of the text before."""
     align: bool
     """Whether to align the best text too."""
     aligned_text: str | None
@@ -86,10 +88,11 @@ class WhisperDecoder:
         """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.
 
         A row with `text` is aligned, and one with `texts` is scored. Rows to decode with the same
-        window and beam size share a search.
+        window, beam size and length of the prompt share a search: CTranslate2 wants the start of
+        all transcripts at one position.
         """
         answers: dict[int, Outputs | TranscriptionError] = {}
-        searches: dict[tuple[int, int], list[_Job]] = defaultdict(list)
+        searches: dict[tuple[int, int, int], list[_Job]] = defaultdict(list)
         for index, row in enumerate(rows):
             try:
                 job = self._job(index, row)
@@ -100,22 +103,25 @@ class WhisperDecoder:
                     scores = [self._score(job, text) for text in job.scored_texts]
                     answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
                 else:
-                    searches[len(job.encoder_out), job.beam_size].append(job)
+                    key = len(job.encoder_out), job.beam_size, len(job.before)
+                    searches[key].append(job)
             except TranscriptionError as error:
                 answers[index] = error
-        for (_, beam_size), jobs in searches.items():
+        for (_, beam_size, _), jobs in searches.items():
             for job, answer in zip(jobs, self._search(jobs, beam_size), strict=True):
                 answers[job.index] = answer
         return [answers[index] for index in range(len(rows))]
 
     def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs | TranscriptionError]:
-        """Return the outputs of rows to decode that have the same window.
+        """Return the outputs of rows to decode that share a search.
 
         If the best text of a row cannot be aligned, that row alone gets an error.
         """
         encoder_out = np.stack([job.encoder_out for job in jobs])
         languages = self._languages(encoder_out, [job.language for job in jobs])
-        found = search(self._model, self.tokens, encoder_out, languages, beam_size, self._guards)
+        asked = zip(jobs, languages, strict=True)
+        prompts = [self.tokens.prompt(language, job.before) for job, language in asked]
+        found = search(self._model, self.tokens, encoder_out, prompts, beam_size, self._guards)
         answers: list[Outputs | TranscriptionError] = []
         for job, language, decoded in zip(jobs, languages, found, strict=True):
             try:
@@ -147,11 +153,21 @@ class WhisperDecoder:
         self.tokens.check_language(language)
         beam_size = _count(row.parameters, "beam_size", 5)
         nbest = _count(row.parameters, "nbest", 1)
+        before = self.tokens.before(str(row.parameters.get("prompt", "")))
         align = bool(row.parameters.get("align", False))
         aligned = row.texts("text", 1)[0] if "text" in row.inputs else None
         scored = row.texts("texts", MAX_WHISPER_BEAM) if "texts" in row.inputs else None
         return _Job(
-            index, encoder_out, num_frames, language, beam_size, nbest, align, aligned, scored
+            index,
+            encoder_out,
+            num_frames,
+            language,
+            beam_size,
+            nbest,
+            before,
+            align,
+            aligned,
+            scored,
         )
 
     def _languages(self, encoder_out: FloatArray, asked: Sequence[str]) -> list[str]:

@@ -43,7 +43,7 @@ def search(
     model: ctranslate2.models.Whisper,
     tokens: WhisperTokens,
     encoder_out: FloatArray,
-    languages: Sequence[str],
+    prompts: Sequence[Sequence[int]],
     beam_size: int,
     guards: Guards,
 ) -> list[Decoded]:
@@ -57,11 +57,10 @@ def search(
         model: Whisper.
         tokens: Tokens of the model.
         encoder_out: float32 `[segments, frames, model size]`.
-        languages: Language of each segment.
+        prompts: Tokens that each transcript begins with, all with its start at one position.
         beam_size: Number of hypotheses in the beam, at least 1.
         guards: Thresholds against invented texts.
     """
-    prompts = [tokens.prompt(language) for language in languages]
     found = _beam_search(model, tokens, encoder_out, prompts, beam_size)
     if guards.no_repeat_ngram_size:
         again = [

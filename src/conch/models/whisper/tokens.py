@@ -9,6 +9,9 @@ import tokenizers
 from conch.wire.errors import ConfigError, OptionError
 
 _LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
+MAX_PROMPT_TOKENS = 223
+"""Tokens before a transcript that Whisper was trained with: half its positions, less one."""
+_NEEDED = ("<|startoftranscript|>", "<|startofprev|>", "<|notimestamps|>", "<|endoftext|>")
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
 
@@ -29,7 +32,7 @@ class WhisperTokens:
         # All of them are 50,000 texts, which the tokenizer has already.
         self._ids = {token: index for token, index in ids.items() if token.startswith("<|")}
         self.multilingual = multilingual
-        for token in ("<|startoftranscript|>", "<|notimestamps|>", "<|endoftext|>"):
+        for token in _NEEDED:
             if token not in self._ids:
                 raise ConfigError(f"{path} is not Whisper's: it has no {token}")
         self.end_of_text = self._ids["<|endoftext|>"]
@@ -61,9 +64,24 @@ class WhisperTokens:
             sequence += [f"<|{language}|>", "<|transcribe|>"]
         return [self._ids[token] for token in sequence]
 
-    def prompt(self, language: str) -> list[int]:
-        """Return the start sequence for a transcript without timestamps."""
-        return [*self.start_sequence(language), self._ids["<|notimestamps|>"]]
+    def prompt(self, language: str, before: Sequence[int] = ()) -> list[int]:
+        """Return the start sequence for a transcript without timestamps.
+
+        Args:
+            language: Language of the speech.
+            before: Tokens of the text that the transcript goes on from; see `before`.
+        """
+        sequence = [*self.start_sequence(language), self._ids["<|notimestamps|>"]]
+        return [self._ids["<|startofprev|>"], *before, *sequence] if before else sequence
+
+    def before(self, text: str) -> list[int]:
+        """Return the tokens of the text before a transcript.
+
+        As in openai-whisper, a space is in front, and of a long text the last MAX_PROMPT_TOKENS
+        tokens count.
+        """
+        tokens = self._tokenizer.encode(f" {text.strip()}", add_special_tokens=False).ids
+        return list(tokens[-MAX_PROMPT_TOKENS:]) if text.strip() else []
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, without special tokens."""
