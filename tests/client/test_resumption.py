@@ -205,9 +205,11 @@ def test_a_loss_while_it_goes_on(clock: Clock) -> None:
     server = WordServer()
     # 9: lost; 10: the old stream is ended, in vain; 11: START is lost; 13, 15: and again.
     dies_at(9, 10, 11, 13, 15)(server)
-    with stream_on(server, clock) as stream:
+    losses: list[ConchError] = []
+    with stream_on(server, clock, on_loss=losses.append) as stream:
         last = told(stream)
     assert last.text == TEXT
+    assert losses == [LOST]
     assert len(stream.resumptions) == 1
     assert clock.pauses[:2] == [0.1, 0.2]
 

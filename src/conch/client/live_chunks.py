@@ -96,6 +96,7 @@ class LiveChunks:
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = 0.0,
+        on_loss: Callable[[ConchError], None] = lambda error: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin before the first chunk; see `Client.live`.
@@ -108,6 +109,7 @@ class LiveChunks:
             request_id: Id of every chunk.
             keep_segments: Whether the last answer holds all utterances.
             resume_s: Seconds to look for a server after one was lost; 0 for none.
+            on_loss: Is told by what error a server was lost, before another one is looked for.
             now: Clock of the attempts, in seconds.
 
         Raises:
@@ -122,7 +124,7 @@ class LiveChunks:
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
         self._options = {name: getattr(parsed, name) for name in options}
         self._request_id = request_id
-        self._resume_s, self._now = resume_s, now
+        self._resume_s, self._on_loss, self._now = resume_s, on_loss, now
         self._begin()
         self._kept = KeptAudio(sample_rate)
         self._continuation = Continuation(parsed, sample_rate)
@@ -325,7 +327,9 @@ class LiveChunks:
 
     def _lose(self, error: ConchError) -> None:
         self._is_lost = True
-        self._loss = self._loss or (error, self._now())
+        if self._loss is None:
+            self._loss = error, self._now()
+            self._on_loss(error)
 
     def _go_on(self, number: int, samples: NDArray[Any], *, ends: bool) -> Steps:
         """Send a chunk in another stream, after the audio before it that has to be heard again."""
