@@ -14,9 +14,10 @@ import pytest
 from word_server import RATE, WordServer, spoken
 
 from conch.client import live, tensors
+from conch.client.kept_audio import MAX_KEPT_S, KeptAudio
 from conch.client.live import AsyncLiveStream, LiveStream
 from conch.client.live_chunks import MAX_LOSSES, RESUME_S, START_SAMPLES
-from conch.client.resumption import MAX_KEPT_S, KeptAudio, behind, plain, without_first
+from conch.client.resumption import behind, plain, without_first
 from conch.wire.errors import (
     AudioError,
     ComponentError,

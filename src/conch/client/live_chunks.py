@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.resumption import LOST, Continuation, KeptAudio
+from conch.client.kept_audio import KeptAudio
+from conch.client.resumption import LOST, Continuation
 from conch.client.triton_messages import Result
 from conch.wire.errors import (
     ConchError,
