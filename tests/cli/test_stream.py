@@ -1,10 +1,11 @@
 import io
+import signal
 
 import pytest
 from live_answers import ROLLING, answer, segment, spoken
 from screen import Screen, terminal_of
 
-from conch.cli.stream import _tell, _writer
+from conch.cli.stream import _Interrupts, _tell, _writer
 from conch.client import Resumption
 from conch.wire.errors import ServerError, ServerLostError
 from conch.wire.options import RecognitionOptions
@@ -134,3 +135,19 @@ def test_on_a_terminal_a_loss_is_told_above_what_may_change() -> None:
         show(ANSWERS[3])
         screen.feed(read())
         assert screen.rows == [SAID, "Good day to yu"]
+
+
+def test_the_first_ctrl_c_is_noted_and_the_second_one_raises() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), _Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.pressed
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_first_ctrl_c_raises_while_a_server_is_looked_for() -> None:
+    with pytest.raises(KeyboardInterrupt), _Interrupts() as interrupts:
+        interrupts.end_at_once = True
+        signal.raise_signal(signal.SIGINT)
+    assert not interrupts.pressed

@@ -14,9 +14,10 @@ import pytest
 from word_server import RATE, WordServer, spoken
 
 from conch.client import live, tensors
+from conch.client.kept_audio import MAX_KEPT_S, KeptAudio
 from conch.client.live import AsyncLiveStream, LiveStream
 from conch.client.live_chunks import MAX_LOSSES, RESUME_S, START_SAMPLES
-from conch.client.resumption import MAX_KEPT_S, KeptAudio, behind, plain, without_first
+from conch.client.resumption import behind, plain, without_first
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -205,9 +206,11 @@ def test_a_loss_while_it_goes_on(clock: Clock) -> None:
     server = WordServer()
     # 9: lost; 10: the old stream is ended, in vain; 11: START is lost; 13, 15: and again.
     dies_at(9, 10, 11, 13, 15)(server)
-    with stream_on(server, clock) as stream:
+    losses: list[ConchError] = []
+    with stream_on(server, clock, on_loss=losses.append) as stream:
         last = told(stream)
     assert last.text == TEXT
+    assert losses == [LOST]
     assert len(stream.resumptions) == 1
     assert clock.pauses[:2] == [0.1, 0.2]
 

@@ -128,7 +128,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="cut recordings of twice this length and more, at pauses, so that nodes share them; "
         "0 cuts only those of more than four hours (default: 0)",
     )
-    add_option_flags(parser, without=("vad_state",))
+    add_option_flags(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from conch.wire.options import RecognitionOptions, default_of, describe, kind_of, words_of
 
+_FOR_PROGRAMS = ("vad_state",)
+"""Options that nobody types."""
+
 
 def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
     """Add a flag for every option; one that is not given is missing in the namespace.
@@ -18,7 +21,7 @@ def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str
         "recognition options", "An option that is not given has the server's default."
     )
     for item in fields(RecognitionOptions):
-        if item.name in without:
+        if item.name in (*without, *_FOR_PROGRAMS):
             continue
         group.add_argument(
             "--" + item.name.replace("_", "-"), default=argparse.SUPPRESS, **_kind(item)

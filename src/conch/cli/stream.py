@@ -4,7 +4,6 @@ import argparse
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from conch.cli.server_flags import add_server_flags, given_headers
 from conch.cli.terminal import OpenLines
 from conch.client.address import Address
 from conch.client.live_chunks import RESUME_S, Resumption
-from conch.wire.errors import OptionError, ServerError
+from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -40,8 +39,9 @@ takes its sample rate. PyAV decodes containers from a pipe (pip install av).
 On a terminal the last lines show what may still change, below the final utterances: firm words
 plain, tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere only final
 utterances are written, one on a line; if the stream breaks off, the others too, as far as they are
-known. A server that is lost is looked for during --resume-s seconds, and the stream goes on; a line
-on stderr says so. Ctrl-C ends the stream and writes the remaining text, a second one ends at once.
+known. A server that is lost is looked for during --resume-s seconds, and the stream goes on; lines
+on stderr say so. Ctrl-C ends the stream and writes the remaining text; a second one, or one while a
+server is looked for, ends at once.
 
 exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
@@ -132,55 +132,71 @@ def run(args: argparse.Namespace) -> int:
     parsed = RecognitionOptions.parse(options, live=True)
     models = ["speech", *components_of(parsed)]
     with (
-        _interruptible() as is_interrupted,
+        _Interrupts() as interrupts,
         server_url(args.url, models) as url,
         Client(url, headers=headers) as client,
         _writer(sys.stdout, parsed, is_json=args.json) as show,
-        client.live(sample_rate=audio.sample_rate, resume_s=args.resume_s, **options) as stream,
     ):
-        num_told = 0
-        for chunk in audio.chunks:
-            show(stream.send(chunk))
-            num_told = _tell(stream.resumptions, num_told, show)
-            if is_interrupted():
-                break
-        last = stream.finish()
+
+        def on_loss(error: ConchError) -> None:
+            interrupts.end_at_once = True
+            show.say(f"conch: {_reason(error)}; looking for a server, {args.resume_s:g} s at most")
+
+        live = client.live(
+            sample_rate=audio.sample_rate, resume_s=args.resume_s, on_loss=on_loss, **options
+        )
+        with live as stream:
+            num_told = 0
+            for chunk in audio.chunks:
+                show(stream.send(chunk))
+                interrupts.end_at_once = False
+                num_told = _tell(stream.resumptions, num_told, show)
+                if interrupts.pressed:
+                    break
+            last = stream.finish()
         show(last)
         _tell(stream.resumptions, num_told, show)
     for error in dict.fromkeys(segment.error for segment in last.segments if segment.error):
         print(f"conch: {error}", file=sys.stderr)
-    return 130 if is_interrupted() and args.file not in (None, STDIN) else 0
+    return 130 if interrupts.pressed and args.file not in (None, STDIN) else 0
 
 
 def _tell(resumptions: Sequence[Resumption], num_told: int, writer: "_Writer") -> int:
     """Say of each resumption on one line that the stream goes on; return how many are told."""
     for item in resumptions[num_told:]:
-        reason = str(item.error).partition(";")[0]
         writer.say(
-            f"conch: {reason}; went on after {item.waited_s:.1f} s, {item.sent_again_s:.1f} s of "
-            "audio sent again"
+            f"conch: {_reason(item.error)}; went on after {item.waited_s:.1f} s, "
+            f"{item.sent_again_s:.1f} s of audio sent again"
         )
     return len(resumptions)
 
 
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Yield a function that reports whether Ctrl-C was pressed; a second one raises as usual.
+def _reason(error: ConchError) -> str:
+    return str(error).partition(";")[0]
+
+
+class _Interrupts:
+    """Notes Ctrl-C while it is entered; a second one raises as usual.
 
     A KeyboardInterrupt in the middle of a request would cancel it, and end the stream.
     """
-    pressed = threading.Event()
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if pressed.is_set():
+    def __init__(self) -> None:
+        self.pressed = False
+        self.end_at_once = False
+        """Whether even the first Ctrl-C raises: there is no request to cancel."""
+
+    def __enter__(self) -> "_Interrupts":
+        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.pressed or self.end_at_once:
             raise KeyboardInterrupt
-        pressed.set()
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield pressed.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
+        self.pressed = True
 
 
 class _Writer(Protocol):

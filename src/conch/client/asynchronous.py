@@ -1,7 +1,7 @@
 """The client for asyncio."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,6 +15,7 @@ from conch.client.live import AsyncLiveStream
 from conch.client.live_chunks import RESUME_S
 from conch.client.transports import AsyncTransport
 from conch.client.triton_messages import Result
+from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
 
 LARGE_RESULT_BYTES = 1 << 18
@@ -124,6 +125,7 @@ class AsyncClient:
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = RESUME_S,
+        on_loss: Callable[[ConchError], None] = lambda error: None,
         **options: tensors.OptionValue,
     ) -> AsyncLiveStream:
         """Open a live stream; see `Client.live`."""
@@ -135,6 +137,7 @@ class AsyncClient:
             request_id=request_id,
             keep_segments=keep_segments,
             resume_s=resume_s,
+            on_loss=on_loss,
             options=options,
         )
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.resumption import LOST, Continuation, KeptAudio
+from conch.client.kept_audio import KeptAudio
+from conch.client.resumption import LOST, Continuation
 from conch.client.triton_messages import Result
 from conch.wire.errors import (
     ConchError,
@@ -96,6 +97,7 @@ class LiveChunks:
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = 0.0,
+        on_loss: Callable[[ConchError], None] = lambda error: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin before the first chunk; see `Client.live`.
@@ -108,6 +110,7 @@ class LiveChunks:
             request_id: Id of every chunk.
             keep_segments: Whether the last answer holds all utterances.
             resume_s: Seconds to look for a server after one was lost; 0 for none.
+            on_loss: Is told by what error a server was lost, before another one is looked for.
             now: Clock of the attempts, in seconds.
 
         Raises:
@@ -122,7 +125,7 @@ class LiveChunks:
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
         self._options = {name: getattr(parsed, name) for name in options}
         self._request_id = request_id
-        self._resume_s, self._now = resume_s, now
+        self._resume_s, self._on_loss, self._now = resume_s, on_loss, now
         self._begin()
         self._kept = KeptAudio(sample_rate)
         self._continuation = Continuation(parsed, sample_rate)
@@ -325,7 +328,9 @@ class LiveChunks:
 
     def _lose(self, error: ConchError) -> None:
         self._is_lost = True
-        self._loss = self._loss or (error, self._now())
+        if self._loss is None:
+            self._loss = error, self._now()
+            self._on_loss(error)
 
     def _go_on(self, number: int, samples: NDArray[Any], *, ends: bool) -> Steps:
         """Send a chunk in another stream, after the audio before it that has to be heard again."""

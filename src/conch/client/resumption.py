@@ -1,4 +1,4 @@
-"""How a live stream goes on in another one: which audio to send again, and one text of both.
+"""How a live stream goes on in another one: from which sample on, and one text of both.
 
 A server that is lost takes the state of its streams with it. What it has told is kept: utterances
 that have ended, and the firm words of the others. The audio from shortly before the last firm word
@@ -8,13 +8,9 @@ is often misheard; `Continuation` leaves them out.
 Nothing here sends anything.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any
-
-from numpy.typing import NDArray
 
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -30,9 +26,6 @@ from conch.wire.result import (
 )
 from conch.wire.shifted import has_last_text, shifted_segment, shifted_utterance
 
-MAX_KEPT_S = 180.0
-"""Seconds of audio that are kept at most. Four utterances that await their second pass and an open
-one, each of the greatest length, have 140 s."""
 AGAIN_S = 0.4
 """Firm text that is heard again at least, in seconds, if the utterance has as much. With less, the
 first new word is cut or misheard."""
@@ -455,63 +448,6 @@ class Continuation:
         self.start, self._first_index = start, self._told.next_index
         self._rolling_before = self._rolling
         self._again = Again(cut, self._first_index, has_words=self._options.word_timestamps)
-
-
-class KeptAudio:
-    """The samples of a session from the present cut on."""
-
-    def __init__(self, sample_rate: int) -> None:
-        """Begin without audio.
-
-        Args:
-            sample_rate: Hz of the samples.
-        """
-        self._most = round(MAX_KEPT_S * sample_rate)
-        self._chunks: deque[tuple[int, NDArray[Any]]] = deque()
-        self.start = 0
-        """Number in the session of the first sample that is kept."""
-        self._size = 0
-
-    def add(self, number: int, samples: NDArray[Any]) -> None:
-        """Keep a copy of the samples [N] of a chunk of this number."""
-        self._chunks.append((number, samples.copy()))
-        self._size += len(samples)
-
-    def remove(self, number: int) -> None:
-        """Take a chunk back, which the server has refused."""
-        for item in self._chunks:
-            if item[0] == number:
-                self._chunks.remove(item)
-                self._size -= len(item[1])
-                return
-
-    def drop_before(self, sample: int, number: int) -> None:
-        """Drop the chunks that lie before a sample, and all beyond MAX_KEPT_S.
-
-        Args:
-            sample: Number in the session of the first sample that is needed.
-            number: First chunk that is kept in any case.
-        """
-        while self._chunks and self._chunks[0][0] < number:
-            length = len(self._chunks[0][1])
-            if self.start + length > sample and self._size <= self._most:
-                break
-            self._chunks.popleft()
-            self.start += length
-            self._size -= length
-
-    def before(self, number: int, sample: int) -> list[NDArray[Any]]:
-        """Return the samples from `sample` on of the chunks before one of this number."""
-        found = []
-        at = self.start
-        for chunk_number, samples in self._chunks:
-            if chunk_number >= number:
-                break
-            left = samples[max(0, sample - at) :]
-            at += len(samples)
-            if len(left):
-                found.append(left)
-        return found
 
 
 def without_first(text: str, words: Sequence[str]) -> str:

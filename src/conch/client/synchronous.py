@@ -1,6 +1,6 @@
 """The client for plain, blocking code."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -12,6 +12,7 @@ from conch.client.connections import connect
 from conch.client.endpoint import Endpoint
 from conch.client.live import LiveStream
 from conch.client.live_chunks import RESUME_S
+from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
 
 
@@ -149,6 +150,7 @@ class Client:
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = RESUME_S,
+        on_loss: Callable[[ConchError], None] = lambda error: None,
         **options: tensors.OptionValue,
     ) -> LiveStream:
         """Open a live stream. Nothing is sent before the first chunk.
@@ -166,6 +168,8 @@ class Client:
                 them all. A day has 15,000: 10 MB, or 50 MB with the times of their words.
             resume_s: seconds that a chunk looks for a server after one was lost, at most
                 `timeout_s`; 0 raises the error instead.
+            on_loss: is called with the error by which a server was lost, before another one is
+                looked for; `stream.resumptions` tells how it went on.
             options: options of the whole stream, by name; `mode="streaming"` costs less and leaves
                 Whisper out.
 
@@ -180,6 +184,7 @@ class Client:
             request_id=request_id,
             keep_segments=keep_segments,
             resume_s=resume_s,
+            on_loss=on_loss,
             options=options,
         )
 

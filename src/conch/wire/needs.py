@@ -93,7 +93,7 @@ def missing(model: str) -> MissingModelError:
     needed = " or ".join(needed_for(model))
     return MissingModelError(
         f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
-        "name it in conch serve --models",
+        "name it in conch serve --models, or see in the server's log why it has ended",
         model,
     )
 
