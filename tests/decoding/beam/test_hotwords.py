@@ -14,9 +14,10 @@ from ctc_reference import (
 
 from conch.decoding.beam.hotwords import hotword_tables
 from conch.decoding.beam.search import CtcSearch
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.wire.errors import OptionError
+from conch.wire.hotwords import Hotword
 
 LISTS = [
     {"ab": 3.0},
