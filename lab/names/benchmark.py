@@ -40,7 +40,7 @@ class NamesBenchmark:
     source: str | None = None
     limit: int | None = None
     said: int = 100
-    others: int = 900
+    others: int = 1000
     concurrency: int = 4
     url: str | None = None
     paths: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: PATHS)

@@ -35,7 +35,7 @@ def add_names(commands: Subparsers) -> None:
         "--said", type=positive, default=100, metavar="N", help="names (default: 100)"
     )
     what.add_argument(
-        "--others", type=positive, default=900, metavar="N", help="distractors (default: 900)"
+        "--others", type=positive, default=1000, metavar="N", help="distractors (default: 1000)"
     )
     what.add_argument(
         "--path",

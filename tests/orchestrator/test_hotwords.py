@@ -155,7 +155,7 @@ def test_without_anything_alike_no_text_is_scored():
         ("a:high", "takes a number after a colon; sent: 'a:high'"),
         ("a:101", "weights from 0 to 100; sent: 101.0"),
         ("a" * 101, "at most 100 characters"),
-        (",".join(["a"] * 1001), "at most 1000 phrases; sent: 1001"),
+        (",".join(["a"] * 2001), "at most 2000 phrases; sent: 2001"),
     ],
 )
 def test_a_list_that_cannot_be_is_refused_before_anything_is_called(hotwords, told):

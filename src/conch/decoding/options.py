@@ -27,7 +27,7 @@ class CtcSearchOptions:
     That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
     """
     hotwords: tuple[Hotword, ...] = ()
-    """Phrases to prefer, at most 1000."""
+    """Phrases to prefer, at most MAX_HOTWORDS."""
     unit_min_log_prob: float = -5.0
     """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
 

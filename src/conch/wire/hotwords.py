@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conch.wire.errors import OptionError
-from conch.wire.limits import MAX_TEXT
+from conch.wire.limits import MAX_HOTWORD_TEXT
 
-MAX_HOTWORDS = 1000
+MAX_HOTWORDS = 2000
 MAX_HOTWORD_LENGTH = 100
 """Most characters of one phrase."""
 MAX_HOTWORD_WEIGHT = 100.0
@@ -36,9 +36,9 @@ def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
     >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
     [('Conch', 8.0), ('Triton server', 5.0)]
     """
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_HOTWORD_TEXT:
         raise OptionError(
-            f"option 'hotwords' takes at most {MAX_TEXT} characters; sent: {len(text)}"
+            f"option 'hotwords' takes at most {MAX_HOTWORD_TEXT} characters; sent: {len(text)}"
         )
     if not text.strip():
         return ()
