@@ -14,12 +14,13 @@ from conch.decoding.beam.language import CtcLanguageModel
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.greedy import best_path
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram_table import NgramTable
 from conch.models.ctc.units import opens_words
 from conch.wire.errors import BenchError
+from conch.wire.hotwords import Hotword
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,12 @@
 """The options of the CTC beam search."""
 
-import math
 from dataclasses import dataclass
 
 from conch.wire.errors import OptionError
+from conch.wire.hotwords import Hotword, check_hotwords
 
-MAX_HOTWORDS = 1000
-MAX_HOTWORD_LENGTH = 100
-"""Most characters of one phrase."""
-MAX_HOTWORD_WEIGHT = 100.0
 NO_LIMIT = -100.0
 """Of `unit_min_log_prob`: at or under it no unit is left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hotword:
-    """A phrase that the search prefers."""
-
-    phrase: str
-    """One or more words, written as the vocabulary writes them."""
-    weight: float = 5.0
-    """Nats that each occurrence of the whole phrase adds to a hypothesis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +27,7 @@ class CtcSearchOptions:
     That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
     """
     hotwords: tuple[Hotword, ...] = ()
-    """Phrases to prefer, at most 1000."""
+    """Phrases to prefer, at most MAX_HOTWORDS."""
     unit_min_log_prob: float = -5.0
     """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
 
@@ -68,21 +54,7 @@ class CtcSearchOptions:
             raise _out_of_range("unit_min_log_prob", "a number up to 0", self.unit_min_log_prob)
         if not 0.5 <= self.skip_blank_above <= 1:
             raise _out_of_range("skip_blank_above", "a number from 0.5 to 1", self.skip_blank_above)
-        if len(self.hotwords) > MAX_HOTWORDS:
-            raise _out_of_range("hotwords", f"at most {MAX_HOTWORDS} phrases", len(self.hotwords))
-        for hotword in self.hotwords:
-            _check(hotword)
-
-
-def _check(hotword: Hotword) -> None:
-    if not hotword.phrase.split():
-        raise _out_of_range("hotwords", "phrases of at least one word", hotword.phrase)
-    if len(hotword.phrase) > MAX_HOTWORD_LENGTH:
-        wanted = f"phrases of at most {MAX_HOTWORD_LENGTH} characters"
-        raise _out_of_range("hotwords", wanted, hotword.phrase)
-    if not (math.isfinite(hotword.weight) and 0 <= hotword.weight <= MAX_HOTWORD_WEIGHT):
-        wanted = f"weights from 0 to {MAX_HOTWORD_WEIGHT:g}"
-        raise _out_of_range("hotwords", wanted, hotword.weight)
+        check_hotwords(self.hotwords)
 
 
 def _out_of_range(name: str, wanted: str, sent: object) -> OptionError:

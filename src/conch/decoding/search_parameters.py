@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.wire.errors import OptionError
-from conch.wire.limits import MAX_TEXT, MAX_TEXTS
+from conch.wire.hotwords import Hotword, hotwords_of
+from conch.wire.limits import MAX_TEXTS
 
 
 def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
@@ -25,7 +26,7 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
         word_bonus=_number(parameters, "word_bonus", default.word_bonus),
         prune_history=nbest_count(parameters) == 1,
         hotwords=hotwords_of(
-            str(parameters.get("hotwords", "")),
+            str(parameters.get("hotwords", "")).lower(),
             _number(parameters, "hotword_weight", Hotword("").weight),
         ),
     )
@@ -57,44 +58,6 @@ def nbest_count(parameters: Mapping[str, Any]) -> int:
         OptionError: it is out of range.
     """
     return _integer(parameters, "nbest", 1, MAX_TEXTS)
-
-
-def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
-    """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
-
-    Args:
-        text: for example `Conch:8, Triton Inference Server`; case does not matter.
-        weight: weight of a phrase without its own.
-
-    Raises:
-        OptionError: the text is too long, a phrase is empty, or its weight is not a number.
-
-    >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
-    [('conch', 8.0), ('triton server', 5.0)]
-    """
-    if len(text) > MAX_TEXT:
-        raise OptionError(
-            f"option 'hotwords' takes at most {MAX_TEXT} characters; sent: {len(text)}"
-        )
-    if not text.strip():
-        return ()
-    return tuple(_hotword(item, weight) for item in text.replace("\n", ",").split(","))
-
-
-def _hotword(item: str, weight: float) -> Hotword:
-    phrase, colon, own = item.partition(":")
-    words = " ".join(phrase.lower().split())
-    if not words:
-        raise OptionError(
-            f"option 'hotwords' takes phrases separated by commas, none of them empty; "
-            f"sent: {item!r:.40}"
-        )
-    try:
-        return Hotword(words, float(own) if colon else weight)
-    except ValueError:
-        raise OptionError(
-            f"option 'hotwords' takes a number after a colon; sent: {item.strip()!r:.60}"
-        ) from None
 
 
 def _flag(parameters: Mapping[str, Any], name: str) -> bool:

@@ -67,16 +67,18 @@ async def decode(
     Args:
         calls: Calls of the request.
         segment: Result of `encode`.
-        options: Options of the request. With rescoring, all hypotheses of the beam are returned.
+        options: Options of the request. With rescoring or hotwords, all hypotheses of the beam are
+            returned.
         start: Start of the segment in seconds; None for no words.
     """
+    is_ranked_again = options.is_rescored or bool(options.hotwords)
     outputs = await calls(
         "attention_decoder",
         {"encoder_out": segment.encoder_out, "encoder_out_lens": segment.encoder_out_lens},
         ("hypotheses", "scores", *(() if start is None else WORD_COLUMNS)),
         {
             "beam_size": options.beam_size,
-            "nbest": options.beam_size if options.is_rescored else options.nbest,
+            "nbest": options.beam_size if is_ranked_again else options.nbest,
             "language": options.language,
             "align": start is not None,
         },

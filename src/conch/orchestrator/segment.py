@@ -4,6 +4,7 @@ from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.confidence import calibrated
 from conch.orchestrator.coverage import has_pause, is_thin
+from conch.orchestrator.hotwords import with_hotwords
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.speech import Heard, SpeechSegment
 from conch.wire.options import RecognitionOptions
@@ -39,7 +40,8 @@ async def recognize_segment(
         is_timed = options.word_timestamps or is_paused
         start = speech.start if is_timed else None
         first, words = await roles.decode(calls, encoded, options, start)
-        nbest = await rescored(first, heard, options, calls)
+        named = await with_hotwords(first, heard, options, calls)
+        nbest = await rescored(named, heard, options, calls)
         text = nbest[0].text
         if text != first[0].text or not is_timed:
             may_lack = options.coverage and is_thin(text, speech.speech_probs, threshold)

@@ -3,7 +3,9 @@
 MAX_PARAMETERS = 64
 """Parameters of a request. There are fewer options."""
 MAX_TEXT = 10_000
-"""Characters of an option, of all hotwords together, and of a text to score or align."""
+"""Characters of an option, and of a text to score or align."""
+MAX_HOTWORD_TEXT = 40_000
+"""Characters of all hotwords together."""
 MAX_TEXTS = 128
 """Texts that a component scores in one call: the longest n-best list."""
 MAX_WHISPER_BEAM = 32

@@ -12,7 +12,8 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
 from conch.wire.errors import OptionError
-from conch.wire.limits import MAX_PARAMETERS, MAX_TEXT, MAX_WHISPER_BEAM, clipped
+from conch.wire.hotwords import check_hotwords, hotwords_of
+from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, MAX_WHISPER_BEAM, clipped
 from conch.wire.presets import preset
 from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
@@ -153,7 +154,6 @@ class RecognitionOptions:
     hotwords: str = option(
         "",
         "phrases to prefer, separated by commas, each with or without a weight: Conch:8, Triton",
-        decoders=("ctc",),
     )
     hotword_weight: float = option(
         10.0,
@@ -284,6 +284,7 @@ class RecognitionOptions:
                 raise OptionError(
                     f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
                 )
+        check_hotwords(hotwords_of(options.hotwords, options.hotword_weight))
         if problem := options._contradiction():
             raise OptionError(problem)
         return options
@@ -474,9 +475,10 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
 
 
 def _checked(item: "Field[Any]", value: Any) -> Any:
-    if isinstance(value, str) and len(value) > MAX_TEXT:
+    most = MAX_HOTWORD_TEXT if item.name == "hotwords" else MAX_TEXT
+    if isinstance(value, str) and len(value) > most:
         raise OptionError(
-            f"option '{item.name}' takes at most {MAX_TEXT} characters; sent: {len(value)}"
+            f"option '{item.name}' takes at most {most} characters; sent: {len(value)}"
         )
     if words_of(item) and kind_of(item) is int and isinstance(value, str):
         # Command lines and HTTP headers send numbers as text.

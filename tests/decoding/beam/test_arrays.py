@@ -7,9 +7,10 @@ from ctc_reference import random_log_probs
 from conch.decoding.beam.arrays import first_true, largest, namespace, on_host, placed
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
+from conch.wire.hotwords import Hotword
 
 NUMPY, TORCH = None, "cpu"
 ARPA = r"""\data\

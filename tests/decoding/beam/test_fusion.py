@@ -8,10 +8,11 @@ from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.beam.trie import NO_WORD, ROOT, word_trie
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.wire.errors import ConfigError
+from conch.wire.hotwords import Hotword
 
 TINY = r"""\data\
 ngram 1=7

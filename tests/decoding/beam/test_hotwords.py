@@ -14,9 +14,10 @@ from ctc_reference import (
 
 from conch.decoding.beam.hotwords import hotword_tables
 from conch.decoding.beam.search import CtcSearch
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.wire.errors import OptionError
+from conch.wire.hotwords import Hotword
 
 LISTS = [
     {"ab": 3.0},
@@ -127,7 +128,7 @@ def test_phrases_are_taken_as_words(search):
         ([Hotword("a" * 101)], "at most 100 characters"),
         ([Hotword("a", -1.0)], "weights from 0 to 100; sent: -1.0"),
         ([Hotword("a", float("nan"))], "weights from 0 to 100; sent: nan"),
-        ([Hotword("a")] * 1001, "at most 1000 phrases; sent: 1001"),
+        ([Hotword("a")] * 2001, "at most 2000 phrases; sent: 2001"),
         ([Hotword("a"), Hotword("x-ray")], "sent: 'x-ray', which has '-'"),
     ],
 )

@@ -12,10 +12,11 @@ from ctc_reference import VOCAB, beam_search, random_log_probs, text_scores
 from conch.decoding.beam.prefix import Prefix
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.hypothesis import words_of
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.models.ctc.units import Characters
 from conch.wire.errors import ConfigError, OptionError
+from conch.wire.hotwords import Hotword
 from lab.training.ctc.units import greedy_text
 
 ALL = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000)

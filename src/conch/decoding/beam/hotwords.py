@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.decoding.beam.arrays import Array, namespace, placed
-from conch.decoding.options import Hotword
 from conch.decoding.vocab import CtcVocab
 from conch.wire.errors import OptionError
+from conch.wire.hotwords import Hotword
 
 BETWEEN_WORDS = 0
 _UNMATCHED = 1

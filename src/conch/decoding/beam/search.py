@@ -19,9 +19,10 @@ from conch.decoding.beam.prefix import EMPTY, Tip, emissions_of
 from conch.decoding.beam.state import SearchState, stream_chunk
 from conch.decoding.beam.step import ROOT_HASH, BeamState, empty_beam, parent_hashes
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import BLANK, CtcVocab
 from conch.wire.errors import OptionError
+from conch.wire.hotwords import Hotword
 
 _HOTWORD_LISTS = 32
 """Whose automata are kept for the next stream with the same."""

@@ -1,0 +1,83 @@
+"""The hotwords of a request: phrases that a text is to have, each with a weight."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from conch.wire.errors import OptionError
+from conch.wire.limits import MAX_HOTWORD_TEXT
+
+MAX_HOTWORDS = 2000
+MAX_HOTWORD_LENGTH = 100
+"""Most characters of one phrase."""
+MAX_HOTWORD_WEIGHT = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hotword:
+    """A phrase that the text is to have where it may have been said."""
+
+    phrase: str
+    """One or more words."""
+    weight: float = 5.0
+    """Nats that each occurrence of the whole phrase adds to a hypothesis."""
+
+
+def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
+    """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
+
+    Args:
+        text: For example `Conch:8, Triton Inference Server`.
+        weight: Weight of a phrase without its own.
+
+    Raises:
+        OptionError: the text is too long, a phrase is empty, or its weight is not a number.
+
+    >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
+    [('Conch', 8.0), ('Triton server', 5.0)]
+    """
+    if len(text) > MAX_HOTWORD_TEXT:
+        raise OptionError(
+            f"option 'hotwords' takes at most {MAX_HOTWORD_TEXT} characters; sent: {len(text)}"
+        )
+    if not text.strip():
+        return ()
+    return tuple(_hotword(item, weight) for item in text.replace("\n", ",").split(","))
+
+
+def check_hotwords(hotwords: Sequence[Hotword]) -> None:
+    """Check the limits of a list.
+
+    Raises:
+        OptionError: there are too many, or one is empty, too long, or its weight out of range.
+    """
+    if len(hotwords) > MAX_HOTWORDS:
+        raise _out_of_range(f"at most {MAX_HOTWORDS} phrases", len(hotwords))
+    for hotword in hotwords:
+        if not hotword.phrase.split():
+            raise _out_of_range("phrases of at least one word", hotword.phrase)
+        if len(hotword.phrase) > MAX_HOTWORD_LENGTH:
+            wanted = f"phrases of at most {MAX_HOTWORD_LENGTH} characters"
+            raise _out_of_range(wanted, hotword.phrase)
+        if not (math.isfinite(hotword.weight) and 0 <= hotword.weight <= MAX_HOTWORD_WEIGHT):
+            raise _out_of_range(f"weights from 0 to {MAX_HOTWORD_WEIGHT:g}", hotword.weight)
+
+
+def _hotword(item: str, weight: float) -> Hotword:
+    phrase, colon, own = item.partition(":")
+    words = " ".join(phrase.split())
+    if not words:
+        raise OptionError(
+            f"option 'hotwords' takes phrases separated by commas, none of them empty; "
+            f"sent: {item!r:.40}"
+        )
+    try:
+        return Hotword(words, float(own) if colon else weight)
+    except ValueError:
+        raise OptionError(
+            f"option 'hotwords' takes a number after a colon; sent: {item.strip()!r:.60}"
+        ) from None
+
+
+def _out_of_range(wanted: str, sent: object) -> OptionError:
+    return OptionError(f"option 'hotwords' takes {wanted}; sent: {sent!r:.80}")
