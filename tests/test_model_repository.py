@@ -23,6 +23,7 @@ BENCHMARKS = sorted((ROOT / "lab" / "repositories").glob("*/*/config.pbtxt"))
 OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
 FOR_COMPONENTS = [path for path in OVERLAYS if path.parts[-4] == "component_models"]
 CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
+TEXT_STEPS = ("punctuator", "inverse_normalizer")
 
 TYPES = {"TYPE_STRING": "BYTES"}
 
@@ -39,7 +40,8 @@ def tensors(specs) -> dict[str, str]:
 def contract(role: str, direction: str) -> dict[str, str]:
     """The tensors that component_models/README.md promises for a role."""
     section = re.split(r"^## ", CONTRACTS, flags=re.M)
-    (text,) = [part for part in section if part.startswith(f"{role}:")]
+    title = "Text steps" if role in TEXT_STEPS else role
+    (text,) = [part for part in section if part.startswith(f"{title}:")]
     found = {}
     for line in re.findall(rf"^\| {direction} (.*)$", text, flags=re.M):
         names, kind = line.split("|")[:2]
@@ -234,6 +236,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"rescore": True, "rescorer": "ngram"},
         {"decoder": "ctc"},
         {"decoder": "wfst"},
+        {"decoder": "wfst", "punctuate": "punctuator" in configs, "itn": True},
     ):
         parameters = {"nbest": 3, **options}
         request = SpeechRequest(wav=tone, parameters=parameters)

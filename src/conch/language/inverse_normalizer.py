@@ -243,7 +243,7 @@ def _as_readers_expect(kind: str, new: str) -> str:
 
 
 def _without_what_is_equal(words: Sequence[_Said], new: str) -> tuple[Sequence[_Said], str]:
-    """Return a change without the words at its edges that stay: the month of a date, with its case."""
+    """Return a change without the words at its edges that stay, as they may have capitals."""
     written = new.split()
     while words and written and words[0].word == written[0].lower():
         words, written = words[1:], written[1:]

@@ -112,8 +112,8 @@ def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, .
     Words that become one last from the start of the first to the end of the last, and the least
     of their confidences counts. Words that one word becomes share its time by their length. A word
     that comes from nothing fills the gap between its neighbours, with the lesser of their
-    confidences; where no word of the old text is left, it has the time of all. The words are those between spaces, cut further where words of the old text touch,
-    as in Chinese.
+    confidences; where no word of the old text is left, it has the time of all. The words are those
+    between spaces, cut further where words of the old text touch, as in Chinese.
 
     Args:
         words: Words of the old text, in order.
