@@ -149,7 +149,7 @@ def test_nonsense_is_an_error_that_names_the_option_and_the_model(answer, proble
 def test_a_model_that_fails_is_named_with_its_option():
     components = WithPost()
     components.failing = "inverse_normalizer"
-    with pytest.raises(ComponentError, match="^option 'itn': inverse_normalizer: out of order"):
+    with pytest.raises(ComponentError, match=r"^option 'itn': inverse_normalizer: out of order"):
         recognize(components, 0.1, itn=True)
 
 
@@ -165,7 +165,7 @@ def test_a_missing_model_is_an_error_before_anything_is_recognised():
 
 def test_an_unreadable_rule_is_refused_before_anything_is_recognised():
     components = WithPost()
-    with pytest.raises(OptionError, match="^option 'replace', rule 1"):
+    with pytest.raises(OptionError, match=r"^option 'replace', rule 1"):
         recognize(components, 0.1, replace="conch")
     assert components.calls == []
 

@@ -36,7 +36,7 @@ def test_conchs_other_models_are_refused(name):
 
 @pytest.mark.parametrize("name", ["a b", "../speech", "__x", "a/1", "ä", "x" * 129, "-x"])
 def test_what_is_no_name_is_refused(name):
-    with pytest.raises(OptionError, match="^option 'post' takes names of models"):
+    with pytest.raises(OptionError, match=r"^option 'post' takes names of models"):
         RecognitionOptions.parse({"post": name})
 
 

@@ -43,8 +43,9 @@ _CLAUSE_ENDS = re.compile(r"[.,;:!?…。，、；：！？()\[\]\"“”«»]")
 _SPELLED_UNITS = frozenset({"h", "min", "s"})
 """Abbreviations that are written out, as nobody reads `wait 2 min`."""
 _CHINESE_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
-MAX_CLAUSE = 40
-"""Words that are read together: the time of the grammars grows with them."""
+WORDS_BEFORE, WORDS_BEHIND, MOST_WORDS = 3, 6, 60
+"""Words that are read with a number, and the most that are read together: the grammars take longer
+than a second for a hundred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,11 +207,19 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
 
 
 def _read(clause: list[_Said]) -> Iterator[list[_Said]]:
-    """Yield the parts of a clause to read, those without a number left out."""
-    for start in range(0, len(clause), MAX_CLAUSE):
-        part = clause[start : start + MAX_CLAUSE]
-        if any(said.word in _NUMBERS for said in part):
-            yield part
+    """Yield the numbers of a clause, each with the words around it."""
+    read: list[_Said] = []
+    until = 0
+    for index, said in enumerate(clause):
+        if said.word in _NUMBERS:
+            if index - WORDS_BEFORE > until or len(read) > MOST_WORDS:
+                yield from [read] if read else []
+                until = max(until, index - WORDS_BEFORE)
+                read = []
+            end = min(len(clause), index + 1 + WORDS_BEHIND)
+            read += clause[until:end]
+            until = end
+    yield from [read] if read else []
 
 
 def _edges(token: str) -> tuple[str, str, str]:
