@@ -57,6 +57,9 @@ def test_most_spoken_forms_are_written_as_readers_expect(normalizer):
         ("(forty two)", "(42)"),
         ("naïve — café  twenty one\tpercent…", "naïve — café  21%…"),
         ("it took thirty five minutes", "it took 35 minutes"),
+        ("ten thousand five hundred pounds", "10,500 pounds"),
+        ("One thousand two hundred dollars in two thousand and eight", "$1,200 in 2008"),
+        ("one million two hundred thousand people", "1,200,000 people"),
     ],
 )
 def test_case_punctuation_and_spaces_around_a_number_stay(normalizer, text, wanted):
@@ -85,7 +88,7 @@ def test_what_has_no_number_or_a_small_one_alone_stays(normalizer, text):
 @pytest.mark.parametrize(
     ("text", "language", "wanted"),
     [
-        ("他有两百三十个苹果，一个人。", "zh", "他有230个苹果，一个人。"),
+        ("他有两百三十个苹果、一个人。", "zh", "他有230个苹果、一个人。"),
         ("百分之五十的人", "", "50%的人"),
         ("今天是二零二四年三月五号", "zh", "今天是2024年3月5日"),
         ("五点三十分", "zh", "五点三十分"),

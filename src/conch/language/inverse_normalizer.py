@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -39,6 +40,8 @@ _TYPES = frozenset(
     {"cardinal", "date", "decimal", "fraction", "measure", "money", "ordinal", "telephone", "time"}
 )
 """Kinds of changes that are made. The grammars know others: titles, e-mail addresses, slang."""
+_GROUPED = frozenset({"cardinal", "decimal", "measure", "money", "ordinal"})
+"""Kinds whose digits stand in groups of three."""
 _CLAUSE_ENDS = re.compile(r"[.,;:!?…。，、；：！？()\[\]\"“”«»]")  # noqa: RUF001
 _SPELLED_UNITS = frozenset({"h", "min", "s"})
 """Abbreviations that are written out, as nobody reads `wait 2 min`."""
@@ -94,6 +97,8 @@ class InverseNormalizer:
         self._grammars = {
             language: Normalizer(lang=language, operator="itn") for language in ("en", "zh", "ja")
         }
+        # The texts of an n-best list have most of their numbers in common.
+        self._found = lru_cache(maxsize=4096)(self._find)
         # Each is read at its first use, which must not be a request.
         for language, text in (("en", "ten"), ("zh", "十"), ("ja", "十")):
             self._grammars[language].normalize_with_mapping(text)
@@ -163,21 +168,23 @@ class InverseNormalizer:
                 continue  # 05:30:00 for 五点三十分 is nobody's
             yield Change(start + low, start + high, new)
 
-    def _found(self, line: str, language: str) -> Iterator[tuple[str, int, int, str]]:
-        """Yield kind, start, end and new text of what the grammars find in a line."""
+    def _find(self, line: str, language: str) -> tuple[tuple[str, int, int, str], ...]:
+        """Return kind, start, end and new text of what the grammars find in a line."""
         try:
             result = self._grammars[language].normalize_with_mapping(line)
         except (AlignmentError, RuntimeError):  # it has characters that no grammar takes
-            return
-        for item in result.mappings:
-            if item.kind == "replace" and item.token_type in _TYPES and item.output_text:
-                yield item.token_type, item.input_start, item.input_end, item.output_text
+            return ()
+        return tuple(
+            (item.token_type, item.input_start, item.input_end, item.output_text)
+            for item in result.mappings
+            if item.kind == "replace" and item.token_type in _TYPES and item.output_text
+        )
 
     def _stays(self, kind: str, new: str) -> bool:
         """Return whether a number alone stays in words."""
         if kind not in ("cardinal", "ordinal"):
             return False
-        digits = "".join(takewhile(str.isdigit, new))
+        digits = "".join(takewhile(str.isdigit, new.replace(",", "")))
         return bool(digits) and int(digits) < self._config.least_alone
 
 
@@ -246,9 +253,18 @@ def _words(core: str, start: int) -> list[_Said]:
 
 
 def _as_readers_expect(kind: str, new: str) -> str:
+    """Return what the grammars write, without the zero of 05:30 and with the commas of 10,500."""
     if kind == "time":
-        new = re.sub(r"^0(?=\d:)", "", new)
+        return re.sub(r"^0(?=\d:)", "", new)
+    if kind in _GROUPED:
+        # Four digits may be a year, unless they are money.
+        least = 4 if kind == "money" else 5
+        new = re.sub(rf"(?<![\d.,])[1-9]\d{{{least - 1},}}(?!,)", _with_commas, new)
     return re.sub(r"(?<=\d) %", "%", new)
+
+
+def _with_commas(digits: re.Match[str]) -> str:
+    return f"{int(digits[0]):,}"
 
 
 def _without_what_is_equal(words: Sequence[_Said], new: str) -> tuple[Sequence[_Said], str]:
