@@ -8,6 +8,7 @@ import pytest
 
 from conch.component import Row, bytes_array
 from conch.language.inverse_normalizer import InverseNormalizer, InverseNormalizerConfig
+from conch.language.normalize import spelled
 from conch.wire.errors import ConfigError
 
 with (Path(__file__).parent / "spoken_forms.tsv").open(encoding="utf-8") as file:
@@ -56,6 +57,9 @@ def test_most_spoken_forms_are_written_as_readers_expect(normalizer):
         ("WE HAVE TWENTY ONE DOLLARS", "WE HAVE $21"),
         ("(forty two)", "(42)"),
         ("naïve — café  twenty one\tpercent…", "naïve — café  21%…"),
+        ("at five thirty", "at 5:30"),
+        ("between fifty and ninety people", "between 50 and 90 people"),
+        ("one hundred and fifty and two hundred", "150 and 200"),
         ("it took thirty five minutes", "it took 35 minutes"),
         ("ten thousand five hundred pounds", "10,500 pounds"),
         ("One thousand two hundred dollars in two thousand and eight", "$1,200 in 2008"),
@@ -64,6 +68,13 @@ def test_most_spoken_forms_are_written_as_readers_expect(normalizer):
 )
 def test_case_punctuation_and_spaces_around_a_number_stay(normalizer, text, wanted):
     assert written(normalizer, text) == wanted
+
+
+@pytest.mark.parametrize("number", [13, 40, 99, 118, 512, 1041, 1900, 7745, 20_016, 999_356])
+def test_numbers_beside_others_are_read_as_they_were_said(normalizer, number):
+    said = " ".join(spelled(str(number)))
+    shown = f"{number:,}" if number >= 10_000 else str(number)
+    assert written(normalizer, f"{said} or {said} people") == f"{shown} or {shown} people"
 
 
 @pytest.mark.parametrize(
@@ -79,6 +90,13 @@ def test_case_punctuation_and_spaces_around_a_number_stay(normalizer, text, want
         "I paid $21.50 on 3/4/2020, 50% off",
         "\x00\u202e\U0001f600 one \U0001f600",
         "das kostet hundert Euro",
+        # The grammars take them for 112, 2:10, 5911, May 1, 5060, a telephone number.
+        "a one two punch",
+        "two fifty and nine eleven",
+        "at two fifty",
+        "may one of them stay",
+        "fifty sixty people",
+        "one two three four five six seven eight nine ten",
     ],
 )
 def test_what_has_no_number_or_a_small_one_alone_stays(normalizer, text):

@@ -48,8 +48,8 @@ examples:
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of attention and streaming
 The option rescore needs neural_rescorer or rescorer; accuracy=balanced and best need ctc_encoder
-and ctc_decoder too. speech and speech_stream are always loaded. A request that needs a missing
-model gets an error that names it.
+and ctc_decoder too; punctuate needs punctuator, itn needs inverse_normalizer. speech and
+speech_stream are always loaded. A request that needs a missing model gets an error that names it.
 
 Ctrl-C or SIGTERM stops the server after the requests in flight; a second one kills it at once.
 """

@@ -17,6 +17,7 @@ import numpy as np
 from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row, bytes_array
+from conch.language.normalize import spelled
 from conch.wire.errors import ConfigError, TranscriptionError
 
 # fmt: off
@@ -32,7 +33,17 @@ _NUMBERS = _SCALES | {
     "oh", "half", "quarter", "dozen", "twenties", "thirties", "forties", "fifties", "sixties",
     "seventies", "eighties", "nineties",
 }
+_DIGITS = frozenset({
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "oh", "o",
+    "double", "triple",
+})
 # fmt: on
+_CENTURIES = frozenset(map(str, range(11, 21)))
+"""Of years that are said in two numbers."""
+_PART_OF_AN_HOUR = frozenset({"past", "to", "half", "quarter", "after"})
+_BEFORE_A_TIME = frozenset(
+    {"at", "by", "until", "till", "before", "after", "since", "from", "around"}
+)
 _HAN_NUMBERS = re.compile("[零〇一二三四五六七八九十百千万億亿两]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
@@ -55,9 +66,10 @@ than a second for a hundred."""
 class InverseNormalizerConfig:
     """What stays in words."""
 
-    least_alone: int = 10
+    least_alone: int = 13
     """A number below this one stays a word, also of hours, minutes and seconds, unless it is an
-    amount of money, a percentage, a measure, or part of a date or a time of day. English."""
+    amount of money, a percentage, a measure, or part of a date or a time of day. English. The
+    grammars leave cardinals up to twelve alone themselves."""
 
     def __post_init__(self) -> None:
         """Check the number.
@@ -147,9 +159,12 @@ class InverseNormalizer:
             first = int(np.searchsorted(ends, start, side="right"))
             last = int(np.searchsorted(ends, end - 1, side="right"))
             words = clause[first : last + 1]
+            said = [item.word for item in words]
+            if not _is_sure(kind, said, clause[first - 1].word if first else "", new):
+                continue
             new = _as_readers_expect(kind, new)
             if kind == "measure" and new.split()[-1] in _SPELLED_UNITS:
-                kind, new = "cardinal", f"{new.rpartition(' ')[0]} {words[-1].word}"
+                kind, new = "cardinal", f"{new.rpartition(' ')[0]} {said[-1]}"
             if self._stays(kind, new):
                 continue
             words, new = _without_what_is_equal(words, new)
@@ -204,13 +219,26 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
             yield from _read(clause)
             clause = []
         start = token.start() + len(before)
-        clause += _words(core, start)
+        said = _words(core, start)
+        if said and said[0].word in _NUMBERS and _are_two_numbers(clause):
+            yield from _read(clause)
+            clause = []
+        clause += said
         after = _edges(tokens[index + 1][0])[1].lower() if index + 1 < len(tokens) else ""
         goes_on = behind == "," and core.lower() in _SCALES and after.split("-")[0] in _NUMBERS
         if _CLAUSE_ENDS.search(behind) and not goes_on:
             yield from _read(clause)
             clause = []
     yield from _read(clause)
+
+
+def _are_two_numbers(before: Sequence[_Said]) -> bool:
+    """Return whether a number behind these words is one of its own: `fifty and ninety people`.
+
+    The grammars know no difference between this `and` and that of `one hundred and ninety`.
+    """
+    words = [said.word for said in before[-2:]]
+    return len(words) == 2 and words[1] == "and" and words[0] in _NUMBERS - _SCALES
 
 
 def _read(clause: list[_Said]) -> Iterator[list[_Said]]:
@@ -250,6 +278,27 @@ def _words(core: str, start: int) -> list[_Said]:
         said.append(_Said(part.lower(), start, start + len(part)))
         start += len(part) + 1
     return said
+
+
+def _is_sure(kind: str, said: Sequence[str], before: str, new: str) -> bool:
+    """Return whether words can hardly be anything else than what the grammars take them for."""
+    if kind == "telephone":  # and neither `a one two punch` nor somebody who counts to ten
+        return all(word in _DIGITS for word in said)
+    if kind == "date":
+        if re.fullmatch(r"\d{4}", new):  # but `fifty sixty people`
+            return new[:2] in _CENTURIES or not _SCALES.isdisjoint(said)
+        return not (said[0] == "may" and said[1:] and said[1] in _DIGITS)
+    if kind != "time":
+        return True
+    found = re.match(r"(\d\d):(\d\d)", new)
+    if not found or _PART_OF_AN_HOUR & set(said):
+        return bool(found)
+    hour, minute = (str(int(digits)) for digits in found.groups())
+    minutes = [] if minute == "0" else [*(["oh"] if len(minute) == 1 else []), *spelled(minute)]
+    # The grammars take `two fifty` for ten past two.
+    if list(takewhile(lambda word: word in _NUMBERS, said)) != [*spelled(hour), *minutes]:
+        return False
+    return before in _BEFORE_A_TIME or said[-1] not in _NUMBERS
 
 
 def _as_readers_expect(kind: str, new: str) -> str:
