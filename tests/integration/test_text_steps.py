@@ -41,7 +41,12 @@ def test_rules_numbers_and_a_users_model_in_their_order(client: Client, waveform
 
 
 def test_live_text_has_the_steps_where_it_is_final(client: Client, waveform: np.ndarray) -> None:
-    options = {"mode": "streaming", "replace": RULES, "itn": True, "post": "profanity_filter"}
+    options: dict[str, Any] = {
+        "mode": "streaming",
+        "replace": RULES,
+        "itn": True,
+        "post": "profanity_filter",
+    }
     with client.live(**options) as stream:
         partials = [stream.send(piece) for piece in np.array_split(waveform, 10)[:-1]]
         final = stream.finish(np.array_split(waveform, 10)[-1])
