@@ -125,6 +125,7 @@ def test_words_without_spaces_stay_apart():
         ("ax", [(-1, 2, 0, 2)], "not in order, or outside"),
         ("ab", [(1, 2, 1, 2), (0, 1, 0, 1)], "not in order, or outside"),
         ("ab", [(2, 1, 1, 1)], "not in order, or outside"),
+        ("ab", [(0, 0, 0, 0)] * 2001, "at most 2000 spans; has: 2001"),
     ],
 )
 def test_what_is_no_answer_of_a_text_step_is_refused(new, rows, problem):

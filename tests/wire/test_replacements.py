@@ -14,6 +14,7 @@ def found(rules: str) -> tuple[str, ...]:
 
 def test_rules_are_separated_by_semicolons_and_spaces_do_not_count():
     assert found(" conch => Conch ;; new  york city=>NYC; ") == ("NYC", "Conch")
+    assert found("nyc=>New\n York") == ("New York",)
     assert found("") == found(" ; ") == ()
 
 

@@ -14,6 +14,9 @@ from conch.component import Array
 from conch.wire.replacements import Replacements
 from conch.wire.result import Word
 
+MAX_CHANGES = 2000
+"""Spans of an answer: several for each word that anybody says in a segment."""
+
 
 class Change(NamedTuple):
     """A stretch of a text that was replaced; positions are in Unicode characters."""
@@ -51,6 +54,8 @@ def rewritten(old: str, new: str, spans: Array) -> Rewritten:
     """
     if spans.ndim != 2 or spans.shape[1] != 4 or not np.issubdtype(spans.dtype, np.integer):
         raise ValueError(f"spans are integers [-1, 4]; they are {spans.dtype} {list(spans.shape)}")
+    if len(spans) > MAX_CHANGES:
+        raise ValueError(f"a text takes at most {MAX_CHANGES} spans; has: {len(spans)}")
     changes = tuple(Change(*row) for row in spans.tolist())
     at = new_at = 0
     for change in (*changes, Change(len(old), len(old), len(new), len(new))):

@@ -34,7 +34,7 @@ class Replacements:
     """The written forms, in the order of the groups."""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def read_replacements(rules: str) -> Replacements | None:
     """Return the rules of an option's text; None if there is none.
 
@@ -85,7 +85,8 @@ def _forms(rule: str, number: int) -> tuple[str, str]:
         raise _wrong(number, rule, "it has no heard form before '=>'")
     if (longest := max(len(heard), len(new))) > MAX_FORM:
         raise _wrong(number, rule, f"a form takes at most {MAX_FORM} characters; has: {longest}")
-    return heard, new
+    # A line end would end a cue of subtitles.
+    return heard, " ".join(new.split())
 
 
 def _pattern(heard: str) -> str:
