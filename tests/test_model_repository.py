@@ -23,9 +23,10 @@ BENCHMARKS = sorted((ROOT / "lab" / "repositories").glob("*/*/config.pbtxt"))
 OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
 FOR_COMPONENTS = [path for path in OVERLAYS if path.parts[-4] == "component_models"]
 CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
-TEXT_STEPS = ("punctuator", "inverse_normalizer")
 
 TYPES = {"TYPE_STRING": "BYTES"}
+SECTIONS = dict.fromkeys(("punctuator", "inverse_normalizer"), "Text steps")
+"""Of CONTRACTS, for roles that share one."""
 
 
 def parsed(path: Path) -> model_config_pb2.ModelConfig:
@@ -40,8 +41,7 @@ def tensors(specs) -> dict[str, str]:
 def contract(role: str, direction: str) -> dict[str, str]:
     """The tensors that component_models/README.md promises for a role."""
     section = re.split(r"^## ", CONTRACTS, flags=re.M)
-    title = "Text steps" if role in TEXT_STEPS else role
-    (text,) = [part for part in section if part.startswith(f"{title}:")]
+    (text,) = [part for part in section if part.startswith(f"{SECTIONS.get(role, role)}:")]
     found = {}
     for line in re.findall(rf"^\| {direction} (.*)$", text, flags=re.M):
         names, kind = line.split("|")[:2]

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
-from conch.wire.result import is_unspaced
+from conch.wire.result import Word, text_of_words
 
 MAX_RULES = 256
 """Rules of a request."""
@@ -92,9 +92,15 @@ def _forms(rule: str, number: int) -> tuple[str, str]:
 def _pattern(heard: str) -> str:
     """Return the pattern of a heard form: of whole words, where its script has spaces."""
     text = r"\s+".join(map(re.escape, heard.split()))
-    before = "" if is_unspaced(heard[0]) or not heard[0].isalnum() else r"(?<!\w)"
-    after = "" if is_unspaced(heard[-1]) or not heard[-1].isalnum() else r"(?!\w)"
+    before = r"(?<!\w)" if _has_edge(heard[0]) else ""
+    after = r"(?!\w)" if _has_edge(heard[-1]) else ""
     return f"{before}({text}){after}"
+
+
+def _has_edge(char: str) -> bool:
+    """Return whether a character is of words that have spaces between them."""
+    word = Word(char, 0.0, 0.0, 1.0)
+    return char.isalnum() and text_of_words((word, word)) != char + char
 
 
 def _wrong(number: int, rule: str, why: str) -> OptionError:

@@ -259,12 +259,12 @@ def text_of_words(words: Sequence[Word]) -> str:
     """Return the text of words: with spaces, except between characters of scripts without them."""
     text = ""
     for word in words:
-        joins = text and word.text and is_unspaced(text[-1]) and is_unspaced(word.text[0])
+        joins = text and word.text and _is_unspaced(text[-1]) and _is_unspaced(word.text[0])
         text += word.text if joins or not text else f" {word.text}"
     return text
 
 
-def is_unspaced(char: str) -> bool:
+def _is_unspaced(char: str) -> bool:
     """Return whether a character belongs to a script without spaces between words."""
     is_wide = unicodedata.east_asian_width(char) in "WF" and not _HANGUL.match(char)
     return is_wide or bool(_UNSPACED.match(char))
