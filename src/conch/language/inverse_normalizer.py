@@ -54,8 +54,10 @@ _TYPES = frozenset(
 _GROUPED = frozenset({"cardinal", "decimal", "measure", "money", "ordinal"})
 """Kinds whose digits stand in groups of three."""
 _CLAUSE_ENDS = re.compile(r"[.,;:!?…。，、；：！？()\[\]\"“”«»]")  # noqa: RUF001
-_SPELLED_UNITS = frozenset({"h", "min", "s"})
-"""Abbreviations that are written out, as nobody reads `wait 2 min`."""
+_ABBREVIATED = frozenset({"km", "km/h", "kg", "g", "mg", "cm", "mm", "mph", "kb", "mb", "gb", "tb"})
+"""Units that are abbreviated: nobody reads `wait 2 min`, or `a 2 " rope`."""
+_CURRENCY = re.compile("[$€£¥₩₹]")
+"""Others have abbreviations that few readers know."""
 _CHINESE_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 WORDS_BEFORE, WORDS_BEHIND, MOST_WORDS = 3, 6, 60
 """Words that are read with a number, and the most that are read together: the grammars take longer
@@ -67,9 +69,9 @@ class InverseNormalizerConfig:
     """What stays in words."""
 
     least_alone: int = 13
-    """A number below this one stays a word, also of hours, minutes and seconds, unless it is an
-    amount of money, a percentage, a measure, or part of a date or a time of day. English. The
-    grammars leave cardinals up to twelve alone themselves."""
+    """A number below this one stays a word unless it is an amount of money, a percentage, a metric
+    measure, or part of a date or a time of day. English. The grammars leave cardinals up to twelve
+    alone themselves."""
 
     def __post_init__(self) -> None:
         """Check the number.
@@ -158,13 +160,17 @@ class InverseNormalizer:
         for kind, start, end, new in self._found(line, "en"):
             first = int(np.searchsorted(ends, start, side="right"))
             last = int(np.searchsorted(ends, end - 1, side="right"))
-            words = clause[first : last + 1]
-            said = [item.word for item in words]
-            if not _is_sure(kind, said, clause[first - 1].word if first else "", new):
+            before = clause[first - 1].word if first else ""
+            behind = clause[last + 1].word if last + 1 < len(clause) else ""
+            said = [item.word for item in clause[first : last + 1]]
+            if not _is_sure(kind, said, before, behind, new):
                 continue
+            if kind == "time" and before == "a":  # a quarter to nine
+                first -= 1
+            words = clause[first : last + 1]
             new = _as_readers_expect(kind, new)
-            if kind == "measure" and new.split()[-1] in _SPELLED_UNITS:
-                kind, new = "cardinal", f"{new.rpartition(' ')[0]} {said[-1]}"
+            if kind == "measure" and not _is_abbreviated(new):
+                kind, new = "cardinal", _with_unit_as_said(new, said)
             if self._stays(kind, new):
                 continue
             words, new = _without_what_is_equal(words, new)
@@ -224,12 +230,23 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
             yield from _read(clause)
             clause = []
         clause += said
+        _count_a_as_one(clause)
         after = _edges(tokens[index + 1][0])[1].lower() if index + 1 < len(tokens) else ""
         goes_on = behind == "," and core.lower() in _SCALES and after.split("-")[0] in _NUMBERS
         if _CLAUSE_ENDS.search(behind) and not goes_on:
             yield from _read(clause)
             clause = []
     yield from _read(clause)
+
+
+def _count_a_as_one(clause: list[_Said]) -> None:
+    """Read `a hundred twenty` and `a hundred and twenty` as 120, once its last word is there."""
+    words = [said.word for said in clause]
+    for end in (words[-3:-1], words[-4:-1]):
+        begins = len(end) > 1 and end[0] == "a" and end[1] in _SCALES and end[2:] in ([], ["and"])
+        if begins and words[-1] in _NUMBERS:
+            at = len(words) - 1 - len(end)
+            clause[at] = clause[at]._replace(word="one")
 
 
 def _are_two_numbers(before: Sequence[_Said]) -> bool:
@@ -280,8 +297,22 @@ def _words(core: str, start: int) -> list[_Said]:
     return said
 
 
-def _is_sure(kind: str, said: Sequence[str], before: str, new: str) -> bool:
+def _is_abbreviated(new: str) -> bool:
+    return new.endswith("%") or new.split()[-1] in _ABBREVIATED
+
+
+def _with_unit_as_said(new: str, said: Sequence[str]) -> str:
+    """Return a measure with the words of its unit: those behind the last number."""
+    behind = next((at for at in range(len(said), 0, -1) if said[at - 1] in _NUMBERS), 0)
+    return " ".join([new.split()[0], *said[behind:]])
+
+
+def _is_sure(kind: str, said: Sequence[str], before: str, behind: str, new: str) -> bool:
     """Return whether words can hardly be anything else than what the grammars take them for."""
+    if before in _SCALES or said[0] in _SCALES:  # `a hundred twenty`, whose beginning stays
+        return False
+    if kind == "money":
+        return bool(_CURRENCY.match(new))
     if kind == "telephone":  # and neither `a one two punch` nor somebody who counts to ten
         return all(word in _DIGITS for word in said)
     if kind == "date":
@@ -290,6 +321,8 @@ def _is_sure(kind: str, said: Sequence[str], before: str, new: str) -> bool:
         return not (said[0] == "may" and said[1:] and said[1] in _DIGITS)
     if kind != "time":
         return True
+    if "o'clock" in (said[-1], behind):
+        return False
     found = re.match(r"(\d\d):(\d\d)", new)
     if not found or _PART_OF_AN_HOUR & set(said):
         return bool(found)
