@@ -1,3 +1,4 @@
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +30,19 @@ def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "conch serve: no model 'rescore' in the model repositories; did you mean rescorer?\n"
     )
+
+
+def test_a_repository_is_added_to_the_shipped_ones(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "my_filter").mkdir()
+    arguments = ["serve", "--http-port", "0", "--add-model-repository", str(tmp_path)]
+    assert main([*arguments, "--models", "vad,my_filte"]) == 1
+    assert "no model 'my_filte' in the model repositories; did you mean my_filter?" in (
+        capsys.readouterr().err
+    )
+    assert main([*arguments, "--models", "my_filter,inverse_normalize"]) == 1
+    assert "did you mean inverse_normalizer?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "some-host.example"])

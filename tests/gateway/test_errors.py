@@ -4,6 +4,7 @@ import pytest
 
 from conch.gateway.errors import RETRY_AFTER_S, api_error
 from conch.wire.errors import OverloadedError, from_wire, to_wire
+from conch.wire.needs import missing, missing_post
 
 
 @pytest.mark.parametrize(
@@ -14,3 +15,11 @@ def test_a_full_server_says_when_to_come_again(error, seconds):
     told = api_error(from_wire(to_wire(error)))
     assert (told.status, told.code) == (503, "overloaded")
     assert told.headers == {"Retry-After": str(seconds)}
+
+
+@pytest.mark.parametrize(
+    ("error", "field"), [(missing_post("mask"), "post"), (missing("rescorer"), "model")]
+)
+def test_a_missing_model_is_told_with_the_field_that_names_it(error, field):
+    told = api_error(from_wire(to_wire(error)))
+    assert (told.status, told.code, told.param) == (400, "model_not_loaded", field)

@@ -19,7 +19,11 @@ DATA = ROOT / "tests" / "data"
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[TritonServer]:
-    repositories = ROOT / "bls_models", ROOT / "component_models"
+    repositories = (
+        *(ROOT / "bls_models", ROOT / "component_models"),
+        # Steps of the option post.
+        *(ROOT / "examples" / "text_steps", DATA / "text_steps"),
+    )
     # Triton waits for idle connections of clients as well.
     config = ServerConfig(model_repositories=repositories, stop_timeout_s=8)
     with TritonServer(config) as running:

@@ -55,6 +55,16 @@ def test_each_channel_has_its_transcript_and_the_text_is_in_order_of_time():
     assert transcript.warnings == ()
 
 
+def test_the_text_of_channels_has_the_steps_too():
+    request = call(ONE, OTHER, channels="split", replace="spoken=>Said:")
+    transcript, _ = recognize(PlainComponents(), request)
+    assert transcript.text == " ".join(f"Said: 0.{level}0 0" for level in (1, 2, 3, 4, 5))
+    assert [item.text for item in transcript.channels] == [
+        "Said: 0.10 0 Said: 0.30 0 Said: 0.50 0",
+        "Said: 0.20 0 Said: 0.40 0",
+    ]
+
+
 def test_the_duration_of_two_channels_counts_once():
     transcript, recognizer = recognize(PlainComponents(), call(ONE, OTHER, channels="split"))
     assert transcript.duration == 60.0

@@ -157,6 +157,26 @@ class PlainComponents:
             "lm_scores": np.zeros(1, np.float32),
         }
 
+    def punctuator(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        """Write the first letter large, and a period at the end."""
+        text = inputs["text"][0].decode()
+        size = len(text)
+        return {
+            "text": bytes_array([f"{text[0].upper()}{text[1:]}."]),
+            "spans": np.array([[0, 1, 0, 1], [size, size, size, size + 1]], np.int32),
+        }
+
+    def inverse_normalizer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        """Write the first two words as one."""
+        text = inputs["text"][0].decode()
+        end = text.find(" ", text.find(" ") + 1)
+        end = len(text) if end < 0 else end
+        new = f"<{text[:end].replace(' ', '+')}>"
+        return {
+            "text": bytes_array([new + text[end:]]),
+            "spans": np.array([[0, end, 0, len(new)]], np.int32),
+        }
+
     def _in_stream(self, model: str, inputs: Any, parameters: Any, place: StreamPlace) -> Any:
         streams = self.open.setdefault(model, {})
         if place.starts:

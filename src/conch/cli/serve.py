@@ -34,6 +34,8 @@ examples:
       speech under the names that Triton clients of sherpa, WeNet and FunASR ask for too
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
+  conch serve --add-model-repository my_text_steps
+      your models beside the shipped ones: for the option post, docs/guide/text.md
   conch serve --model-config gpu
       on a GPU, with the configs/gpu.pbtxt of every model that has one: see docs/notes/scaling.md
   conch serve --host 10.0.0.5 --trust-network -- --log-verbose 1 --http-thread-count 16
@@ -46,8 +48,8 @@ examples:
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of attention and streaming
 The option rescore needs neural_rescorer or rescorer; accuracy=balanced and best need ctc_encoder
-and ctc_decoder too. speech and speech_stream are always loaded. A request that needs a missing
-model gets an error that names it.
+and ctc_decoder too; punctuate needs punctuator, itn needs inverse_normalizer. speech and
+speech_stream are always loaded. A request that needs a missing model gets an error that names it.
 
 Ctrl-C or SIGTERM stops the server after the requests in flight; a second one kills it at once.
 """
@@ -83,6 +85,14 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         metavar="FOLDER",
         help="may be given several times (default: the two shipped with Conch)",
+    )
+    parser.add_argument(
+        "--add-model-repository",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="serve the models in it too, such as those of the option post; may be given several "
+        "times",
     )
     parser.add_argument(
         "--model-config",
@@ -146,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
 def _make_server(args: argparse.Namespace) -> "TritonServer":
     from conch.client.address import is_loopback
     from conch.launcher import ServerConfig, TritonServer
+    from conch.launcher.repositories import shipped_repositories
 
     if not is_loopback(args.host):
         if not args.trust_network:
@@ -161,8 +172,8 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
             args.host,
         )
     options: dict[str, Any] = {}
-    if args.model_repository:
-        options["model_repositories"] = args.model_repository
+    repositories = args.model_repository or shipped_repositories()
+    options["model_repositories"] = (*repositories, *args.add_model_repository)
     if args.models:
         options["models"] = models_named(args.models)
     if args.also_as is not None:

@@ -110,7 +110,7 @@ def api_error(error: ConchError) -> ApiError:
         case OverloadedError():
             return overloaded(message, error.retry_after_s or RETRY_AFTER_S)
         case MissingModelError():
-            return ApiError(400, message, param="model", code=code)
+            return ApiError(400, message, param=_option_in(message) or "model", code=code)
         case ComponentError() | InternalError():
             return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
         case ServerError():
@@ -124,6 +124,6 @@ def api_error(error: ConchError) -> ApiError:
 
 
 def _option_in(message: str) -> str | None:
-    """Return the option that a message of `OptionError` is about, None if it names none."""
+    """Return the option that the message of an error is about, None if it names none."""
     found = re.search(r"option '(\w+)'", message)
     return found[1] if found else None

@@ -47,6 +47,7 @@ from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.sending_speed import SendingSpeed
 from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
+from conch.orchestrator.text_steps import check_text_models, with_text_steps_if_possible
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import (
@@ -219,6 +220,7 @@ class LiveStream:
         other = self._without_attention
         if other and not await _has_attention(calls):
             self.options, self._search_options = other, other.of_first_pass()
+        await check_text_models(self.options, calls)
         self._has_first_pass = True
         if self._has_second_pass and self._passes.is_rolling and self.options.vad:
             fits = self.options.language in ("auto", self._config.first_pass_language)
@@ -332,7 +334,9 @@ class LiveStream:
         if not self._has_second_pass and not again.utterance.text.startswith(
             text_of_words(speaking.utterance.stable)
         ):
-            again, then = await self._hear_again(self._end_firm(speaking), place, calls)
+            again, then = await self._hear_again(
+                await self._end_firm(speaking, calls), place, calls
+            )
         return again, then
 
     async def _hear_again(
@@ -356,7 +360,7 @@ class LiveStream:
         self._state = speaking
         return speaking, place
 
-    def _end_firm(self, speaking: Speaking) -> Speaking:
+    async def _end_firm(self, speaking: Speaking, calls: Calls) -> Speaking:
         """Add the firm words of an open utterance to the segments; return the state after them."""
         utterance = speaking.utterance
         span = speech_span(
@@ -367,16 +371,15 @@ class LiveStream:
         words, left = utterance.after_firm()
         if words:
             best = Hypothesis(text_of_words(words), utterance.score, am_score=utterance.score)
-            self._history.append(
-                Segment(
-                    start=round(span.start / SAMPLE_RATE, 3),
-                    end=words[-1].end,
-                    nbest=(best,),
-                    words=words if self.options.word_timestamps else (),
-                    index=self._history.end,
-                    endpoint="length",
-                )
+            segment = Segment(
+                start=round(span.start / SAMPLE_RATE, 3),
+                end=words[-1].end,
+                nbest=(best,),
+                words=words if self.options.word_timestamps else (),
+                index=self._history.end,
+                endpoint="length",
             )
+            self._history.append(await self._with_text_steps(segment, calls))
             self._told_until = round(words[-1].end * SAMPLE_RATE)
             self._endpointer.skip(self._told_until)
         return replace(speaking, utterance=left)
@@ -508,9 +511,16 @@ class LiveStream:
         if self._has_second_pass:
             segment = _with_passes(segment, text, found.words.get(best.text, ()), self.options)
             self._firm[segment.index] = text_of_words(text.firm)
+        else:
+            segment = await self._with_text_steps(segment, calls)
         self._history.append(segment)
         if self._has_second_pass:
-            await self._second_passes.begin(segment, span, spoken)
+            is_whispers = text.heard_until > 0
+            await self._second_passes.begin(segment, span, spoken, is_whispers=is_whispers)
+
+    async def _with_text_steps(self, segment: Segment, calls: Calls) -> Segment:
+        """Return an utterance of a stream without a second pass as it is told for good."""
+        return await with_text_steps_if_possible(segment, self.options, calls, is_whispers=False)
 
     def _is_ahead(self) -> bool:
         """Return whether the stream is sent faster than it is spoken."""

@@ -25,6 +25,7 @@ from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls, Tensor
 from conch.orchestrator.covered import recognize_covered
 from conch.orchestrator.speech import SpeechSegment
+from conch.orchestrator.text_steps import with_text_steps
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -92,6 +93,8 @@ async def recognize(
     `max_segments_in_flight` are in flight. Arguments and errors are those of `recognize_channels`.
     """
     under_way: deque[asyncio.Task[Segment]] = deque()
+    recognised: deque[asyncio.Task[Segment]] = deque()
+    """The same segments before the text steps, which no other segment waits for."""
     latest: asyncio.Task[Segment] | None = None
     async with aclosing(speech_segments(blocks, options, calls)) as found:
         reading = asyncio.create_task(anext(found, None))
@@ -104,18 +107,24 @@ async def recognize(
                     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
                     if under_way[0].done() or is_full:
                         yield await under_way.popleft()
+                        recognised.popleft()
                         continue
                 speech = await reading
                 if speech is None:
                     break
                 speech = replace(speech, said_before=text_of(latest))
                 latest = asyncio.create_task(recognize_asked(speech, options, calls))
-                under_way.append(latest)
+                recognised.append(latest)
+                under_way.append(
+                    asyncio.create_task(_with_steps(latest, options, calls))
+                    if options.has_text_steps
+                    else latest
+                )
                 reading = asyncio.create_task(anext(found, None))
             while under_way:
                 yield await under_way.popleft()
         finally:
-            tasks = (reading, *under_way)
+            tasks = (reading, *under_way, *recognised)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -132,6 +141,13 @@ def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]
         return before.result().text
 
     return said
+
+
+async def _with_steps(
+    recognised: asyncio.Task[Segment], options: RecognitionOptions, calls: Calls
+) -> Segment:
+    is_whispers = options.decoder == "attention"
+    return await with_text_steps(await recognised, options, calls, is_whispers=is_whispers)
 
 
 async def recognize_asked(

@@ -14,6 +14,7 @@ from conch.orchestrator.metrics import AUDIO_SECONDS, REQUESTS, Metrics
 from conch.orchestrator.offline import recognize_channels
 from conch.orchestrator.open_streams import OpenStreams
 from conch.orchestrator.request import SpeechRequest, naming_row
+from conch.orchestrator.text_steps import check_text_models
 from conch.orchestrator.turns import InTurn, Turns
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.options import RecognitionOptions
@@ -76,6 +77,7 @@ class Recognizer:
                 return _transcript(found, rows[row], calls[row], options, warnings)
 
             async with within_deadline(options.deadline_ms, calls[0]):
+                await check_text_models(options, calls[0])
                 rows = await self._opened(request, options)
                 async with self._begun(rows, calls[0], turns) as work:
                     return await together(transcribe(row, work) for row in range(len(rows)))
@@ -100,6 +102,7 @@ class Recognizer:
             turn = self._turns.of(components)
             calls = self._calls(turn, options)
             async with within_deadline(options.deadline_ms, calls):
+                await check_text_models(options, calls)
                 (row,) = await self._opened(request, options)
                 async with self._begun([row], calls, [turn]) as work:
                     found = []

@@ -12,6 +12,7 @@ from conch.orchestrator.metrics import PASSES
 from conch.orchestrator.offline import text_of
 from conch.orchestrator.pass_queue import Rank, SharedPasses
 from conch.orchestrator.speech import SpeechSegment, saying
+from conch.orchestrator.text_steps import with_text_steps_if_possible
 from conch.wire.errors import OverloadedError, public_error
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
@@ -59,6 +60,8 @@ class SecondPasses:
         self._is_ahead = is_ahead
         self._prepared: _Prepared | None = None
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
+        self._before_steps: set[asyncio.Task[Segment]] = set()
+        """The passes whose text steps are yet to come."""
         self._latest: asyncio.Task[Segment] | None = None
 
     @property
@@ -92,7 +95,9 @@ class SecondPasses:
         self._prepared = prepared = _Prepared(span, result)
         return result
 
-    async def begin(self, segment: Segment, span: Span, speech: SpeechSegment) -> None:
+    async def begin(
+        self, segment: Segment, span: Span, speech: SpeechSegment, *, is_whispers: bool
+    ) -> None:
         """Begin the second pass of an utterance, or go on with the one that was prepared.
 
         While `most` are in flight, wait before it if the stream is ahead, or else leave it out.
@@ -101,6 +106,7 @@ class SecondPasses:
             segment: The utterance with the text of its first pass.
             span: Its audio, in samples.
             speech: This audio.
+            is_whispers: Whether a rolling pass of Whisper has a part in this text.
         """
         result = self._take_prepared(span)
         while result is None:
@@ -115,10 +121,14 @@ class SecondPasses:
                 result = asyncio.create_task(
                     self._recognized(speech, before, Rank.SECOND, patience_s)
                 )
-        self._latest = asyncio.create_task(self._pass(segment, result))
-        self._tasks[segment.index] = self._latest
+        self._latest = passed = asyncio.create_task(self._pass(segment, result))
+        if self._options.has_text_steps:
+            self._before_steps.add(passed)
+            passed.add_done_callback(self._before_steps.discard)
+            passed = asyncio.create_task(self._with_steps(passed, is_whispers=is_whispers))
+        self._tasks[segment.index] = passed
         if result.done():  # so that the answer to this chunk has its text
-            await asyncio.wait((self._latest,))
+            await asyncio.wait((passed,))
 
     async def finish(self) -> None:
         """Wait for all second passes."""
@@ -132,7 +142,7 @@ class SecondPasses:
     def cancel(self) -> None:
         """Cancel all second passes."""
         self._drop_prepared()
-        for task in self._tasks.values():
+        for task in (*self._tasks.values(), *self._before_steps):
             task.cancel()
 
     @property
@@ -200,6 +210,15 @@ class SecondPasses:
             words=again.words if self._keeps_words else (),
             unrecognised=again.unrecognised,
             passes=2,
+        )
+
+    async def _with_steps(self, passed: asyncio.Task[Segment], *, is_whispers: bool) -> Segment:
+        """Return a segment with the final text, of the second pass or else of the first."""
+        segment = await passed
+        if segment.passes == 2:
+            is_whispers = self._options.decoder == "attention"
+        return await with_text_steps_if_possible(
+            segment, self._options, self._calls, is_whispers=is_whispers
         )
 
 

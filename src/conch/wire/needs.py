@@ -5,6 +5,7 @@ from typing import Any
 
 from conch.wire.errors import MissingModelError
 from conch.wire.options import RecognitionOptions
+from conch.wire.text_steps import INVERSE_NORMALIZER, PUNCTUATOR, post_models
 
 ENTRY_POINTS = ("speech", "speech_stream")
 """The BLS models, which call the components."""
@@ -35,6 +36,8 @@ _OPTIONS: tuple[Mapping[str, Any], ...] = (
     {"rescore": True, "rescorer": "neural"},
     {"ctc_rescore": True},
     {"decoder": "ctc", "attention_rescore": True},
+    {"decoder": "ctc", "punctuate": True},
+    {"itn": True},
 )
 """Together these need every component for every possible reason."""
 
@@ -54,7 +57,22 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
         kind = "attention" if options.decoder == "attention" else "ctc"
         for model in (f"{kind}_encoder", f"{kind}_decoder"):
             needs[model] = f"decoder={options.decoder}"
-    return {**needs, **rescoring_components_of(options)}
+    return {**needs, **rescoring_components_of(options), **text_components_of(options)}
+
+
+def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
+    """Return the models that work on the text at last, each with the option that needs it.
+
+    In `two_pass` the punctuator is for utterances that Whisper has no time for.
+    """
+    needs: dict[str, str] = {}
+    if options.punctuate and (options.decoder != "attention" or options.mode == "two_pass"):
+        needs[PUNCTUATOR] = "punctuate=true"
+    if options.itn:
+        needs[INVERSE_NORMALIZER] = "itn=true"
+    for model in post_models(options.post):
+        needs.setdefault(model, f"post={model}")
+    return needs
 
 
 def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
@@ -94,6 +112,15 @@ def missing(model: str) -> MissingModelError:
     return MissingModelError(
         f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
         "name it in conch serve --models, or see in the server's log why it has ended",
+        model,
+    )
+
+
+def missing_post(model: str) -> MissingModelError:
+    """Return the error of a request whose option `post` names a model that the server lacks."""
+    return MissingModelError(
+        f"option 'post' names the model {model}, which is not loaded on this server: have it in a "
+        "model repository, which conch serve --add-model-repository serves beside Conch's own",
         model,
     )
 

@@ -15,6 +15,8 @@ from conch.wire.errors import OptionError
 from conch.wire.hotwords import check_hotwords, hotwords_of
 from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, MAX_WHISPER_BEAM, clipped
 from conch.wire.presets import preset
+from conch.wire.replacements import read_replacements
+from conch.wire.text_steps import post_models
 from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
 MAX_PROMPT = 400
@@ -161,6 +163,26 @@ class RecognitionOptions:
         low=0,
         high=100,
     )
+    replace: str = option(
+        "",
+        "rules from heard to written forms, separated by semicolons: conch=>Conch; new york "
+        "city=>NYC; of live audio the final text",
+    )
+    punctuate: bool = option(
+        False,
+        "punctuation and case for the text of the CTC models; Whisper's own text has them, and is "
+        "left as it is",
+    )
+    itn: bool = option(
+        False,
+        "inverse text normalisation: numbers, dates and amounts in digits, $21.50 for twenty one "
+        "dollars fifty",
+    )
+    post: str = option(
+        "",
+        "models on the server that work on the text at last, separated by commas, at most 8, in "
+        "this order",
+    )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     vad: bool = option(
         True,
@@ -298,7 +320,11 @@ class RecognitionOptions:
         return is_first and name != "attention_rescore"
 
     def _contradiction(self) -> str | None:
-        """Return the error message for two options that exclude each other, or None."""
+        """Return the error message for two options that exclude each other, or None.
+
+        Raises:
+            OptionError: the rules of `replace` or the names of `post` do not parse.
+        """
         if self.channels != "mix" and self.mode != "offline":
             return f"option 'channels' is for recordings, a stream is mono; sent: {self.channels}"
         if self.accuracy != "fast" and self.mode == "streaming":
@@ -344,6 +370,8 @@ class RecognitionOptions:
                 f"option 'nbest' takes at most beam_size ({self.beam_size}); "
                 f"sent: {self.nbest}; raise beam_size to get more hypotheses"
             )
+        read_replacements(self.replace)
+        post_models(self.post)
         if self.vad_state and (self.mode != "offline" or not self.vad or self.channels != "mix"):
             return (
                 "option 'vad_state' is for a piece of a recording: it goes with vad=true and "
@@ -373,6 +401,11 @@ class RecognitionOptions:
     def is_rescored(self) -> bool:
         """Whether anything scores the hypotheses again."""
         return self.rescore or self.ctc_rescore or self.attention_rescore
+
+    @property
+    def has_text_steps(self) -> bool:
+        """Whether anything works on the text after recognition."""
+        return bool(self.replace or self.punctuate or self.itn or self.post)
 
     @property
     def weights(self) -> Weights:

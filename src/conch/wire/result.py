@@ -93,7 +93,7 @@ class Segment:
     passes: int = 1
     """Live: 2 if the text is that of the second pass."""
     error: str = ""
-    """Live: why there is no second pass."""
+    """Live: why there is no second pass, or why the text steps were left out."""
     channel: int = 0
     """Recordings: number of the channel, from 1; 0 if the channels are mixed."""
     language: str = ""
@@ -192,7 +192,7 @@ class Transcript:
     """Live: whether the stream has ended."""
     stable: str = ""
     """Live: the beginning of `text` that no longer changes, except that the second pass of an
-    utterance may correct its firm words once, after its end.
+    utterance, or a text step, may correct its firm words once, after its end.
 
     Before the last answer, `text` begins with the first utterance that is in `segments` or that may
     still change; with `repeat_text`, up to `history_s` before."""

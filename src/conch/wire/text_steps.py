@@ -1,0 +1,49 @@
+"""The models that work on text after recognition, and the names of the option `post`."""
+
+import re
+
+from conch.wire.errors import OptionError
+from conch.wire.limits import clipped
+
+PUNCTUATOR = "punctuator"
+INVERSE_NORMALIZER = "inverse_normalizer"
+MAX_POST = 8
+"""Models of the option `post`."""
+
+NO_TEXT_STEPS = frozenset(
+    {
+        *("speech", "speech_stream", "vad", "attention_encoder", "attention_decoder"),
+        *("ctc_encoder", "ctc_decoder", "ctc_streaming_encoder", "ctc_streaming_decoder"),
+        *("rescorer", "neural_rescorer"),
+    }
+)
+"""Conch's own models that are no text steps: `post` must not reach them."""
+
+_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def post_models(names: str) -> tuple[str, ...]:
+    """Return the models of the option `post`, in their order.
+
+    Args:
+        names: The option's text: names with commas.
+
+    Raises:
+        OptionError: a name is none of a model, or of one that is no text step, or there are too
+            many.
+    """
+    models = tuple(name.strip() for name in names.split(",") if name.strip())
+    if len(models) > MAX_POST:
+        raise OptionError(f"option 'post' takes at most {MAX_POST} models; sent: {len(models)}")
+    for model in models:
+        if not _NAME.fullmatch(model):
+            raise OptionError(
+                "option 'post' takes names of models, with commas: letters, digits, '_', '.' and "
+                f"'-'; sent: {clipped(model)!r}"
+            )
+        if model in NO_TEXT_STEPS:
+            raise OptionError(
+                f"option 'post' takes models from text to text; {model} is none, and is not called "
+                "by name"
+            )
+    return models

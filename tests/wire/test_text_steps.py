@@ -1,0 +1,75 @@
+"""Which models a text step may call, and which options need which."""
+
+from pathlib import Path
+
+import pytest
+
+from conch.wire.errors import OptionError, from_wire, to_wire
+from conch.wire.needs import components_of, missing, missing_post, needed_for
+from conch.wire.options import RecognitionOptions
+from conch.wire.text_steps import (
+    INVERSE_NORMALIZER,
+    MAX_POST,
+    NO_TEXT_STEPS,
+    PUNCTUATOR,
+    post_models,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_what_post_must_not_call_is_every_model_of_conch_that_is_no_text_step():
+    shipped = {path.parent.name for path in ROOT.glob("*_models/*/config.pbtxt")}
+    assert shipped - {PUNCTUATOR, INVERSE_NORMALIZER} == NO_TEXT_STEPS
+
+
+def test_post_is_a_list_in_order():
+    assert post_models(" mask , tag_2,mask,") == ("mask", "tag_2", "mask")
+    assert post_models("") == ()
+
+
+@pytest.mark.parametrize("name", sorted(NO_TEXT_STEPS))
+def test_conchs_other_models_are_refused(name):
+    with pytest.raises(OptionError, match=f"^option 'post' .*; {name} is none"):
+        RecognitionOptions.parse({"post": f"mask,{name}"})
+
+
+@pytest.mark.parametrize("name", ["a b", "../speech", "__x", "a/1", "ä", "x" * 129, "-x"])
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(OptionError, match=r"^option 'post' takes names of models"):
+        RecognitionOptions.parse({"post": name})
+
+
+def test_there_are_at_most_so_many():
+    names = [f"m{i}" for i in range(MAX_POST + 1)]
+    assert len(post_models(",".join(names[:-1]))) == MAX_POST
+    with pytest.raises(OptionError, match=f"'post' takes at most {MAX_POST} models; sent: 9"):
+        post_models(",".join(names))
+
+
+def needs(**options) -> set[str]:
+    parsed = RecognitionOptions.parse(options, live=options.get("mode") is not None)
+    return set(components_of(parsed))
+
+
+def test_a_request_needs_the_models_of_its_steps():
+    plain = needs(decoder="ctc")
+    assert needs(decoder="ctc", punctuate=True) - plain == {PUNCTUATOR}
+    assert needs(decoder="ctc", itn=True, post="a,b") - plain == {INVERSE_NORMALIZER, "a", "b"}
+    assert needs(decoder="ctc", replace="a=>b") == plain
+
+
+def test_whispers_text_needs_no_punctuator_but_utterances_without_it_do():
+    assert PUNCTUATOR not in needs(punctuate=True)
+    assert PUNCTUATOR in needs(mode="two_pass", punctuate=True)
+    assert PUNCTUATOR in needs(mode="streaming", punctuate=True)
+
+
+def test_what_is_missing_is_told_with_its_option():
+    assert needed_for(PUNCTUATOR) == ("punctuate=true",)
+    assert needed_for(INVERSE_NORMALIZER) == ("itn=true",)
+    assert "itn=true needs it" in str(missing(INVERSE_NORMALIZER))
+    error = missing_post("mask")
+    assert "option 'post' names the model mask, which is not loaded" in str(error)
+    assert to_wire(error).startswith("MODEL_NOT_LOADED(mask): option 'post'")
+    assert from_wire(to_wire(error)).model == "mask"
