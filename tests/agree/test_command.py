@@ -34,7 +34,7 @@ def speech(tmp_path: Path) -> Path:
     folder.mkdir()
     recording(folder / "same.wav", "Twenty-one cats.", "21 cats")
     recording(folder / "near.wav", "The cat sat on the mat.", "the cat sat on the hat")
-    recording(folder / "far.wav", "Something else.", "some thin gels")
+    recording(folder / "far.wav", "Something else.", "some thing wrong")
     recording(folder / "mute.wav", "", "the")
     recording(folder / "broken.wav", "broken", "broken")
     return folder
@@ -112,7 +112,7 @@ def test_references_tell_how_right_the_labels_are(
     recording(speech / "zh.wav", "今天天气", "今天天气", seconds=4.0, language="zh")
     references = tmp_path / "references.tsv"
     rows = ["path\tlanguage\ttext", "speech/same.wav\t\t21 cats", "speech/zh.wav\tzh\t今天天色"]
-    rows += ["speech/near.wav\t\tthe cat sat on a mat", "speech/far.wav\t\tsome thin gels"]
+    rows += ["speech/near.wav\t\tthe cat sat on a mat", "speech/far.wav\t\tsome thing wrong"]
     references.write_text("\n".join(rows) + "\n")
     command = ["agree", str(speech), *COMMAND, "--out", str(tmp_path / "labelled.tsv")]
     assert main([*command, "--references", str(references)]) == 0

@@ -22,10 +22,10 @@ def compared(a: str, b: str, language: str = "") -> Stretch:
     [
         # After the English normaliser, without spaces.
         (
-            "Mister Grey's 21 cats.",
-            "mr grays twenty one cat",
+            "Twenty-one COLOURED cats.",
+            "21 colored cat",
             "en",
-            ("mrgrays21cats", "mrgrays21cat"),
+            ("21coloredcats", "21coloredcat"),
         ),
         ("今天天气很好。", "今天 天气 真好", "zh", ("今天天气很好", "今天天气真好")),
         ("Zwölf Boxkämpfer!", "zwölf boxkämpfe", "de", ("zwölfboxkämpfer", "zwölfboxkämpfe")),
@@ -35,15 +35,12 @@ def test_the_rate_is_jiwers_after_the_normaliser(
     a: str, b: str, language: str, texts: tuple[str, str]
 ) -> None:
     found = compared(a, b, language)
-    if language == "en":  # a possessive is a word of its own there
-        texts = (texts[0], texts[1])
     assert found.cer == pytest.approx(jiwer.cer(*texts))
     assert found.characters == len(texts[0])
 
 
 def test_texts_that_only_look_different_agree_at_zero() -> None:
-    found = compared("It's twenty-one o'clock, COLOUR!", "its 21 o'clock color")
-    assert found.cer < 0.15
+    assert compared("It's twenty-one o'clock, COLOUR!", "it is 21 o'clock color").is_kept(0.0)
     assert compared("Hello there.", "hello  there").is_kept(0.0)
 
 
@@ -68,11 +65,11 @@ def test_the_language_is_of_the_caller_else_of_the_answers_else_english() -> Non
 
 
 def test_segments_are_paired_by_their_times() -> None:
-    a = heard((0.5, 2.0, "one two"), (3.0, 4.0, "three"))
-    b = heard((0.5, 2.0, "one too"), (5.0, 6.0, "five"))
+    a = heard((0.5, 2.0, "cat sat"), (3.0, 4.0, "three"))
+    b = heard((0.5, 2.0, "cat set"), (5.0, 6.0, "five"))
     found = by_segment(a, b)
     assert [(item.start, item.text_a, item.text_b) for item in found] == [
-        (0.5, "one two", "one too"),
+        (0.5, "cat sat", "cat set"),
         (3.0, "three", ""),
         (5.0, "", "five"),
     ]
