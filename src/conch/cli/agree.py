@@ -13,6 +13,7 @@ from conch.cli.own_server import server_url
 from conch.cli.server_flags import add_server_flags, given_headers
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client.address import Address
+from conch.packaged import install
 from conch.wire.errors import AgreeError, OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -133,9 +134,10 @@ def run(args: argparse.Namespace) -> int:
     from conch.agree.inputs import clips_of
     from conch.agree.journal import Entry, Journal, stamp_of
     from conch.agree.labels import Rule, check_name
-    from conch.bench import require
+    from conch.bench import COMPARING, missing
 
-    require("jiwer", "whisper_normalizer")
+    if lacking := missing(*COMPARING, "fsspec"):
+        raise AgreeError(f"needs {' and '.join(lacking)}: {install('bench')}")
     clips = clips_of(args.files, split=args.split, source=args.source, limit=args.limit)
     rule = Rule(args.max_cer, args.text, args.cut)
     asked = {**options, "by": args.by}
