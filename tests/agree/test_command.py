@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from waiting import wait_until
 from conch.bench.manifest import read_manifest
 from conch.bulk import sending
 from conch.cli import main
+from conch.wire.result import Transcript
 
 COMMAND = ("--a", "attention", "--b", "wfst", "--url", "127.0.0.1:9")
 
@@ -132,7 +134,7 @@ def test_segments_get_audio_of_their_own(tmp_path: Path, monkeypatch: pytest.Mon
     waveform = np.linspace(-0.5, 0.5, 4 * 16_000, dtype=np.float32)
     soundfile.write(path, waveform, 16_000)
 
-    async def heard(self: TwoRecognisers, audio: bytes, **options: object) -> object:
+    async def heard(self: TwoRecognisers, audio: bytes, **options: Any) -> Transcript:
         last = "bye" if options["decoder"] == "attention" else "by the way"
         data = {"name": "talk", "seconds": 4.0}
         spans = [[0.5, 1.25, "Hello."], [2.0, 3.5, last]]

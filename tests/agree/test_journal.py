@@ -82,8 +82,10 @@ def test_other_options_are_refused_until_overwrite(clip: Clip, out: Path) -> Non
     wanted = 'b decoder="wfst",nbest=2 has heard; asked: decoder="ctc": use another --out'
     with pytest.raises(AgreeError, match=re.escape(wanted)), Journal(out, other):
         pass
+    out.write_text("old labels")
     with Journal(out, other, overwrite=True) as journal:
         assert journal.found(clip) is None
+        assert not out.exists()
 
 
 def test_a_damaged_line_is_named(clip: Clip, out: Path) -> None:

@@ -73,7 +73,7 @@ class Journal:
         Args:
             out: File of the labels; the journal lies beside it.
             asked: What all entries must be made with, in the form that JSON gives back.
-            overwrite: Whether to forget what an earlier run has heard.
+            overwrite: Whether to forget what an earlier run has heard, and remove its labels.
         """
         self.path = out.with_name(out.name + SUFFIX)
         self._out, self._asked, self._overwrite = out, dict(asked), overwrite
@@ -98,6 +98,8 @@ class Journal:
                 raise AgreeError(f"{self.path} cannot be written: {error.strerror}") from None
             if self._overwrite:
                 file.truncate(0)
+                # Old labels look like those of this run if it is stopped.
+                self._out.unlink(missing_ok=True)
             self._read(file)
             opened.pop_all()
         self._file = file

@@ -36,12 +36,12 @@ def judged(heard: Sequence[tuple[Clip, Entry]], references: Path, text: Side = "
         BenchError: the manifest cannot be read.
     """
     known: Mapping[Path, Utterance] = {
-        item.path.absolute(): item for item in read_manifest(references) if item.text
+        item.path.resolve(): item for item in read_manifest(references) if item.text
     }
     found = [
-        Judged(stretch, _errors(known[clip.path], stretch, text))
+        Judged(stretch, _errors(known[clip.path.resolve()], stretch, text))
         for clip, entry in heard
-        if clip.path in known
+        if clip.path.resolve() in known
         for stretch in entry.stretches
     ]
     if not found:

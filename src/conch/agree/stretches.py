@@ -81,15 +81,16 @@ def _texts(segments: Sequence[Segment]) -> dict[tuple[float, float], str]:
 
 def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> Stretch:
     scoring = Scoring("cer", is_english=language == ENGLISH)
-    texts = [" ".join(text.split()) for text in (text_a, text_b)]
-    found = word_errors(*texts, scoring)
+    # As a line of a manifest takes them.
+    text_a, text_b = " ".join(text_a.split()), " ".join(text_b.split())
+    found = word_errors(text_a, text_b, scoring)
     # Without a reference nothing is counted, and then any text is an error.
-    errors = found.errors if found.words else len(scoring.tokens(texts[1]))
+    errors = found.errors if found.words else len(scoring.tokens(text_b))
     return Stretch(
         start=start,
         end=end,
-        text_a=texts[0],
-        text_b=texts[1],
+        text_a=text_a,
+        text_b=text_b,
         language=language,
         characters=found.words,
         errors=errors,

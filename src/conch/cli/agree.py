@@ -132,8 +132,8 @@ def run(args: argparse.Namespace) -> int:
     interrupt_on_sigterm()
     options = _checked(args)
     from conch.agree.inputs import clips_of
-    from conch.agree.journal import Entry, Journal, stamp_of
-    from conch.agree.labels import Rule, check_name
+    from conch.agree.journal import Journal
+    from conch.agree.labels import Rule
     from conch.bench import COMPARING, missing
 
     if lacking := missing(*COMPARING, "fsspec"):
@@ -143,19 +143,12 @@ def run(args: argparse.Namespace) -> int:
     asked = {**options, "by": args.by}
     shown = _Shown(rule)
     with Journal(args.out, asked, overwrite=args.overwrite) as journal:
-        todo = []
-        for clip in clips:
-            if journal.found(clip) is not None:
-                continue
-            try:
-                check_name(clip, args.out)
-                todo.append(clip)
-            except AgreeError as error:
-                journal.append(Entry(clip.source.path, stamp_of(clip.path), error=str(error)))
+        todo = [clip for clip in clips if journal.found(clip) is None]
         shown.begin(len(clips), len(clips) - len(todo))
         try:
-            if todo:
-                _hear(args, options, todo, journal, shown)
+            named = [clip for clip in todo if _is_named(clip, args.out, journal, shown)]
+            if named:
+                _hear(args, options, named, journal, shown)
         except KeyboardInterrupt:
             shown.close()
             print("conch: stopped; the same command goes on from here", file=sys.stderr)
@@ -163,8 +156,23 @@ def run(args: argparse.Namespace) -> int:
         finally:
             shown.close()
         heard = [(clip, journal.entry(clip)) for clip in clips]
-    _write(args, rule, heard)
+        _write(args, rule, heard)
     return 1 if any(entry.error for _, entry in heard) else 0
+
+
+def _is_named(clip: "Clip", out: Path, journal: "Journal", shown: "_Shown") -> bool:
+    """Return whether a manifest can hold a recording's name; note the error of one that cannot."""
+    from conch.agree.journal import Entry, stamp_of
+    from conch.agree.labels import check_name
+
+    try:
+        check_name(clip, out)
+        return True
+    except AgreeError as error:
+        entry = Entry(clip.source.path, stamp_of(clip.path), error=str(error))
+        journal.append(entry)
+        shown.done(entry)
+        return False
 
 
 def _hear(
