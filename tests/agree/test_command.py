@@ -142,7 +142,7 @@ def test_segments_get_audio_of_their_own(tmp_path: Path, monkeypatch: pytest.Mon
         return await TwoRecognisers.transcribe(self, json.dumps(data).encode(), **options)
 
     class OfAudio(TwoRecognisers):
-        transcribe = heard  # type: ignore[assignment]
+        transcribe = heard
 
     monkeypatch.setattr(sending, "AsyncClient", OfAudio)
     out, cut = tmp_path / "labelled.tsv", tmp_path / "pieces"
