@@ -30,12 +30,13 @@ ARROWS: Mapping[str, set[str]] = {
     "launcher": {"packaged", "wire"},
     "bulk": {"audio", "bench", "client", "component", "models", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
+    "agree": {"bench", "bulk", "component", "wire"},
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "packaged", "wire"},
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {
-        *("audio", "bench", "bulk", "client", "decoding", "deploy", "gateway", "graphs"),
+        *("agree", "audio", "bench", "bulk", "client", "decoding", "deploy", "gateway", "graphs"),
         *("language", "launcher", "models", "packaged", "wire"),
     },
 }

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,20 @@ def test_wer_over_all_and_by_source() -> None:
     accuracy = run_figures(UTTERANCES, [1.0] * 4, load()).accuracy
     assert accuracy.wer == pytest.approx(1 / 7, abs=1e-6)
     assert accuracy.wer_by_source == {"read": 0.25, "talk": 0}
+
+
+def test_the_language_is_of_the_manifest_else_of_the_option_else_of_the_answer() -> None:
+    told = transcript("今天天")
+
+    def cer(of_manifest: str = "", option: str = "", of_answer: str = "") -> float | None:
+        outcome = Outcome(0, 0.1, replace(told, language=of_answer))
+        said = Utterance(Path("a.wav"), "今天天气", language=of_manifest)
+        return run_figures([said], [1.0], Load((outcome,), 1.0), "auto", option).accuracy.cer
+
+    assert cer(of_answer="zh") == cer(option="zh", of_answer="en") == 0.25
+    assert cer(of_manifest="zh", option="en", of_answer="en") == 0.25
+    assert cer() is None
+    assert cer(option="auto") is None
 
 
 def test_nothing_answered() -> None:

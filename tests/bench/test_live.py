@@ -11,14 +11,17 @@ from conch.bench.live import (
     LiveBenchmark,
     largest,
     offline_wer,
+    scoring_of,
     scripts,
     warm_up,
     with_words,
 )
 from conch.bench.live_figures import Script, StreamOutcome, Watch, figures
 from conch.bench.manifest import Utterance
+from conch.bench.measures import Scoring
 from conch.bench.samples import Sample
-from conch.bench.word_times import TimedWord
+from conch.bench.shown import Shown
+from conch.bench.word_times import TimedWord, timed_words
 from conch.wire.errors import BenchError
 from conch.wire.result import (
     Hypothesis,
@@ -211,6 +214,25 @@ def test_telephone_streams_are_at_8_khz_and_keep_their_times():
 @pytest.mark.parametrize(("mode", "expected"), [("two_pass", True), ("streaming", False)])
 def test_the_mode_of_the_streams_tells_whether_there_is_a_second_pass(mode, expected):
     assert replace(BENCHMARK, options={"mode": mode}).has_second_pass is expected
+
+
+def test_the_language_of_the_streams_chooses_what_counts():
+    said = [Utterance(Path("a.wav"), "今天", language="zh"), Utterance(Path("b.wav"), "明天")]
+    asked = replace(BENCHMARK, options={"language": "zh"})
+    assert scoring_of(said, asked) == Scoring("cer", is_english=False)
+    assert scoring_of(said[1:], BENCHMARK) == Scoring("wer", is_english=True)
+    with pytest.raises(BenchError, match="those of the languages en, zh are compared"):
+        scoring_of(said, BENCHMARK)
+
+
+def test_characters_count_on_the_screen_where_they_count_in_the_text():
+    characters = Scoring.of("auto", "zh")
+    words = timed_words("今天好", (), 3.0, characters)
+    script = Script(np.zeros(48_000, np.float32), 16_000, ((0.0, 3.0),), "今天好", (0,), words)
+    outcome = StreamOutcome(replace(script, scoring=characters), chunk_s=[0.1], text="今天 坏")
+    outcome.shown.append(Shown(1.5, (), "今天 坏", "", is_last=True))
+    run = figures([outcome], 640, None)
+    assert run.wer == run.screen_wer_1s == pytest.approx(1 / 3, abs=1e-6)
 
 
 @pytest.mark.parametrize(("latency_s", "keeps_up"), [(0.1, True), (0.9, False)])

@@ -9,7 +9,7 @@ from conch.bench.header import header
 from conch.bench.live import LiveBenchmark, LiveReport
 from conch.bench.live_figures import LiveRun, RollingFigures, figures
 from conch.bench.live_report import markdown
-from conch.bench.measures import Latency
+from conch.bench.measures import ENGLISH_WORDS, Latency, Scoring
 from conch.cli.bench_live_plot import plot
 from conch.wire.options import RecognitionOptions
 
@@ -18,10 +18,11 @@ def run(streams: int) -> LiveRun:
     return replace(figures([], 640, None), streams=streams, wer=0.1)
 
 
-def report(*runs: LiveRun) -> str:
+def report(*runs: LiveRun, scoring: Scoring = ENGLISH_WORDS) -> str:
     found = LiveReport(
         header=header("live", LiveBenchmark(manifest=Path("none"))).with_triton("2.51.0"),
         options=RecognitionOptions(),
+        scoring=scoring.title,
         best=runs[0],
         runs=runs,
     )
@@ -42,6 +43,15 @@ def test_what_a_viewer_sees_has_a_table_of_its_own() -> None:
     row = "| 8 | 25.00 | 12.50 | 900 | 800 | 1500 | 50.00 | 2.00 | 300 | 400 | 0.062 |"
     assert row in report(seen)
     assert "rolling passes" not in report(seen)
+
+
+def test_the_tables_name_the_error_rate_and_the_normaliser() -> None:
+    assert "| WER % | offline WER % |" in report(run(8))
+    found = report(run(8), scoring=Scoring.of("auto", "zh"))
+    assert "| CER % | offline CER % |" in found
+    assert "CER % after 1 s" in found
+    assert "WER" not in found
+    assert "Error rates: CER, Whisper's basic normaliser." in found
 
 
 def test_rolling_passes_have_a_table_of_the_runs_that_tell_them() -> None:

@@ -17,6 +17,11 @@ def utterances(count: int, source: str = "", split: str = "") -> list[Utterance]
     return [Utterance(Path(f"{source}{index}.wav"), "", split, source) for index in range(count)]
 
 
+def test_a_line_may_tell_its_language(tmp_path: Path) -> None:
+    file = write(tmp_path, "path\tlanguage\ttext\na.ogg\tzh\t今天\nb.ogg\t\there\n")
+    assert [item.language for item in read_manifest(file)] == ["zh", ""]
+
+
 def test_columns_in_any_order_and_others_left_alone(tmp_path: Path) -> None:
     file = write(
         tmp_path,

@@ -6,11 +6,18 @@ import pytest
 from conch.bench.measures import (
     PERCENTILES,
     Latency,
+    Metric,
+    Scoring,
+    accuracy,
+    language_of,
     latency_ms,
     rtfx,
     share_of,
     word_error_rate,
+    word_errors,
 )
+
+GERMAN = Scoring.of("auto", "de")
 
 
 def test_percentiles_by_hand() -> None:
@@ -77,6 +84,79 @@ def test_wer_without_a_reference_is_unknown_not_perfect() -> None:
 
 def test_wer_leaves_out_utterances_that_nobody_wrote_down() -> None:
     assert word_error_rate(["", "a cat sat here"], ["noise", "a cat sat there"]) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("metric", "language", "title"),
+    [
+        ("auto", "en", "WER, Whisper's English normaliser"),
+        ("auto", "de", "WER, Whisper's basic normaliser"),
+        ("auto", "zh", "CER, Whisper's basic normaliser"),
+        ("auto", "yue", "CER, Whisper's basic normaliser"),
+        ("cer", "en", "CER, Whisper's English normaliser"),
+        ("wer", "th", "WER, Whisper's basic normaliser"),
+    ],
+)
+def test_the_language_chooses_what_counts_and_the_normaliser(
+    metric: Metric, language: str, title: str
+) -> None:
+    assert Scoring.of(metric, language).title == title
+
+
+@pytest.mark.parametrize(
+    ("told", "language"),
+    [
+        (("", "auto", ""), "en"),
+        (("", "auto", "ja"), "ja"),
+        (("zh-TW", "en"), "zh"),
+        (("", "PT_br"), "pt"),
+    ],
+)
+def test_the_first_language_that_is_told_holds(told: tuple[str, ...], language: str) -> None:
+    assert language_of(*told) == language
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis"),
+    [
+        ("今天天气很好。", "今天 天气 真好"),
+        ("「東京」に行きます。", "東京へ行きます"),
+        ("สวัสดีครับ", "สวัสดี"),
+    ],
+)
+def test_characters_are_those_of_jiwer_without_spaces(reference: str, hypothesis: str) -> None:
+    jiwer = pytest.importorskip("jiwer")
+    basic = pytest.importorskip("whisper_normalizer.basic").BasicTextNormalizer()
+    texts = ["".join(basic(text).split()) for text in (reference, hypothesis)]
+    found = word_errors(reference, hypothesis, Scoring.of("auto", "zh"))
+    assert found.words == len(texts[0])
+    assert found.wer == pytest.approx(jiwer.cer(*texts), abs=1e-6)
+
+
+def test_words_of_other_languages_are_those_of_jiwer() -> None:
+    jiwer = pytest.importorskip("jiwer")
+    found = word_errors("Zwölf Boxkämpfer, jagen VIKTOR!", "zwölf boxkämpfer jagten", GERMAN)
+    assert found.wer == jiwer.wer("zwölf boxkämpfer jagen viktor", "zwölf boxkämpfer jagten")
+    # The English normaliser would write 21.
+    assert word_errors("twenty one", "21", GERMAN).errors == 2
+
+
+def test_words_and_characters_are_never_added_up() -> None:
+    found = accuracy(
+        [
+            ("read", word_errors("a cat sat here", "a cat sat there")),
+            ("talk", word_errors("今天天气", "今天天", Scoring.of("auto", "zh"))),
+        ]
+    )
+    assert (found.wer, found.reference_words, found.wer_by_source) == (0.25, 4, {"read": 0.25})
+    assert (found.cer, found.cer_by_source) == (0.25, {"talk": 0.25})
+    assert found.character_errors is not None
+    assert found.character_errors.reference_characters == 4
+    assert found.character_errors.deletions == 1
+    assert found.scoring == [
+        "CER, Whisper's basic normaliser",
+        "WER, Whisper's English normaliser",
+    ]
 
 
 def test_a_share_is_of_all_that_was_used() -> None:

@@ -58,6 +58,7 @@ def test_the_keys_of_an_offline_report_are_those_that_scripts_read() -> None:
             "wer",
             "wer_by_source",
             "reference_words",
+            *("cer", "cer_by_source", "character_errors", "scoring"),
         ),
         *("substitutions", "deletions", "insertions", "latency_ms", "audio_s", "wall_s"),
         *("utterances", "errors", "error_messages", "stages", "peak_memory_mb"),

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from reports import accuracy, header, offline_run, run_figures
 
+from conch.bench.measures import CharacterErrors
 from conch.bench.offline import OfflineReport, OfflineRun
 from conch.bench.report import markdown
 from conch.wire.options import RecognitionOptions
@@ -44,6 +45,25 @@ def test_what_is_unknown_is_a_dash_and_errors_are_reported() -> None:
     assert "| conch | closed loop, 1 | 20.0 | - | 100 | 200 | 300 | 400 | - |" in text
     assert "2 requests failed and do not count." in text
     assert "word errors" not in text
+
+
+def test_where_only_characters_count_the_tables_say_so() -> None:
+    found = replace(
+        accuracy(wer=None, by_source={}, words=0),
+        cer=0.125,
+        cer_by_source={"one": 0.1, "two": 0.2},
+        character_errors=CharacterErrors(
+            reference_characters=80, substitutions=5, deletions=3, insertions=2
+        ),
+        scoring=["CER, Whisper's basic normaliser"],
+    )
+    text = text_of(offline_run(1, figures=run_figures(20.0, found)))
+    assert "| system | load | RTFx | CER % |" in text
+    assert "| conch | closed loop, 1 | 20.0 | 12.50 |" in text
+    assert "| conch | closed loop, 1 | 80 | 5 | 3 | 2 | 12.50 |" in text
+    assert "| CER % by source | conch |" in text
+    assert "Error rates: CER, Whisper's basic normaliser." in text
+    assert "WER" not in text
 
 
 def test_presets_that_are_compared_have_rows_and_columns_of_their_own() -> None:

@@ -24,6 +24,7 @@ COMMANDS = (
     "gateway",
     "transcribe",
     "bulk",
+    "agree",
     "stream",
     "graph",
     "demo",

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 
 from conch.bench.load import Load
 from conch.bench.manifest import Utterance
-from conch.bench.measures import Accuracy, Latency, accuracy, latency_ms, rtfx, word_errors
+from conch.bench.measures import (
+    Accuracy,
+    Latency,
+    Metric,
+    Scoring,
+    accuracy,
+    language_of,
+    latency_ms,
+    rtfx,
+    word_errors,
+)
 from conch.bench.records import Flat
 from conch.wire.result import Transcript
 
@@ -50,9 +60,22 @@ class RunFigures:
 
 
 def run_figures(
-    utterances: Sequence[Utterance], durations_s: Sequence[float], load: Load[Transcript]
+    utterances: Sequence[Utterance],
+    durations_s: Sequence[float],
+    load: Load[Transcript],
+    metric: Metric = "auto",
+    language: str = "",
 ) -> RunFigures:
-    """Return the figures of a run that sent each utterance once."""
+    """Return the figures of a run that sent each utterance once.
+
+    Args:
+        utterances: what was sent.
+        durations_s: length of each, in seconds.
+        load: the answers.
+        metric: what errors are counted in.
+        language: the option of the requests; the manifest goes before it, and after it what the
+            answer tells.
+    """
     answered = [
         (outcome.index, outcome.answer, outcome.latency_s)
         for outcome in load.outcomes
@@ -60,8 +83,10 @@ def run_figures(
     ]
     audio_s = sum(durations_s[index] for index, _, _ in answered)
     errors = [
-        (utterances[index].source, word_errors(utterances[index].text, answer.text))
+        (said.source, word_errors(said.text, answer.text, scoring))
         for index, answer, _ in answered
+        for said in [utterances[index]]
+        for scoring in [Scoring.of(metric, language_of(said.language, language, answer.language))]
     ]
     return RunFigures(
         rtfx=rtfx(audio_s, load.wall_s),

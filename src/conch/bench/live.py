@@ -23,7 +23,7 @@ from conch.bench.header import PROGRAM, Header, header
 from conch.bench.live_figures import LiveRun, Script, StreamOutcome, Watch, figures
 from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen, comparable
-from conch.bench.measures import word_error_rate
+from conch.bench.measures import ENGLISH_WORDS, Metric, Scoring, language_of, word_error_rate
 from conch.bench.offline import check_packages
 from conch.bench.progress import progress
 from conch.bench.records import Flat
@@ -63,6 +63,8 @@ class LiveBenchmark:
     """Whether to find the largest number of streams that the server keeps up with."""
     telephone: bool = False
     """Whether the streams are noisy telephone calls at 8 kHz; see `conch.bench.telephone`."""
+    metric: Metric = "auto"
+    """What errors are counted in."""
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of every request; no report may tell them."""
@@ -81,10 +83,17 @@ class LiveReport:
     header: Flat[Header]
     options: RecognitionOptions
     """Options of the streams, defaults included."""
+    scoring: str
+    """The measure and the normaliser of every error rate."""
     best: Flat[LiveRun]
     """The largest run that kept up, or the first run if none did."""
     runs: Sequence[LiveRun]
     """The requested runs in order, then those of `find_largest`."""
+
+    @property
+    def rate(self) -> str:
+        """Name of the error rate."""
+        return self.scoring.partition(",")[0]
 
 
 def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveReport:
@@ -96,17 +105,18 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
     """
     utterances = comparable(chosen(benchmark))
     check_packages(benchmark.url, utterances)
+    scoring = scoring_of(utterances, benchmark)
     samples = load_samples(utterances, "waveform")
     begun = header("live", benchmark, program)
     with server_of(benchmark.url) as (url, memory):
         version = triton_version(url, benchmark.headers)
-        times = WordTimes(samples, benchmark.options, benchmark.headers)
+        times = WordTimes(samples, benchmark.options, benchmark.headers, scoring)
 
         def measured(streams: int) -> LiveRun:
             said = scripts(samples, streams, benchmark)
             asked = [index for script in said for index in script.utterances]
             known = times.of(url, asked)
-            said = [with_words(script, known) for script in said]
+            said = [replace(with_words(script, known), scoring=scoring) for script in said]
             warm_up(url, said, benchmark)
             before = memory.cpu_s() if memory else {}
             outcomes = asyncio.run(all_streams(url, said, benchmark))
@@ -122,14 +132,33 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
             for place, item in enumerate(runs):
                 if place < asked or place == best:
                     said = scripts(samples, item.streams, benchmark)
-                    found = asyncio.run(offline_wer(url, said, benchmark))
+                    found = asyncio.run(offline_wer(url, said, benchmark, scoring))
                     runs[place] = replace(item, offline_wer=found)
     return LiveReport(
         header=begun.with_triton(version),
         options=RecognitionOptions.parse(benchmark.options, live=True),
+        scoring=scoring.title,
         best=runs[best],
         runs=runs,
     )
+
+
+def scoring_of(utterances: Sequence[Utterance], benchmark: LiveBenchmark) -> Scoring:
+    """Return how the texts of streams are compared: by the language of the manifest or the option.
+
+    Raises:
+        BenchError: the utterances want several ways; they share streams.
+    """
+    asked = str(benchmark.options.get("language", ""))
+    languages = {language_of(utterance.language, asked) for utterance in utterances}
+    found = {Scoring.of(benchmark.metric, language) for language in languages}
+    if len(found) > 1:
+        raise BenchError(
+            "streams join utterances, and those of the languages "
+            f"{', '.join(sorted(languages))} are compared in different ways: choose one language "
+            "by --split or --source"
+        )
+    return found.pop()
 
 
 def best_of(runs: Sequence[LiveRun]) -> int:
@@ -275,8 +304,10 @@ async def all_streams(
                 ticking.cancel()
 
 
-async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> float | None:
-    """Return the WER of the offline path, which the second pass takes, on the same audio.
+async def offline_wer(
+    url: str, said: Sequence[Script], benchmark: LiveBenchmark, scoring: Scoring = ENGLISH_WORDS
+) -> float | None:
+    """Return the error rate of the offline path, which the second pass takes, on the same audio.
 
     The VAD is on even if the streams have none: a second pass gets the utterances alone.
 
@@ -306,7 +337,7 @@ async def offline_wer(url: str, said: Sequence[Script], benchmark: LiveBenchmark
         )
         return None
     texts = [outcome.answer or "" for outcome in load.outcomes]
-    return word_error_rate([script.text for script in said], texts)
+    return word_error_rate([script.text for script in said], texts, scoring)
 
 
 async def _one_stream(

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.measures import Latency, latency_ms, share_of, word_error_rate
+from conch.bench.measures import (
+    ENGLISH_WORDS,
+    Latency,
+    Scoring,
+    latency_ms,
+    pooled,
+    share_of,
+    word_errors,
+)
 from conch.bench.screen import Revisions, firm_lags_s, revisions, screen_errors
 from conch.bench.shown import Screen, ScreenLog, Shown, screens
 from conch.bench.word_times import TimedWord
@@ -34,6 +42,8 @@ class Script:
     """Index of each utterance among the recordings."""
     words: tuple[TimedWord, ...] = ()
     """Words of the reference on the stream's clock; empty if their times are not known."""
+    scoring: Scoring = ENGLISH_WORDS
+    """What counts as a word."""
 
 
 @dataclass(slots=True)
@@ -137,7 +147,8 @@ class LiveRun:
     keeps_up: bool
     """Whether p99 of the chunk latency is below the chunk's length."""
     wer: float | None
-    """Word error rate of the final texts, a fraction."""
+    """Word error rate of the final texts, a fraction; with metric cer that of characters, as all
+    error rates and words below."""
     offline_wer: float | None = None
     """Word error rate of the offline path on the same audio, sent whole.
 
@@ -210,14 +221,18 @@ def figures(
         name: round(1000 * seconds / max(1, chunks), 3)
         for name, seconds in (used_cpu_s or {}).items()
     }
-    seen = [(item.script, list(screens(item.shown))) for item in answered if item.shown]
+    seen = [
+        (item.script, list(screens(item.shown, item.script.scoring)))
+        for item in answered
+        if item.shown
+    ]
     revised = sum((revisions(found) for _, found in seen), Revisions())
     return LiveRun(
         streams=len(outcomes),
         keeps_up=not failed and latency.p99 is not None and latency.p99 < chunk_ms,
-        wer=word_error_rate(
-            [item.script.text for item in answered], [item.text for item in answered]
-        ),
+        wer=pooled(
+            word_errors(item.script.text, item.text, item.script.scoring) for item in answered
+        ).wer,
         chunk_latency_ms=latency,
         first_partial_ms=latency_ms([v for item in outcomes for v in item.first_partial_s]),
         final_ms=latency_ms([v for item in outcomes for v in item.final_s]),

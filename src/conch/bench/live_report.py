@@ -18,8 +18,8 @@ def markdown(report: LiveReport) -> str:
         "calls/chunk",
         "CPU ms/chunk",
         "orchestration %",
-        "WER %",
-        "offline WER %",
+        f"{report.rate} %",
+        f"offline {report.rate} %",
     ]
     rows = [
         [
@@ -49,19 +49,20 @@ def markdown(report: LiveReport) -> str:
     parts = [
         f"`{report.header.command}`",
         table(columns, rows),
-        _viewer(report.runs),
+        _viewer(report.runs, report.rate),
         _rolling(report.runs),
         *errors,
+        f"Error rates: {report.scoring}.",
         where,
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _viewer(runs: Sequence[LiveRun]) -> str:
-    """Return the table of what a viewer sees."""
+def _viewer(runs: Sequence[LiveRun], rate: str) -> str:
+    """Return the table of what a viewer sees; `rate` is the name of the error rate."""
     columns = [
         "streams: what a viewer sees",
-        "WER % after 1 s",
+        f"{rate} % after 1 s",
         "after 2 s",
         "firm after ms, mean",
         "p50",

@@ -24,13 +24,16 @@ class Utterance:
     """The reference, in any case and punctuation; empty if there is none."""
     split: str = ""
     source: str = ""
+    language: str = ""
+    """Code of the language spoken; empty if the manifest does not tell it."""
 
 
 def read_manifest(file: Path) -> list[Utterance]:
     """Return the utterances of a manifest, one per line after a header line.
 
-    Tabs separate the columns. `path` and `text` are required, `split` and `source` are optional,
-    and other columns are ignored. Paths are relative to the manifest. Quotes are text, not syntax.
+    Tabs separate the columns. `path` and `text` are required, `split`, `source` and `language` are
+    optional, and other columns are ignored. Paths are relative to the manifest. Quotes are text,
+    not syntax.
 
     Raises:
         BenchError: the file, a column or a field is missing; the message names the line.
@@ -113,6 +116,7 @@ def _utterance(file: Path, fields: dict[str, str]) -> Utterance:
         text=fields["text"].strip(),
         split=fields.get("split", ""),
         source=fields.get("source", ""),
+        language=fields.get("language", "").strip(),
     )
 
 

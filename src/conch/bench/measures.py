@@ -1,13 +1,23 @@
-"""Measures: latency percentiles, word errors, real-time factor."""
+"""Measures: latency percentiles, errors in words or characters, real-time factor."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 PERCENTILES = (50, 90, 95, 99)
+
+Metric = Literal["auto", "wer", "cer"]
+"""What errors are counted in: words, characters, or what is usual for the language."""
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
+UNSPACED = frozenset({"zh", "yue", "ja", "th", "lo", "my", "km"})
+"""Languages whose errors are counted in characters. For Chinese, Japanese, Thai, Lao and Burmese
+Whisper's authors do so (Radford et al. 2022, arXiv 2212.04356, appendix C); Cantonese and Khmer
+have no spaces between words either."""
+ENGLISH = "en"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,49 +68,121 @@ def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None
 
 
 @dataclass(frozen=True, slots=True)
+class Scoring:
+    """How two texts are compared."""
+
+    metric: Literal["wer", "cer"] = "wer"
+    """Whether words count, or characters without spaces."""
+    is_english: bool = True
+    """Whether both sides pass Whisper's English normaliser, or its basic one."""
+
+    @classmethod
+    def of(cls, metric: Metric, language: str) -> "Scoring":
+        """Return how texts of a language are compared.
+
+        Args:
+            metric: `auto` is `cer` for the languages of `UNSPACED`, else `wer`.
+            language: its code, as `language_of` returns it.
+        """
+        usual: Literal["wer", "cer"] = "cer" if language in UNSPACED else "wer"
+        return cls(usual if metric == "auto" else metric, language == ENGLISH)
+
+    @property
+    def title(self) -> str:
+        """Name of the measure and of the normaliser in a report."""
+        normaliser = "English" if self.is_english else "basic"
+        return f"{self.metric.upper()}, Whisper's {normaliser} normaliser"
+
+    def tokens(self, text: str) -> list[str]:
+        """Return the words or characters of a text that count."""
+        words = normalized(text) if self.is_english else _basic(text)
+        return words.split() if self.metric == "wer" else list("".join(words.split()))
+
+
+ENGLISH_WORDS = Scoring()
+
+
+def language_of(*told: str) -> str:
+    """Return the language that texts are compared in: the first that is told, else English.
+
+    Args:
+        told: codes such as `de`, `zh-TW`; empty, or `auto`, where none is told.
+
+    Returns:
+        The code without its region, in lower case.
+    """
+    codes = (code.strip().lower().replace("_", "-").partition("-")[0] for code in told)
+    return next((code for code in codes if code not in ("", "auto")), ENGLISH)
+
+
+@dataclass(frozen=True, slots=True)
 class WordErrors:
-    """The counts behind a word error rate."""
+    """The counts behind an error rate, in words or in what `scoring` counts."""
 
     words: int = 0
     """Words of the normalised reference."""
     substitutions: int = 0
     deletions: int = 0
     insertions: int = 0
+    scoring: Scoring = ENGLISH_WORDS
+
+    @property
+    def errors(self) -> int:
+        """All errors."""
+        return self.substitutions + self.deletions + self.insertions
 
     @property
     def wer(self) -> float | None:
-        """The word error rate as a fraction; None without a reference."""
-        errors = self.substitutions + self.deletions + self.insertions
-        return round(errors / self.words, 6) if self.words else None
+        """The error rate as a fraction; None without a reference."""
+        return round(self.errors / self.words, 6) if self.words else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracy:
-    """Word errors of a run, pooled over its utterances."""
+class CharacterErrors:
+    """The counts behind a character error rate."""
 
-    wer: float | None
-    """Word error rate, a fraction; None without a reference."""
-    wer_by_source: Mapping[str, float | None]
-    reference_words: int
+    reference_characters: int
+    """Characters of the normalised references, without spaces."""
     substitutions: int
     deletions: int
     insertions: int
 
 
-def word_errors(reference: str, hypothesis: str) -> WordErrors:
-    """Return the word errors of one utterance, none for a reference without words.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Errors of a run, pooled over its utterances: in words, and where they count in characters."""
+
+    wer: float | None
+    """Word error rate, a fraction; None without a reference whose words count."""
+    wer_by_source: Mapping[str, float | None]
+    reference_words: int
+    substitutions: int
+    deletions: int
+    insertions: int
+    cer: float | None = None
+    """Character error rate, a fraction; None without a reference whose characters count."""
+    cer_by_source: Mapping[str, float | None] = field(default_factory=dict)
+    character_errors: CharacterErrors | None = None
+    """None without a reference whose characters count."""
+    scoring: Sequence[str] = ()
+    """The measures and normalisers that were used."""
+
+
+def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORDS) -> WordErrors:
+    """Return the errors of one utterance, none for a reference without words.
 
     They are counted as by the Open ASR Leaderboard
-    (https://github.com/huggingface/open_asr_leaderboard): Whisper's English normaliser is applied
-    to both sides.
+    (https://github.com/huggingface/open_asr_leaderboard): Whisper's normaliser is applied to both
+    sides.
     """
-    words = normalized(reference)
+    words = scoring.tokens(reference)
     if not words:
-        return WordErrors()
+        return WordErrors(scoring=scoring)
     import jiwer
 
-    found = jiwer.process_words(words, normalized(hypothesis))
-    return WordErrors(len(words.split()), found.substitutions, found.deletions, found.insertions)
+    found = jiwer.process_words(" ".join(words), " ".join(scoring.tokens(hypothesis)))
+    counts = (found.substitutions, found.deletions, found.insertions)
+    return WordErrors(len(words), *counts, scoring)
 
 
 def pooled(errors: Iterable[WordErrors]) -> WordErrors:
@@ -116,30 +198,51 @@ def pooled(errors: Iterable[WordErrors]) -> WordErrors:
 
 def accuracy(errors: Sequence[tuple[str, WordErrors]]) -> Accuracy:
     """Return the accuracy of utterances, each given with its source; "" is no source."""
-    by_source: dict[str, list[WordErrors]] = {}
-    for source, item in errors:
-        if source:
-            by_source.setdefault(source, []).append(item)
-    total = pooled(item for _, item in errors)
+    words = [item for item in errors if item[1].scoring.metric == "wer"]
+    characters = [item for item in errors if item[1].scoring.metric == "cer"]
+    total = pooled(item for _, item in words)
+    of_characters = pooled(item for _, item in characters)
     return Accuracy(
         wer=total.wer,
-        wer_by_source={source: pooled(items).wer for source, items in by_source.items()},
+        wer_by_source=_by_source(words),
         reference_words=total.words,
         substitutions=total.substitutions,
         deletions=total.deletions,
         insertions=total.insertions,
+        cer=of_characters.wer,
+        cer_by_source=_by_source(characters),
+        character_errors=CharacterErrors(
+            reference_characters=of_characters.words,
+            substitutions=of_characters.substitutions,
+            deletions=of_characters.deletions,
+            insertions=of_characters.insertions,
+        )
+        if of_characters.words
+        else None,
+        scoring=sorted({item.scoring.title for _, item in errors if item.words}),
     )
 
 
-def word_error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float | None:
-    """Return the WER as a fraction, all utterances pooled; None without a reference.
+def _by_source(errors: Sequence[tuple[str, WordErrors]]) -> dict[str, float | None]:
+    found: dict[str, list[WordErrors]] = {}
+    for source, item in errors:
+        if source:
+            found.setdefault(source, []).append(item)
+    return {source: pooled(items).wer for source, items in found.items()}
+
+
+def word_error_rate(
+    references: Sequence[str], hypotheses: Sequence[str], scoring: Scoring = ENGLISH_WORDS
+) -> float | None:
+    """Return the error rate as a fraction, all utterances pooled; None without a reference.
 
     Args:
         references: the words spoken; an empty text is an unknown reference.
         hypotheses: the recognised texts, in the same order.
+        scoring: how they are compared.
     """
     pairs = zip(references, hypotheses, strict=True)
-    return pooled(word_errors(*pair) for pair in pairs).wer
+    return pooled(word_errors(*pair, scoring) for pair in pairs).wer
 
 
 def normalized(text: str) -> str:
@@ -150,9 +253,22 @@ def normalized(text: str) -> str:
     return result
 
 
+def _basic(text: str) -> str:
+    """Return the text after Whisper's normaliser of other languages (case, punctuation)."""
+    result: str = _basic_normalizer()(text).strip()
+    return result
+
+
 @cache
 def _normalizer() -> Any:
     # An optional package whose tables take a moment to build: import it only for a WER.
     from whisper_normalizer.english import EnglishTextNormalizer
 
     return EnglishTextNormalizer()
+
+
+@cache
+def _basic_normalizer() -> Any:
+    from whisper_normalizer.basic import BasicTextNormalizer
+
+    return BasicTextNormalizer()

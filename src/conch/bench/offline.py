@@ -19,6 +19,7 @@ from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Header, header
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.manifest import Utterance, chosen, comparable
+from conch.bench.measures import Metric
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import Sample, Send, load_samples
@@ -56,6 +57,8 @@ class OfflineBenchmark:
     """Request options that differ from the server's defaults."""
     accuracy: Sequence[str] = ()
     """Presets to compare; every load is offered with each. Empty: only that of `options`."""
+    metric: Metric = "auto"
+    """What errors are counted in."""
     send: Send = "waveform"
     warmup: int = 8
     """Uncounted requests before each run."""
@@ -123,6 +126,10 @@ class Measured:
     """Peak memory of a server that the benchmark started, else None."""
     accuracy: str = ""
     """Preset of the requests; empty if none were compared."""
+    metric: Metric = "auto"
+    """What errors are counted in."""
+    language: str = ""
+    """The option of the requests."""
 
     def run(self) -> OfflineRun:
         """Return the figures of the run."""
@@ -135,6 +142,8 @@ class Measured:
                 [sample.utterance for sample in self.samples],
                 [sample.duration_s for sample in self.samples],
                 self.load,
+                self.metric,
+                self.language,
             ),
             peak_memory_mb=self.memory.total_mb if self.memory else None,
             memory_by_process_mb=self.memory.by_process_mb if self.memory else None,
@@ -165,6 +174,7 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
                 memory,
                 accuracy=accuracy,
                 headers=benchmark.headers,
+                metric=benchmark.metric,
             ).run()
             for accuracy in benchmark.accuracy or ("",)
             for offered in benchmark.offers
@@ -199,6 +209,7 @@ def measure(
     *,
     accuracy: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
+    metric: Metric = "auto",
 ) -> Measured:
     """Send every sample under a load and return the outcomes.
 
@@ -211,6 +222,7 @@ def measure(
         memory: Measures the server's memory.
         accuracy: A preset that is compared with others; empty for that of `options`.
         headers: Headers of every request.
+        metric: What errors are counted in.
     """
     sent = {**options, "accuracy": accuracy} if accuracy else options
     title = ", ".join(filter(None, (accuracy, offered.title)))
@@ -218,7 +230,15 @@ def measure(
         url, samples, offered=offered, options=sent, warmup=warmup, title=title, headers=headers
     )
     load = asyncio.run(job)
-    return Measured(offered, samples, load, memory.peak() if memory else None, accuracy)
+    return Measured(
+        offered,
+        samples,
+        load,
+        memory.peak() if memory else None,
+        accuracy,
+        metric,
+        str(options.get("language", "")),
+    )
 
 
 async def send_all(

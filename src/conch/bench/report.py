@@ -9,6 +9,7 @@ from conch.bench.offline import OfflineReport, OfflineRun
 from conch.bench.tables import number, percent, table
 
 COLUMNS = ("system", "load", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
+CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
 
 ERROR_COLUMNS = ("words", "sub", "del", "ins", "WER %", "sub %", "del %", "ins %")
 
@@ -18,10 +19,13 @@ def markdown(report: OfflineReport) -> str:
     first = report.first.figures
     parts = [
         f"`{report.header.command}`",
-        comparison(COLUMNS, [run_cells(run) for run in report.runs], report.runs),
+        comparison(columns_of(report.runs), [run_cells(run) for run in report.runs], report.runs),
         _word_errors(report.runs),
         by_source(_by_system(report.runs)),
+        _character_errors(report.runs),
+        by_source(_by_system(report.runs, in_characters=True), "CER"),
         *_stages_by_system(report.runs),
+        scoring_line(report.runs),
         origin(report.header, f"{first.utterances} utterances", first.audio_s),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -36,14 +40,22 @@ def comparison(
     return table(header, rows) + (failed if errors else "")
 
 
+def columns_of(runs: Sequence[OfflineRun]) -> list[str]:
+    """Return `COLUMNS`, with the CER where only characters were counted."""
+    found = [run.figures.accuracy for run in runs]
+    is_cer = any(item.cer is not None for item in found) and all(item.wer is None for item in found)
+    return ["CER %" if is_cer and column == "WER %" else column for column in COLUMNS]
+
+
 def run_cells(run: OfflineRun) -> list[str]:
-    """Return the cells under `COLUMNS`."""
+    """Return the cells under `columns_of`."""
     figures: RunFigures = run.figures
+    accuracy = figures.accuracy
     return [
         run.system,
         run.title,
         number(figures.rtfx),
-        percent(figures.accuracy.wer),
+        percent(accuracy.cer if accuracy.wer is None else accuracy.wer),
         *(number(value, 0) for value in figures.latency_ms.percentiles),
         number(run.peak_memory_mb, 0),
     ]
@@ -67,19 +79,45 @@ def _word_errors(runs: Sequence[OfflineRun]) -> str:
     return table(["word errors", "load", *ERROR_COLUMNS], rows)
 
 
-def _by_system(runs: Sequence[OfflineRun]) -> Mapping[str, Mapping[str, float | None]]:
-    """Return the WER by source of each system's first run."""
+def _character_errors(runs: Sequence[OfflineRun]) -> str:
+    rows = [
+        [
+            run.system,
+            run.title,
+            str(found.reference_characters),
+            *map(str, (found.substitutions, found.deletions, found.insertions)),
+            percent(run.figures.accuracy.cer),
+        ]
+        for run in runs
+        if (found := run.figures.accuracy.character_errors) is not None
+    ]
+    return table(CER_COLUMNS, rows) if rows else ""
+
+
+def scoring_line(runs: Sequence[OfflineRun]) -> str:
+    """Return the measures and normalisers behind the error rates; empty if there are none."""
+    used = {name for run in runs for name in run.figures.accuracy.scoring}
+    return f"Error rates: {'; '.join(sorted(used))}." if used else ""
+
+
+def _by_system(
+    runs: Sequence[OfflineRun], *, in_characters: bool = False
+) -> Mapping[str, Mapping[str, float | None]]:
+    """Return the error rate by source of each system's first run."""
     found: dict[str, Mapping[str, float | None]] = {}
     for run in runs:
-        found.setdefault(run.system, run.figures.accuracy.wer_by_source)
+        accuracy = run.figures.accuracy
+        rates = accuracy.cer_by_source if in_characters else accuracy.wer_by_source
+        found.setdefault(run.system, rates)
     return found
 
 
-def by_source(columns: Mapping[str, Mapping[str, float | None]]) -> str:
-    """Return the table of the WER by source; an empty text for a single source.
+def by_source(columns: Mapping[str, Mapping[str, float | None]], metric: str = "WER") -> str:
+    """Return the table of the error rate by source; an empty text for a single source.
 
     Args:
-        columns: WER by source of each system; the first system has all sources.
+        columns: error rate by source of each system; the first system has all sources.
+        metric: name of the rate.
     """
     first = next(iter(columns.values()))
     if len(first) < 2:
@@ -87,7 +125,7 @@ def by_source(columns: Mapping[str, Mapping[str, float | None]]) -> str:
     rows = [
         [source, *(percent(column.get(source)) for column in columns.values())] for source in first
     ]
-    return table(["WER % by source", *columns], rows)
+    return table([f"{metric} % by source", *columns], rows)
 
 
 def _stages_by_system(runs: Sequence[OfflineRun]) -> list[str]:

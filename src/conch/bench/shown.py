@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from conch.bench.measures import normalized
+from conch.bench.measures import ENGLISH_WORDS, Scoring
 from conch.wire.result import Transcript, text_of_words
 
 
@@ -102,23 +102,32 @@ class ScreenLog:
         return Shown(now_s, ended, text or "", firm or "", answer.is_final)
 
 
-def screens(log: Sequence[Shown]) -> Iterator[Screen]:
-    """Yield the screen after each answer of one stream, in order."""
+def screens(log: Sequence[Shown], scoring: Scoring = ENGLISH_WORDS) -> Iterator[Screen]:
+    """Yield the screen after each answer of one stream, in order.
+
+    Args:
+        log: what the answers show.
+        scoring: what counts as a word.
+    """
+
+    def words_of(text: str) -> tuple[str, ...]:
+        return _words(text, scoring)
+
     lines: list[Line] = []
     ended_until_s = 0.0
     num_ended = 0
     for shown in log:
         for item in shown.ended:
             _extend(lines, item.index)
-            words = _words(item.text)
+            words = words_of(item.text)
             num_firm = len(words) if item.is_final else lines[item.index].num_firm
             lines[item.index] = Line(words, min(num_firm, len(words)), item.is_final)
             ended_until_s = max(ended_until_s, item.end_s)
             num_ended = max(num_ended, item.index + 1)
         if shown.text or len(lines) > num_ended:
             _extend(lines, num_ended)
-            words = _words(shown.text)
-            lines[num_ended] = Line(words, min(len(_words(shown.firm)), len(words)), False)
+            words = words_of(shown.text)
+            lines[num_ended] = Line(words, min(len(words_of(shown.firm)), len(words)), False)
         yield Screen(shown.at_s, tuple(lines), inf if shown.is_last else ended_until_s)
 
 
@@ -133,5 +142,5 @@ def _following(text: str, before: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(normalized(text).split())
+def _words(text: str, scoring: Scoring) -> tuple[str, ...]:
+    return tuple(scoring.tokens(text))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conch.bench.load import closed_loop
-from conch.bench.measures import normalized
+from conch.bench.measures import ENGLISH_WORDS, Scoring
 from conch.bench.progress import progress
 from conch.bench.samples import Sample
 from conch.bench.served import NO_HEADERS
@@ -42,6 +42,7 @@ class WordTimes:
         samples: Sequence[Sample],
         options: Mapping[str, Any],
         headers: Mapping[str, str] = NO_HEADERS,
+        scoring: Scoring = ENGLISH_WORDS,
     ) -> None:
         """Start without any times.
 
@@ -49,8 +50,9 @@ class WordTimes:
             samples: the utterances, with samples.
             options: options of the streams; the offline path gets their language.
             headers: headers of every request.
+            scoring: what counts as a word.
         """
-        self._samples, self._headers = samples, headers
+        self._samples, self._headers, self._scoring = samples, headers, scoring
         self._options = {key: value for key, value in options.items() if key == "language"}
         self._known: dict[int, tuple[TimedWord, ...]] = {}
 
@@ -101,13 +103,14 @@ class WordTimes:
                 self._samples[index].utterance.text,
                 outcome.answer or (),
                 self._samples[index].duration_s,
+                self._scoring,
             )
             for index, outcome in zip(asked, load.outcomes, strict=True)
         }
 
 
 def timed_words(
-    reference: str, recognised: Sequence[Word], duration_s: float
+    reference: str, recognised: Sequence[Word], duration_s: float, scoring: Scoring = ENGLISH_WORDS
 ) -> tuple[TimedWord, ...]:
     """Return the normalised words of a reference with the times of recognised words.
 
@@ -122,9 +125,10 @@ def timed_words(
         recognised: words with times, in seconds from the start of the utterance; none spreads the
             reference over the whole utterance.
         duration_s: length of the utterance.
+        scoring: what counts as a word.
     """
-    texts = normalized(reference).split()
-    heard = [piece for word in recognised for piece in _pieces(word, duration_s)]
+    texts = scoring.tokens(reference)
+    heard = [piece for word in recognised for piece in _pieces(word, duration_s, scoring)]
     if not texts:
         return ()
     start_s, end_s = (heard[0].start_s, heard[-1].end_s) if heard else (0.0, duration_s)
@@ -149,9 +153,9 @@ def spread(texts: Sequence[str], start_s: float, end_s: float) -> list[TimedWord
     ]
 
 
-def _pieces(word: Word, duration_s: float) -> list[TimedWord]:
+def _pieces(word: Word, duration_s: float, scoring: Scoring) -> list[TimedWord]:
     start_s, end_s = (min(max(0.0, edge), duration_s) for edge in (word.start, word.end))
-    return spread(normalized(word.text).split(), start_s, end_s)
+    return spread(scoring.tokens(word.text), start_s, end_s)
 
 
 def _equal(texts: Sequence[str], heard: Sequence[TimedWord]) -> list[tuple[int, int]]:

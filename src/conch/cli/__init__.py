@@ -15,6 +15,7 @@ SUBCOMMANDS = (
     "gateway",
     "transcribe",
     "bulk",
+    "agree",
     "stream",
     "graph",
     "demo",

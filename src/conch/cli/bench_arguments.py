@@ -46,6 +46,17 @@ def add_option(what: "argparse._ArgumentGroup") -> None:
     )
 
 
+def add_metric(what: "argparse._ArgumentGroup") -> None:
+    """Add what errors are counted in."""
+    what.add_argument(
+        "--metric",
+        choices=("auto", "wer", "cer"),
+        default="auto",
+        help="count errors in words or in characters; auto: characters for zh, yue, ja, th, lo, "
+        "my and km, else words (default: auto)",
+    )
+
+
 def add_url(how: "argparse._ArgumentGroup") -> None:
     """Add the server's address."""
     how.add_argument(

@@ -7,6 +7,7 @@ import sys
 from conch.cli.arguments import Subparsers, number, output, positive
 from conch.cli.bench_arguments import (
     add_find_largest,
+    add_metric,
     add_option,
     add_output,
     add_url,
@@ -53,6 +54,7 @@ def run_live(args: argparse.Namespace) -> int:
         warmup_s=args.warmup,
         find_largest=args.find_largest,
         telephone=args.telephone,
+        metric=args.metric,
         url=args.url,
         headers=given_headers(args),
         options=options,
@@ -63,7 +65,7 @@ def run_live(args: argparse.Namespace) -> int:
     report = live.run(benchmark)
     write_report(args, report, markdown(report))
     if args.plot:
-        plot(report.runs, args.plot)
+        plot(report.runs, args.plot, report.rate)
     asked = report.runs[: len(benchmark.streams)]
     return 1 if any(run.errors == run.streams for run in asked) else 0
 
@@ -86,6 +88,7 @@ def add_live(benchmarks: Subparsers) -> None:
         "same noise each time",
     )
     add_option(what)
+    add_metric(what)
     how = parser.add_argument_group("how")
     how.add_argument(
         "--streams",

@@ -6,14 +6,15 @@ from pathlib import Path
 from conch.bench.live_figures import LiveRun
 
 
-def plot(runs: Sequence[LiveRun], path: Path) -> None:
-    """Draw word error rates against the number of streams.
+def plot(runs: Sequence[LiveRun], path: Path, rate: str = "WER") -> None:
+    """Draw error rates against the number of streams.
 
     A line is left out if no run has its figure. A hollow point marks a run that fell behind.
 
     Args:
         runs: of a report, in any order.
         path: of the picture; its suffix is its format.
+        rate: name of the error rate.
     """
     import matplotlib
 
@@ -44,7 +45,9 @@ def plot(runs: Sequence[LiveRun], path: Path) -> None:
                 *zip(*behind, strict=True), "o", color=line.get_color(), markerfacecolor="white"
             )
     axes.set(
-        xlabel="streams at once (hollow: the server fell behind)", ylabel="WER %", ylim=(0, None)
+        xlabel="streams at once (hollow: the server fell behind)",
+        ylabel=f"{rate} %",
+        ylim=(0, None),
     )
     axes.set_xticks([run.streams for run in ordered])
     axes.grid(alpha=0.3)

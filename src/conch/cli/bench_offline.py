@@ -5,6 +5,7 @@ import sys
 
 from conch.cli.arguments import Subparsers
 from conch.cli.bench_arguments import (
+    add_metric,
     add_offered,
     add_option,
     add_output,
@@ -20,8 +21,9 @@ from conch.wire.errors import OptionError
 
 EPILOG = """
 The manifest is a text file with a header line and columns separated by tabs: path and text,
-optionally split and source. Paths are relative to the manifest. An utterance without a text does
-not count for the WER.
+optionally split, source and language. Paths are relative to the manifest. An utterance without a
+text does not count for the error rate. The language decides what is counted and how texts are
+normalised: that of the manifest, else of --option language=…, else of the answer, else English.
 
 examples:
   conch bench offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
@@ -29,6 +31,7 @@ examples:
   conch bench offline --manifest speech/manifest.tsv --accuracy fast,balanced,best
   conch bench offline --manifest calls.tsv --url grpc://gpu-box:8001 --option rescore=true \\
       --option nbest=5 --limit 100
+  conch bench offline --manifest speech/manifest.tsv --split dev_zh --option language=zh
 
 exit codes: 0 measured; 1 not measured, or every request of a run failed; 2 wrong usage
 """
@@ -48,6 +51,7 @@ def add_offline(benchmarks: Subparsers) -> None:
     what = add_what(parser)
     add_send(what)
     add_option(what)
+    add_metric(what)
     what.add_argument(
         "--accuracy",
         type=presets,
@@ -104,6 +108,7 @@ def run_offline(args: argparse.Namespace) -> int:
             headers=given_headers(args),
             options=options,
             accuracy=args.accuracy,
+            metric=args.metric,
             send=args.send,
             warmup=args.warmup,
         )

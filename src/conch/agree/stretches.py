@@ -1,0 +1,97 @@
+"""What two recognisers heard in a recording or a segment of it, and how far they agree."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from conch.bench.measures import ENGLISH, Scoring, language_of, word_errors
+from conch.wire.result import Segment, Transcript
+
+Side = Literal["a", "b"]
+"""One of the two recognisers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A recording or a segment, with both texts."""
+
+    start: float
+    """Seconds of the recording."""
+    end: float
+    """Seconds of the recording."""
+    text_a: str
+    text_b: str
+    language: str
+    """Code of the language whose normaliser both texts pass."""
+    characters: int
+    """Characters of the first text after the normaliser, without spaces."""
+    errors: int
+    """Edit distance of the second text from it, in characters."""
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+    @property
+    def cer(self) -> float:
+        """Character error rate of the second text against the first, a fraction.
+
+        It may be above 1. Against no text, any text has 1.
+        """
+        return self.errors / self.characters if self.characters else float(self.errors > 0)
+
+    def text(self, side: Side) -> str:
+        """Return the text of a recogniser."""
+        return self.text_a if side == "a" else self.text_b
+
+    def is_kept(self, max_cer: float) -> bool:
+        """Return whether the recognisers agree on a text."""
+        return self.characters > 0 and bool(self.text_b) and self.cer <= max_cer
+
+
+def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
+    """Return what two recognisers heard in a whole recording.
+
+    Args:
+        a: What the first one heard.
+        b: What the second one heard.
+        language: Code of the language; empty takes what the answers tell, else English.
+    """
+    spoken = language_of(language, a.language, b.language)
+    return _stretch(0.0, a.duration, a.text, b.text, spoken)
+
+
+def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch]:
+    """Return what two recognisers heard in each segment, in order of time.
+
+    The segments are those of the voice activity detection, which both recognisers begin with. One
+    that only one of them found has no text by the other.
+    """
+    spoken = language_of(language, a.language, b.language)
+    heard_a, heard_b = _texts(a.segments), _texts(b.segments)
+    return [
+        _stretch(*span, heard_a.get(span, ""), heard_b.get(span, ""), spoken)
+        for span in sorted({*heard_a, *heard_b})
+    ]
+
+
+def _texts(segments: Sequence[Segment]) -> dict[tuple[float, float], str]:
+    return {(round(item.start, 2), round(item.end, 2)): item.text for item in segments}
+
+
+def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> Stretch:
+    scoring = Scoring("cer", is_english=language == ENGLISH)
+    # As a line of a manifest takes them.
+    text_a, text_b = " ".join(text_a.split()), " ".join(text_b.split())
+    found = word_errors(text_a, text_b, scoring)
+    # Without a reference nothing is counted, and then any text is an error.
+    errors = found.errors if found.words else len(scoring.tokens(text_b))
+    return Stretch(
+        start=start,
+        end=end,
+        text_a=text_a,
+        text_b=text_b,
+        language=language,
+        characters=found.words,
+        errors=errors,
+    )

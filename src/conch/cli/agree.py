@@ -1,0 +1,339 @@
+"""`conch agree`: label recordings where two recognisers agree on the text."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conch.cli.arguments import Subparsers, number, output, positive
+from conch.cli.own_server import server_url
+from conch.cli.server_flags import add_server_flags, given_headers
+from conch.cli.signals import interrupt_on_sigterm
+from conch.client.address import Address
+from conch.packaged import install
+from conch.wire.errors import AgreeError, OptionError, ServerError
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+
+if TYPE_CHECKING:
+    from conch.agree.inputs import Clip
+    from conch.agree.journal import Entry, Journal
+    from conch.agree.labels import Rule
+
+OF_SEGMENTS = ("vad_", "max_segment_s")
+"""Beginnings of the options that make the segments, beside `vad`."""
+SHOWN = 20
+"""Errors that are shown; --rejected has all of them."""
+
+EXAMPLES = """
+examples:
+  conch agree calls --a attention --b wfst,rescore=true --out labelled.tsv
+  conch agree calls more.tsv '2024/*.flac' --a attention,beam_size=10 --b ctc,lm_fusion=true \\
+      --max-cer 0.05 --out labelled.tsv --rejected rejected.tsv
+  conch agree talks --by segment --cut pieces --a attention --b wfst --out labelled.tsv
+  conch agree dev.tsv --a attention --b wfst --out labelled.tsv --references dev.tsv
+  conch agree calls --url-a grpc://one:8001 --a attention --url-b grpc://two:8001 --b attention \\
+      --out labelled.tsv
+
+FILE is an audio file, a folder, a glob, or a manifest (.tsv with a column path). A recogniser is a
+decoder, options as name=value, or both, separated by commas. The same command again goes on where
+the last one stopped, and tries again what failed; another --max-cer or --text needs no recogniser.
+
+docs/guide/pseudo-labels.md has the columns, and what to expect of a threshold.
+
+exit codes: 0 all files done, 1 a file failed (the others are done), or the run cannot go on,
+2 wrong usage, 130 Ctrl-C
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to those of `conch`."""
+    parser = subparsers.add_parser(
+        "agree",
+        help="label audio where two recognisers agree",
+        usage="%(prog)s FILE... --a RECOGNISER --b RECOGNISER --out FILE.tsv [--max-cer X] ...",
+        description="Transcribe recordings by two recognisers, and keep those whose texts agree\n"
+        "as a manifest for training.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="see below")
+    for side in ("a", "b"):
+        parser.add_argument(
+            f"--{side}",
+            required=True,
+            metavar="RECOGNISER",
+            help="decoder and options, as attention or wfst,rescore=true",
+        )
+    parser.add_argument(
+        "--max-cer",
+        type=number("a fraction from 0 to 1", lambda value: 0 <= value <= 1),
+        default=0.1,
+        metavar="X",
+        help="keep texts of at most this character error rate, of b against a (default: 0.1)",
+    )
+    parser.add_argument(
+        "--text", choices=("a", "b"), default="a", help="whose text is the label (default: a)"
+    )
+    parser.add_argument(
+        "--by",
+        choices=("file", "segment"),
+        default="file",
+        help="label whole files, or the segments of the voice activity detection (default: file)",
+    )
+    parser.add_argument(
+        "--cut",
+        type=Path,
+        metavar="DIR",
+        help="with --by segment: folder for the audio of the kept segments, as FLAC",
+    )
+    out = parser.add_argument_group("output")
+    out.add_argument(
+        "--out",
+        type=output,
+        required=True,
+        metavar="FILE.tsv",
+        help="manifest of what is kept; FILE.tsv.journal beside it has all that was heard",
+    )
+    out.add_argument(
+        "--rejected", type=output, metavar="FILE.tsv", help="the rest, with both texts and why"
+    )
+    out.add_argument("--overwrite", action="store_true", help="do all again")
+    out.add_argument(
+        "--references",
+        type=Path,
+        metavar="FILE.tsv",
+        help="manifest with the true texts: print how right and how many the labels are at "
+        "several thresholds",
+    )
+    lines = parser.add_argument_group("of manifests")
+    lines.add_argument("--split", help="only lines of this split")
+    lines.add_argument("--source", help="only lines of this source")
+    lines.add_argument("--limit", type=positive, metavar="N", help="at most N, spread evenly")
+    servers = parser.add_argument_group("servers")
+    add_server_flags(servers, without="without it, one is started")
+    for side in ("a", "b"):
+        servers.add_argument(f"--url-{side}", help=f"the same, for recogniser {side} alone")
+    servers.add_argument(
+        "--jobs", type=positive, default=4, metavar="N", help="files in flight (default: 4)"
+    )
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Label and return the exit code.
+
+    Raises:
+        ConchError: the run cannot begin, or cannot go on.
+    """
+    interrupt_on_sigterm()
+    options = _checked(args)
+    from conch.agree.inputs import clips_of
+    from conch.agree.journal import Journal
+    from conch.agree.labels import Rule
+    from conch.bench import COMPARING, missing
+
+    if lacking := missing(*COMPARING, "fsspec"):
+        raise AgreeError(f"needs {' and '.join(lacking)}: {install('bench')}")
+    clips = clips_of(args.files, split=args.split, source=args.source, limit=args.limit)
+    rule = Rule(args.max_cer, args.text, args.cut)
+    asked = {**options, "by": args.by}
+    shown = _Shown(rule)
+    with Journal(args.out, asked, overwrite=args.overwrite) as journal:
+        todo = [clip for clip in clips if journal.found(clip) is None]
+        shown.begin(len(clips), len(clips) - len(todo))
+        try:
+            named = [clip for clip in todo if _is_named(clip, args.out, journal, shown)]
+            if named:
+                _hear(args, options, named, journal, shown)
+        except KeyboardInterrupt:
+            shown.close()
+            print("conch: stopped; the same command goes on from here", file=sys.stderr)
+            raise
+        finally:
+            shown.close()
+        heard = [(clip, journal.entry(clip)) for clip in clips]
+        _write(args, rule, heard)
+    return 1 if any(entry.error for _, entry in heard) else 0
+
+
+def _is_named(clip: "Clip", out: Path, journal: "Journal", shown: "_Shown") -> bool:
+    """Return whether a manifest can hold a recording's name; note the error of one that cannot."""
+    from conch.agree.journal import Entry, stamp_of
+    from conch.agree.labels import check_name
+
+    try:
+        check_name(clip, out)
+        return True
+    except AgreeError as error:
+        entry = Entry(clip.source.path, stamp_of(clip.path), error=str(error))
+        journal.append(entry)
+        shown.done(entry)
+        return False
+
+
+def _hear(
+    args: argparse.Namespace,
+    options: dict[str, dict[str, Any]],
+    clips: "Sequence[Clip]",
+    journal: "Journal",
+    shown: "_Shown",
+) -> None:
+    from conch.agree.run import Agreement, Recogniser, hear
+
+    with _servers(args, options) as urls:
+        agreement = Agreement(
+            a=Recogniser("a", options["a"], urls[0]),
+            b=Recogniser("b", options["b"], urls[1]),
+            by=args.by,
+            headers=given_headers(args),
+            jobs=args.jobs,
+        )
+        asyncio.run(hear(agreement, clips, journal, shown))
+
+
+@contextmanager
+def _servers(
+    args: argparse.Namespace, options: dict[str, dict[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the addresses of the servers of both recognisers; one that neither names is started."""
+    given = {side: getattr(args, f"url_{side}") or args.url for side in ("a", "b")}
+    lacking = [options[side] for side, url in given.items() if url is None]
+    models = {name for sent in lacking for name in components_of(RecognitionOptions.parse(sent))}
+    with ExitStack() as stack:
+        if lacking:
+            own = stack.enter_context(server_url(None, ["speech", *sorted(models)]))
+            given = {side: url or own for side, url in given.items()}
+        yield given["a"], given["b"]
+
+
+def _checked(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Return the options of both recognisers; a mistake ends the program with exit code 2."""
+    usage_error: Callable[[str], None] = args.usage_error
+    options: dict[str, dict[str, Any]] = {}
+    for side in ("a", "b"):
+        try:
+            options[side] = recogniser(getattr(args, side))
+        except OptionError as error:
+            usage_error(f"argument --{side}: {error}")
+    try:
+        for url in filter(None, (args.url, args.url_a, args.url_b)):
+            Address.parse(url)
+    except ServerError as error:
+        usage_error(str(error))
+    given_headers(args)
+    if mistake := _mistake(args, options["a"], options["b"]):
+        usage_error(mistake)
+    if args.cut is not None:
+        try:
+            args.cut.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            usage_error(f"--cut {args.cut}: {error.strerror}")
+    return options
+
+
+def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> str | None:
+    """Return the mistake in the choice of options, None if there is none."""
+    one, other = RecognitionOptions.parse(a), RecognitionOptions.parse(b)
+    urls = [args.url_a or args.url, args.url_b or args.url]
+    if one == other and urls[0] == urls[1]:
+        return "--a and --b are the same recogniser, which always agrees with itself"
+    if {one.channels, other.channels} != {"mix"}:
+        return "option 'channels' takes mix here: a label is for all that a file holds"
+    if (args.by == "segment") != (args.cut is not None):
+        return "--by segment and --cut DIR go together: a label needs the audio of its segment"
+    if args.by == "segment":
+        if args.references is not None:
+            return "--references takes --by file: manifests have texts of whole files"
+        for name in RecognitionOptions.__dataclass_fields__:
+            is_of_segments = name == "vad" or name.startswith(OF_SEGMENTS)
+            if is_of_segments and getattr(one, name) != getattr(other, name):
+                return f"with --by segment, option '{name}' takes the same value in --a and --b"
+    written = [path.absolute() for path in (args.out, args.rejected) if path is not None]
+    if len(set(written)) != len(written):
+        return "--out and --rejected take two files"
+    read = {Path(name).absolute() for name in (*args.files, args.references or "")}
+    for path in written:
+        if path in read:
+            return f"{path} would overwrite an input"
+    return None
+
+
+def recogniser(text: str) -> dict[str, Any]:
+    """Return the options of `wfst,rescore=true`: the name of a decoder stands for itself.
+
+    Raises:
+        OptionError: a part is neither a decoder nor an option, or `RecognitionOptions` refuses it.
+    """
+    from conch.bench.options import parse_options
+
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return parse_options([part if "=" in part else f"decoder={part}" for part in parts])
+
+
+def _write(args: argparse.Namespace, rule: "Rule", heard: "list[tuple[Clip, Entry]]") -> None:
+    """Write the files, and tell what they hold."""
+    from conch.agree.labels import write_labels, write_rejected
+
+    answered = [(clip, entry) for clip, entry in heard if not entry.error]
+    write_labels(args.out, rule, answered)
+    if args.rejected:
+        write_rejected(args.rejected, rule, heard)
+    stretches = [item for _, entry in answered for item in entry.stretches]
+    kept = [item for item in stretches if rule.is_kept(item)]
+    kept_s, all_s = sum(item.seconds for item in kept), sum(item.seconds for item in stretches)
+    what = "files" if args.by == "file" else "segments"
+    print(
+        f"conch: {len(kept)} of {len(stretches)} {what} kept, {kept_s / 3600:.2f} of "
+        f"{all_s / 3600:.2f} h, in {args.out}; {len(heard) - len(answered)} files failed",
+        file=sys.stderr,
+    )
+    if args.references is not None:
+        from conch.agree.judged import judged, markdown
+
+        print(markdown(judged(answered, args.references, args.text), args.max_cer), end="")
+
+
+class _Shown:
+    """The progress bar, and what fails, on stderr."""
+
+    def __init__(self, rule: "Rule") -> None:
+        self._rule = rule
+        self._bar: Any = None
+        self._audio_s = self._kept_s = 0.0
+        self._errors = 0
+
+    def begin(self, files: int, before: int) -> None:
+        from tqdm import tqdm
+
+        if before:
+            print(f"conch: {before} of {files} files were done before", file=sys.stderr)
+        self._bar = tqdm(
+            desc="agree", total=files, initial=before, unit="file", file=sys.stderr, disable=None
+        )
+
+    def done(self, entry: "Entry") -> None:
+        self._audio_s += sum(item.seconds for item in entry.stretches)
+        self._kept_s += sum(item.seconds for item in entry.stretches if self._rule.is_kept(item))
+        if entry.error:
+            self._errors += 1
+            if self._errors <= SHOWN:
+                self._tell(f"conch: {entry.path}: {entry.error}")
+            elif self._errors == SHOWN + 1:
+                self._tell("conch: further errors are in --rejected alone")
+        self._bar.update()
+        kept = f"{100 * self._kept_s / self._audio_s:.0f} % kept, " if self._audio_s else ""
+        self._bar.set_postfix_str(f"{self._audio_s / 3600:.2f} h, {kept}{self._errors} failed")
+
+    def _tell(self, text: str) -> None:
+        from tqdm import tqdm
+
+        with tqdm.external_write_mode(file=sys.stderr):
+            print(text, file=sys.stderr)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
