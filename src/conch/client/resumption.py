@@ -16,6 +16,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import (
@@ -404,7 +405,7 @@ class Continuation:
             texts = [text for _, (text, _) in sorted(self._texts.items()) if text]
             if latest.utterance is not None:
                 texts.append(latest.utterance.text)
-            text = " ".join(filter(None, texts))
+            text = joined_text(texts)
             nbest, stable = (replace(latest.nbest[0], text=text),), self._stable
         return replace(
             latest,
@@ -435,7 +436,7 @@ class Continuation:
             texts.append(self._told.firm_pending(answer.stable))
         elif utterance is not None:
             texts.append(text_of_words(utterance.firm))
-        return " ".join(filter(None, texts))
+        return joined_text(texts)
 
     def resume(self, kept_from: int) -> None:
         """Begin another stream, behind what is firm.
