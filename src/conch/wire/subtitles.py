@@ -133,13 +133,13 @@ def channel_cues(tokens: Sequence[Token], label: str = "") -> list[Cue]:
         is_last = place == len(tokens)
         if is_last or tokens[place].start_ms - token.end_ms > LONG_PAUSE_MS:
             next_ms = inf if is_last else tokens[place].start_ms
-            made += _Block(tokens[first:place], next_ms, label).cues()
+            made += Block(tokens[first:place], next_ms, label).cues()
             first = place
     return made
 
 
-class _Block:
-    """Words without a long pause between them."""
+class Block:
+    """Words without a long pause between them, and what each cue of them would cost."""
 
     def __init__(self, tokens: Sequence[Token], next_ms: float, label: str) -> None:
         """Measure the words.
@@ -169,9 +169,9 @@ class _Block:
         for end in range(1, len(self._tokens) + 1):
             least, begin = inf, end - 1
             for start in range(end - 1, -1, -1):
-                if not self._fits(start, end):
+                if not self.fits(start, end):
                     break
-                cost = best[start] + self._cost(start, end)
+                cost = best[start] + self.cost(start, end)
                 if cost < least:
                     least, begin = cost, start
             best.append(least)
@@ -184,7 +184,7 @@ class _Block:
     def _width(self, start: int, end: int) -> int:
         return self._widths[end] - self._widths[start] - self._spaces[start]
 
-    def _fits(self, start: int, end: int) -> bool:
+    def fits(self, start: int, end: int) -> bool:
         """Return whether words can share a cue; one word has one in any case."""
         if end - start == 1:
             return True
@@ -196,10 +196,12 @@ class _Block:
         second = bisect_right(self._widths, self._widths[start] + self._spaces[start] + room) - 1
         return second > start and self._width(second, end) <= MAX_LINE_CHARS
 
-    def _cost(self, start: int, end: int) -> float:
+    def cost(self, start: int, end: int) -> float:
+        """Return the cost of a cue of the words from `start` up to `end`."""
         width = self._label_width + self._width(start, end)
-        shown_ms = self._end_ms(start, end) - self._tokens[start].start_ms
-        cost = _CUE + _FULL * (width / (MAX_LINES * MAX_LINE_CHARS)) ** 2
+        shown_ms = self.end_ms(start, end) - self._tokens[start].start_ms
+        share = width / (MAX_LINES * MAX_LINE_CHARS)
+        cost = _CUE + _FULL * (share * share)
         if end - start == 1:
             cost += _ONE_WORD
         if shown_ms < MIN_CUE_MS:
@@ -209,7 +211,7 @@ class _Block:
             cost += _FAST + _FAST_PER_SHARE * (min(speed, 3.0) - 1.0)
         return cost + (self._inner[end - 1] - self._inner[start]) + self._ends[end - 1]
 
-    def _end_ms(self, start: int, end: int) -> int:
+    def end_ms(self, start: int, end: int) -> int:
         """Return when the cue of words goes: when they are said and read, unless others come."""
         start_ms, next_ms = self._tokens[start].start_ms, self._starts[end]
         latest = start_ms + MAX_CUE_MS
@@ -227,7 +229,7 @@ class _Block:
         lines = [(start, second), (second, end)] if second else [(start, end)]
         texts = ["".join(self._shown(*line)) for line in lines]
         texts[0] = self._label + texts[0]
-        return Cue(self._tokens[start].start_ms, self._end_ms(start, end), tuple(texts))
+        return Cue(self._tokens[start].start_ms, self.end_ms(start, end), tuple(texts))
 
     def _shown(self, start: int, end: int) -> list[str]:
         first, *others = self._tokens[start:end]
