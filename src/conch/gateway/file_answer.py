@@ -11,7 +11,7 @@ from typing import Any
 
 from conch.gateway.file_request import FileRequest
 from conch.gateway.languages import LANGUAGES
-from conch.wire.formats import to_srt, to_text, to_webvtt
+from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text, separator
 from conch.wire.result import Segment, Transcript, Word, strict_json
 
@@ -25,7 +25,11 @@ CONTENT_TYPES = {
     "text": "text/plain",
     "srt": "text/plain",
     "vtt": "text/vtt",
+    "ctm": "text/plain",
+    "stm": "text/plain",
 }
+RECORDING = "audio"
+"""Name of every recording in CTM and STM: a form need not name its file."""
 
 
 def body(transcript: Transcript, asked: FileRequest) -> str:
@@ -33,15 +37,11 @@ def body(transcript: Transcript, asked: FileRequest) -> str:
     match asked.format:
         case "conch":
             return transcript.to_json()
-        case "text":
-            return to_text(transcript)
-        case "srt":
-            return to_srt(transcript)
-        case "vtt":
-            return to_webvtt(transcript)
+        case "json":
+            return strict_json(plain(transcript, asked))
         case "verbose_json":
             return strict_json(verbose(transcript, asked))
-    return strict_json(plain(transcript, asked))
+    return FORMATS[asked.format](transcript, RECORDING)
 
 
 def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:

@@ -1,13 +1,14 @@
-"""Write a transcript as text, JSON, SubRip (SRT) or WebVTT."""
+"""Write a transcript as text, JSON, SubRip (SRT), WebVTT, CTM or STM."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
 from conch.wire.joining import joined_text
 from conch.wire.result import Transcript, strict_json
+from conch.wire.scoring_formats import to_ctm, to_stm
 from conch.wire.subtitles import cues
 
 
@@ -85,3 +86,16 @@ def _time(milliseconds: int, separator: str) -> str:
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02d}:{minutes:02d}:{seconds:02d}{separator}{ms:03d}"
+
+
+FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
+    "text": lambda transcript, _: to_text(transcript),
+    "json": lambda transcript, _: to_json(transcript),
+    "srt": lambda transcript, _: to_srt(transcript),
+    "vtt": lambda transcript, _: to_webvtt(transcript),
+    "ctm": to_ctm,
+    "stm": to_stm,
+}
+"""What writes a transcript, by format; the second argument is the name of the recording."""
+TIMED_FORMATS = frozenset(("srt", "vtt", "ctm"))
+"""Formats that are better with word times, or need them."""

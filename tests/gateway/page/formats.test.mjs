@@ -29,15 +29,17 @@ const SAID = transcript(
 test("SubRip", () => {
   assert.equal(
     toSrt(SAID),
-    "1\n00:00:00,500 --> 00:00:02,600\nHello there. Fine <day>\n\n" +
-      "2\n01:01:01,500 --> 01:01:02,677\nno -> words & times\n\n",
+    "1\n00:00:00,500 --> 00:00:01,717\nHello there.\n\n" +
+      "2\n00:00:01,800 --> 00:00:02,800\nFine <day>\n\n" +
+      "3\n01:01:01,500 --> 01:01:02,677\nno -> words & times\n\n",
   );
 });
 
 test("WebVTT", () => {
   assert.equal(
     toVtt(SAID),
-    "WEBVTT\n\n00:00:00.500 --> 00:00:02.600\nHello there. Fine &lt;day&gt;\n\n" +
+    "WEBVTT\n\n00:00:00.500 --> 00:00:01.717\nHello there.\n\n" +
+      "00:00:01.800 --> 00:00:02.800\nFine &lt;day&gt;\n\n" +
       "01:01:01.500 --> 01:01:02.677\nno --&gt; words &amp; times\n\n",
   );
 });
