@@ -92,6 +92,9 @@ class Segment:
     """Live: why there is no second pass."""
     channel: int = 0
     """Recordings: number of the channel, from 1; 0 if the channels are mixed."""
+    lattice: str = ""
+    """With the option `lattice`: the texts near the best one, before rescoring, a line `from to
+    word graph_cost,acoustic_cost,units` for each word."""
     language: str = ""
     """Code of the language of the text (en, de, …); empty where the decoder does not tell it."""
     language_probability: float | None = None

@@ -1,12 +1,12 @@
 """The lattice in Kaldi's text form, read back by kaldifst."""
 
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import Any
 
-import kaldifst
 import numpy as np
 import pytest
 from graph_toys import ARPA, LETTERS, SUBWORDS, ToyUnits, random_log_probs
+from kaldi_lattice import best_path, read
 
 from conch.decoding.graph import compact_lattice as module
 from conch.decoding.graph.alignment import aligned_words, unit_runs
@@ -18,16 +18,6 @@ CONFIG = WfstConfig(
     acoustic_scale=1.5, blank_penalty=0.5, beam=200, max_active=10_000, lattice_beam=12
 )
 SEEDS = range(4)
-
-
-class Read(NamedTuple):
-    """A lattice as kaldifst has it."""
-
-    lattice: Any
-    """From labels to words; weights are graph and acoustic cost."""
-    words: list[str]
-    """By label."""
-    finals: dict[int, str]
 
 
 @pytest.fixture(scope="module", params=[LETTERS, SUBWORDS], ids=["letters", "subwords"])
@@ -45,49 +35,6 @@ def finished(graph: DecodingGraph, seed: int, nbest: int = 5, **config: Any) -> 
     stream = WfstStream(graph, CONFIG if not config else WfstConfig(**config))
     stream.advance(random_log_probs(seed, 14, units))
     return stream, stream.finish(nbest, has_lattice=True)
-
-
-def read(text: str) -> Read:
-    """Read Kaldi's text form: each arc becomes a chain of arcs, one a label."""
-    lattice, words = kaldifst.Lattice(), ["<eps>"]
-    states: dict[str, int] = defaultdict(lambda: lattice.add_state())
-    finals = {}
-
-    def chain(source: int, word: int, weight: str, target: int | None = None) -> int:
-        graph_cost, acoustic_cost, labels = weight.split(",")
-        costs = kaldifst.LatticeWeight(float(graph_cost), float(acoustic_cost))
-        for label in [int(item) for item in labels.split("_") if item] or [0]:
-            reached = lattice.add_state()
-            arc = kaldifst.LatticeArc(label, word, costs, reached)
-            lattice.add_arc(source, arc)
-            source, word, costs = reached, 0, kaldifst.LatticeWeight.one
-        if target is not None:
-            lattice.add_arc(source, kaldifst.LatticeArc(0, 0, kaldifst.LatticeWeight.one, target))
-        return source
-
-    for number, line in enumerate(text.splitlines()):
-        columns = line.split("\t")
-        source = states[columns[0]]
-        if not number:
-            lattice.start = source
-        if len(columns) == 2:
-            finals[source] = columns[1]
-            end = chain(source, 0, columns[1])
-            lattice.set_final(end, kaldifst.LatticeWeight.one)
-        else:
-            assert int(columns[1]) > int(columns[0])
-            if columns[2] not in words:
-                words.append(columns[2])
-            chain(source, words.index(columns[2]), columns[3], states[columns[1]])
-    return Read(lattice, words, finals)
-
-
-def best_path(found: Read) -> tuple[list[int], list[str], float, float]:
-    """Labels, words, graph cost and acoustic cost of the best path, by kaldifst."""
-    path = kaldifst.shortest_path(found.lattice)
-    _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
-    texts = [found.words[word] for word in words if word]
-    return [label for label in labels if label], texts, weight.value1, weight.value2
 
 
 @pytest.mark.parametrize("seed", SEEDS)

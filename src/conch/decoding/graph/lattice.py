@@ -83,29 +83,6 @@ class _Links(NamedTuple):
         )
 
 
-def lattice_nbest(
-    fst: FstFile,
-    costs: DoubleArray,
-    nbest: int,
-    *,
-    beam: float,
-    max_active: int,
-    lattice_beam: float,
-) -> list[LatticePath]:
-    """Return the best word sequences, best first; none where no path ends.
-
-    Args:
-        fst: as in `word_lattice`.
-        costs: as in `word_lattice`.
-        nbest: how many sequences at most.
-        beam: as in `word_lattice`.
-        max_active: as in `word_lattice`.
-        lattice_beam: as in `word_lattice`.
-    """
-    found = word_lattice(fst, costs, beam=beam, max_active=max_active, lattice_beam=lattice_beam)
-    return found.best_paths(nbest) if found else []
-
-
 @dataclass(frozen=True, slots=True)
 class WordLattice:
     """The paths of a search near the best one."""
@@ -233,7 +210,7 @@ def _links(
     Args:
         fst: the graph.
         frames: all frames of the search.
-        costs: as in `lattice_nbest`.
+        costs: as in `word_lattice`.
         finals: float64 `[N]`: cost of ending in each token of the last frame.
         limit: the cost.
 
