@@ -246,7 +246,8 @@ def test_what_holds_for_any_words(said: Transcript) -> None:
 
 def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[Token], Block]:
     """Words without a long pause, and what cuts them."""
-    clock, tokens = 0, []
+    clock = 0
+    tokens: list[Token] = []
     for letters, mark, length, pause, _ in items:
         end = clock + 1 + round(length * 1000)
         tokens.append(Token(" " if tokens else "", letters + mark, clock, end))

@@ -75,14 +75,13 @@ async def decode(
         start: Start of the segment in seconds.
     """
     inputs = {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens}
-    columns, parameters = _COLUMNS, _search_parameters(options)
-    if options.lattice:
-        columns, parameters = (*_COLUMNS, "lattice"), {**parameters, "lattice": True}
-    outputs = await calls("ctc_decoder", inputs, columns, parameters)
-    found = _decoded(outputs, options, start)
-    if options.lattice:
-        found = replace(found, lattice=outputs["lattice"].numpy()[0].decode())
-    return found
+    parameters = _search_parameters(options)
+    if not options.lattice:
+        return _decoded(await calls("ctc_decoder", inputs, _COLUMNS, parameters), options, start)
+    parameters["lattice"] = True
+    outputs = await calls("ctc_decoder", inputs, (*_COLUMNS, "lattice"), parameters)
+    lattice = outputs["lattice"].numpy()[0].decode()
+    return replace(_decoded(outputs, options, start), lattice=lattice)
 
 
 async def text_scores(
