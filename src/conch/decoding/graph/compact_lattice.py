@@ -6,8 +6,9 @@ its weight, and a weight holds the units too. kaldifst has none for this kind of
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from math import inf, isfinite
 from typing import NamedTuple
 
@@ -120,7 +121,7 @@ def compact_lattice(
         acoustic_scale: What the acoustic costs were multiplied by.
         beam: Cost above the best path that a word sequence may have.
     """
-    raw = _Raw(paths, costs, num_frames, acoustic_scale)
+    raw = _Raw(paths, costs, num_frames, acoustic_scale, beam)
     least = raw.ahead[paths.start]
     numbers: dict[_Key, int] = {}
     subsets: list[_Subset] = []
@@ -235,7 +236,12 @@ class _Raw:
     """The lattice of a search, with its costs apart."""
 
     def __init__(
-        self, paths: FstArrays, costs: DoubleArray, num_frames: int, acoustic_scale: float
+        self,
+        paths: FstArrays,
+        costs: DoubleArray,
+        num_frames: int,
+        acoustic_scale: float,
+        beam: float,
     ) -> None:
         sources, targets = paths.sources, paths.arcs["target"].astype(np.int64)
         self._order = _topological(len(paths.finals), sources.tolist(), targets.tolist())
@@ -261,6 +267,14 @@ class _Raw:
         for state in reversed(self._order):
             onward = (weight.cost + self.ahead[target] for _, target, weight in self._arcs[state])
             self.ahead[state] = min((self._finals[state], *onward))
+        self._behind = [inf] * len(self._order)
+        """Cost of the best path from the start to each state."""
+        self._behind[paths.start] = 0.0
+        for state in self._order:
+            for _, target, weight in self._arcs[state]:
+                cost = self._behind[state] + weight.cost
+                self._behind[target] = min(self._behind[target], cost)
+        self._limit = self.ahead[paths.start] + beam + _DELTA
 
     def steps(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
         """Return the next words from a state, each with what it leads to, and the end before one.
@@ -275,10 +289,17 @@ class _Raw:
         best: dict[int, Weight] = {start: ONE}
         words: dict[tuple[int, int], Weight] = {}
         final: Weight | None = None
-        for state in self._from(start, best):
+        most = self._limit - self._behind[start]
+        places = [self._place[start]]
+        while places:  # in the order of the lattice: all arcs to a state are known before it
+            state = self._order[heappop(places)]
             begun = best[state]
             for word, target, weight in self._arcs[state]:
+                if begun.cost + weight.cost + self.ahead[target] > most:
+                    continue
                 onward = begun.then(weight)
+                if not word and target not in best:
+                    heappush(places, self._place[target])
                 if word:
                     key = word, target
                     words[key] = min(words.get(key, onward), onward)
@@ -288,12 +309,6 @@ class _Raw:
                 end = begun.then(Weight(self._finals[state], self._finals[state], 0.0, ()))
                 final = end if final is None else min(final, end)
         return [(*key, weight) for key, weight in words.items()], final
-
-    def _from(self, start: int, reached: dict[int, Weight]) -> Iterator[int]:
-        """Yield the states that are reached, in order; more are reached meanwhile."""
-        for state in self._order[self._place[start] :]:
-            if state in reached:
-                yield state
 
 
 def _topological(count: int, sources: Sequence[int], targets: Sequence[int]) -> list[int]:
