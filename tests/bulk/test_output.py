@@ -21,8 +21,17 @@ from conch.bulk.output import LOCK, RUN, Output
 from conch.bulk.rows import error_row, json_line
 from conch.bulk.run import Bulk, run, told_by_worker
 from conch.bulk.shards import ids_of, rows_of, shard_bytes
-from conch.bulk.work import Job, Outcome, Unit, beside_name, outcome_there, write_shard
+from conch.bulk.work import (
+    Job,
+    Outcome,
+    Unit,
+    beside_bytes,
+    beside_name,
+    outcome_there,
+    write_shard,
+)
 from conch.wire.errors import AudioError, BulkError
+from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
 pytestmark = pytest.mark.skipif(not find_spec("fsspec"), reason="fsspec is missing: extra bulk")
 
@@ -145,6 +154,16 @@ def test_files_beside_have_names_of_their_own() -> None:
     found = [beside_name(Source(name, name), "srt") for name in names]
     expected = ["a/x.wav.srt", "a/x.mp3.srt", "s3/b/x.wav.srt", "_/x.srt"]
     assert found == [f"_files/srt/{name}" for name in expected]
+
+
+def test_ctm_beside_has_the_recordings_name() -> None:
+    words = (Word("good", 0.1, 0.4, 0.5), Word("day", 0.4, 0.9, 0.5))
+    segment = Segment(0.0, 1.0, (Hypothesis("good day", -1.0, -1.0),), words)
+    said = Transcript(segment.nbest, (segment,), 1.0, (), {})
+    assert beside_bytes("ctm", said, "s3://b/my talk.wav").decode() == (
+        "my_talk A 0.100 0.300 good 0.5000\nmy_talk A 0.400 0.500 day 0.5000\n"
+    )
+    assert beside_bytes("txt", said, "x.wav") == b"good day\n"
 
 
 @pytest.fixture

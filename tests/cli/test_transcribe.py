@@ -9,6 +9,7 @@ from conch.cli import transcribe
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.wire.errors import ServerError
 from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
 
 @pytest.fixture
@@ -137,6 +138,18 @@ def test_its_own_server_is_asked_for_what_the_options_need(
     with pytest.raises(ServerError):
         run(path, "--output-dir", tmp_path, *flags)
     assert asked == [(None, models)]
+
+
+def test_what_is_for_scoring_has_no_headings_and_follows_each_other(tmp_path: Path) -> None:
+    words = (Word("good", 0.1, 0.4, 0.5),)
+    segment = Segment(0.0, 1.0, (Hypothesis("good", -1.0, -1.0),), words)
+    said = Transcript(segment.nbest, (segment,), 1.0, (), {})
+    job = transcribe.Job("ctm", 2, {}, 1)
+    assert job.render("x/my talk.wav", said) == "my_talk A 0.100 0.300 good 0.5000\n"
+    assert job.render("-", said).startswith("stdin A ")
+    assert transcribe.Job("text", 2, {}, 1).render("a.wav", said).startswith("==> a.wav <==\n")
+    beside = transcribe.Job("stm", 2, {}, 1, output_dir=tmp_path)
+    assert beside.destination("x/my talk.wav") == tmp_path / "my talk.stm"
 
 
 def test_no_server_at_the_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

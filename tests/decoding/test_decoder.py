@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ctc_paths import log_probs_of
+from kaldi_lattice import best_path, read
 from without_torch import run
 
 from conch.component import Row, bytes_array
@@ -117,6 +118,21 @@ def test_the_graph_knows_words_only(decoder):
     assert graph["words"].tolist() == [b"the", b"dog"]
 
 
+def test_a_lattice_is_sent_to_those_who_ask(decoder):
+    frames = log_probs_of("--th-e--  -do-g--")
+    asking, other = decoder(
+        [row(frames, decoder="wfst", lattice=True, nbest=2), row(frames, decoder="wfst")]
+    )
+    assert texts(asking)[0] == texts(other)[0] == "the dog"
+    assert "lattice" not in other
+    (text,) = asking["lattice"]
+    labels, words, graph_cost, acoustic_cost = best_path(read(text.decode()))
+    assert words == ["the", "dog"]
+    assert len(labels) == len(frames)
+    assert acoustic_cost == pytest.approx(-asking["am_scores"][0], abs=1e-2)
+    assert graph_cost + acoustic_cost == pytest.approx(-asking["scores"][0], abs=1e-2)
+
+
 def test_every_search_runs_without_torch(letters):
     arpa = Path(letters["graph"]).with_name("words.arpa")
     code = f"""
@@ -163,6 +179,8 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
     [
         ({"beam_size": 0}, "option 'beam_size' takes"),
         ({"beam_size": 10_000}, "option 'beam_size' takes"),
+        ({"lattice": True}, "option 'lattice' goes with decoder wfst; sent: lattice=true"),
+        ({"lattice": 1, "decoder": "wfst"}, "option 'lattice' takes a bool; sent: 1"),
         ({"nbest": 0}, "option 'nbest' takes an integer from 1 to 128; sent: 0"),
         ({"nbest": 129}, "option 'nbest' takes an integer from 1 to 128; sent: 129"),
         ({"beam_size": 129}, "option 'beam_size' takes an integer from 1 to 128; sent: 129"),

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,6 +85,24 @@ def test_text_formats_are_text_for_clients_that_parse_by_type(format: str) -> No
     body = file_answer.body(TRANSCRIPT, asked(response_format=format))
     assert "Hello, world." in body
     assert file_answer.CONTENT_TYPES[format].startswith("text/")
+
+
+def test_what_is_for_scoring_names_the_recording_audio() -> None:
+    ctm = file_answer.body(TRANSCRIPT, asked(response_format="ctm")).splitlines()
+    assert all(line.startswith("audio A ") for line in ctm)
+    assert [line.split()[4] for line in ctm] == TRANSCRIPT.text.split()
+    stm = file_answer.body(TRANSCRIPT, asked(response_format="stm"))
+    assert "audio A audio-A " in stm
+    for format in ("ctm", "stm"):
+        assert file_answer.CONTENT_TYPES[format] == "text/plain"
+
+
+def test_segments_of_a_script_without_spaces_begin_without_one() -> None:
+    texts = ("你好。", "今天好。", "Fine,", "thanks.")
+    segments = tuple(Segment(0.0, 1.0, (Hypothesis(text, -1.0, -1.0),)) for text in texts)
+    said = replace(TRANSCRIPT, segments=segments)
+    found = file_answer.verbose(said, asked(response_format="verbose_json"))["segments"]
+    assert [item["text"] for item in found] == ["你好。", "今天好。", "Fine,", " thanks."]
 
 
 def test_deltas_spell_the_last_event() -> None:

@@ -61,7 +61,7 @@ def test_lists_in_every_spelling(fields: dict[str, Any]) -> None:
     assert asked.options == {"word_timestamps": True}
 
 
-@pytest.mark.parametrize("format", ["srt", "vtt"])
+@pytest.mark.parametrize("format", ["srt", "vtt", "ctm"])
 def test_subtitles_are_cut_at_words_unless_the_client_does_without(format: str) -> None:
     assert parsed(response_format=format).options == {"word_timestamps": True}
     assert parsed(response_format=format, word_timestamps="false").options == {

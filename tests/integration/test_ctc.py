@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import tritonclient.http as http
+from kaldi_lattice import best_path, read
 from recordings import wer
 from tritonclient.utils import InferenceServerException
 
@@ -48,6 +49,21 @@ def test_its_texts_can_be_rescored(client, recordings):
     answer = client.transcribe(recordings[0].path, **options, nbest=2)
     assert answer.path == ("vad", "ctc_encoder", "ctc_decoder", "rescorer")
     assert answer.nbest[0].lm_score < 0
+
+
+def test_the_graph_tells_its_lattice(client, recordings):
+    answer = client.transcribe(recordings[2].path, decoder="wfst", nbest=2, lattice=True)
+    assert answer.segments
+    for segment in answer.segments:
+        labels, words, graph_cost, acoustic_cost = best_path(read(segment.lattice))
+        best = segment.nbest[0]
+        assert " ".join(words) == best.text
+        assert acoustic_cost == pytest.approx(-best.am_score, abs=0.05)
+        assert graph_cost + acoustic_cost == pytest.approx(-best.score, abs=0.05)
+        assert len(labels) == pytest.approx((segment.end - segment.start) / 0.02, abs=2)
+    without = client.transcribe(recordings[2].path, decoder="wfst", nbest=2)
+    assert without.text == answer.text
+    assert not any(segment.lattice for segment in without.segments)
 
 
 CTC = {"decoder": "ctc", "nbest": 2}

@@ -18,6 +18,7 @@ from conch.wire.errors import (
     OptionError,
     OverloadedError,
 )
+from conch.wire.result import Transcript
 
 RATE = 16_000
 
@@ -174,7 +175,18 @@ class InAGraph(PlainComponents):
             "word_starts": np.zeros(2, np.float32),
             "word_ends": np.ones(2, np.float32),
             "word_confidences": np.ones(2, np.float32),
+            "lattice": bytes_array([f"0 1,1,{parameters.get('lattice')}"]),
         }
+
+
+def test_a_lattice_is_asked_for_and_told_with_its_segment():
+    components = InAGraph()
+    request = one(speech(0.1), decoder="wfst", lattice=True, **NGRAM)
+    (transcript,) = recognize(components, request)
+    assert [segment.lattice for segment in transcript.segments] == ["0 1,1,True"]
+    assert Transcript.from_json(transcript.to_json()) == transcript
+    (call,) = [place for place, name in enumerate(components.calls) if name == "ctc_decoder"]
+    assert "lattice" in components.wanted[call]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,23 @@ def test_two_passes():
     assert components.calls.count("attention_encoder") == 2
 
 
+def test_a_lattice_is_of_the_second_pass():
+    async def scenario(recognizer, components):
+        options = {"mode": "two_pass", "decoder": "wfst", "lattice": True}
+        client = Client(recognizer, components, rolling_pass_ms=0, **options)
+        await client.send(audio("1.."))
+        return await client.send(audio("."), ends=True)
+
+    answer, components = run(scenario)
+    assert [(item.passes, item.lattice) for item in answer.segments] == [(2, "0 1,1,1")]
+    asking = [
+        name
+        for name, sent in zip(components.calls, components.parameters, strict=True)
+        if "lattice" in sent
+    ]
+    assert asking == ["ctc_decoder"]
+
+
 def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported():
     async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass", endpoint_silence_ms=600)

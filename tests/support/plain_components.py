@@ -155,6 +155,7 @@ class PlainComponents:
             **self.attention_decoder({"text": bytes_array([text])}, parameters),
             "am_scores": np.array([-1], np.float32),
             "lm_scores": np.zeros(1, np.float32),
+            "lattice": bytes_array(["0 1,1,1"] if parameters.get("lattice") else []),
         }
 
     def punctuator(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:

@@ -1,24 +1,13 @@
 import json
-import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
-from conch.wire.formats import (
-    MAX_CUE_S,
-    MAX_LINE_CHARS,
-    MAX_LINES,
-    MAX_PAUSE_S,
-    Cue,
-    cues,
-    to_json,
-    to_srt,
-    to_text,
-    to_webvtt,
-)
+from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
 from conch.wire.result import Channel, Hypothesis, Segment, Stage, Transcript, Word
+from conch.wire.subtitles import cues
 
 
 def transcript(*segments: Segment) -> Transcript:
@@ -69,31 +58,17 @@ def test_the_text_of_a_call_has_a_line_for_each_turn() -> None:
     assert to_text(call()) == "[1] Hello, who is it?\n[2] It is me. From Leeds.\n[1] Ah.\n"
 
 
-def test_the_cues_of_a_call_name_the_channel_and_may_be_on_the_screen_together() -> None:
-    assert cues(call()) == [
-        Cue(0, 1200, ("[1] Hello, who is it?",)),
-        Cue(1000, 1900, ("[2] It is me.",)),
-        Cue(4000, 4600, ("[2] From Leeds.",)),
-        Cue(6000, 6500, ("[1] Ah.",)),
-    ]
-
-
-def test_the_lines_of_a_call_are_as_short_as_others() -> None:
-    long = replace(spoken("word " * 60), channel=1)
-    channels = (Channel(1, long.text, -1.0), Channel(2, "", 0.0))
-    found = cues(replace(transcript(long), channels=channels))
-    assert len(found) > 1
-    for cue in found:
-        assert cue.lines[0].startswith("[1] word")
-        assert len(cue.lines) <= MAX_LINES
-        assert all(len(line) <= MAX_LINE_CHARS for line in cue.lines)
-
-
 def test_one_channel_alone_has_no_number() -> None:
     segment = replace(spoken("Hello."), channel=2)
     alone = replace(transcript(segment), channels=(Channel(2, "Hello.", -1.0),))
     assert to_text(alone) == "Hello.\n"
     assert cues(alone)[0].lines == ("Hello.",)
+
+
+def test_a_turn_is_joined_as_its_script_wants() -> None:
+    turns = [replace(spoken(text), channel=1) for text in ("你好。", "我用 Python")]
+    channels = (Channel(1, "", -1.0), Channel(2, "", -1.0))
+    assert to_text(replace(transcript(*turns), channels=channels)) == "[1] 你好。我用 Python\n"
 
 
 def test_json_is_one_line_that_reads_back() -> None:
@@ -147,10 +122,10 @@ def test_json_of_silence() -> None:
 
 
 def test_srt() -> None:
-    segments = spoken("Hello there."), silent("And --> bye.", 3599.9996, 360001.5)
+    segments = spoken("Hello there."), silent("And --> bye.", 359999.9996, 360001.5)
     assert to_srt(transcript(*segments)) == (
-        "1\n00:00:00,000 --> 00:00:00,600\nHello there.\n\n"
-        "2\n01:00:00,000 --> 100:00:01,500\nAnd -> bye.\n\n"
+        "1\n00:00:00,000 --> 00:00:01,000\nHello there.\n\n"
+        "2\n100:00:00,000 --> 100:00:01,500\nAnd -> bye.\n\n"
     )
 
 
@@ -165,77 +140,6 @@ def test_no_speech() -> None:
     assert to_webvtt(transcript(silent("  ", 0, 1))) == "WEBVTT\n\n"
 
 
-def test_a_segment_without_word_times_is_one_cue() -> None:
-    text = "word " * 40
-    assert [(cue.start_ms, cue.end_ms) for cue in cues(transcript(silent(text, 1.5, 20)))] == [
-        (1500, 20000)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(
-            "This is a sentence. And this is another.",
-            ["This is a sentence.", "And this is another."],
-            id="sentence",
-        ),
-        pytest.param("Yes. No. Maybe.", ["Yes. No. Maybe."], id="short sentences share a cue"),
-        pytest.param(
-            "one two three four five six seven eight nine ten eleven twelve, "
-            "thirteen fourteen fifteen sixteen",
-            [
-                "one two three four five six seven eight nine ten eleven twelve,",
-                "thirteen fourteen fifteen sixteen",
-            ],
-            id="clause",
-        ),
-    ],
-)
-def test_cues_end_at_punctuation(text: str, expected: list[str]) -> None:
-    found = cues(transcript(spoken(text, word_s=0.25)))
-    assert [" ".join(cue.lines) for cue in found] == expected
-
-
-def test_a_pause_ends_a_cue() -> None:
-    first, second = spoken("one two"), spoken("three", start=0.6 + MAX_PAUSE_S + 0.01)
-    segment = Segment(0, 3, (Hypothesis("one two three", -1, -1),), first.words + second.words)
-    assert [cue.lines for cue in cues(transcript(segment))] == [("one two",), ("three",)]
-
-
-def random_transcript(rng: random.Random) -> Transcript:
-    """Words of all lengths and times that are sometimes impossible, as alignments can be."""
-    clock, segments = 0.0, []
-    for _ in range(rng.randint(0, 6)):
-        words = []
-        for _ in range(rng.randint(0, 60)):
-            text = "x" * rng.choice([1, 2, 3, 5, 8, 13, 21, 60])
-            text += rng.choice(["", "", ",", ".", "?"])
-            length = rng.choice([0.0, 0.1, 0.2, 0.5, 3.0, 12.0])
-            words.append(Word(text, clock + rng.uniform(-0.2, 0.1), clock + length, 0.5))
-            clock += length + rng.choice([0.0, 0.0, 0.3, 2.0])
-        text = " ".join(word.text for word in words)
-        start = words[0].start if words else clock
-        segments.append(Segment(start, clock, (Hypothesis(text, -1, -1),), tuple(words)))
-    return transcript(*segments)
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_properties_of_cues(seed: int) -> None:
-    spoken_words = random_transcript(random.Random(seed))
-    found = cues(spoken_words)
-
-    shown = [word for cue in found for line in cue.lines for word in line.split()]
-    assert shown == [word.text for word in spoken_words.words]
-    assert all(0 <= cue.start_ms < cue.end_ms for cue in found)
-    assert all(cue.end_ms - cue.start_ms <= MAX_CUE_S * 1000 + 1 for cue in found)
-    assert all(a.end_ms <= b.start_ms for a, b in pairwise(found))
-    assert all(len(cue.lines) <= MAX_LINES for cue in found)
-    assert all(
-        len(line) <= MAX_LINE_CHARS or " " not in line for cue in found for line in cue.lines
-    )
-
-
 TIMES = re.compile(r"(\d{2,}):(\d\d):(\d\d)[,.](\d{3}) --> (\d{2,}):(\d\d):(\d\d)[,.](\d{3})")
 
 
@@ -243,14 +147,12 @@ def milliseconds(hours: str, minutes: str, seconds: str, ms: str) -> int:
     return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1000 + int(ms)
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("write", [to_srt, to_webvtt])
-def test_written_times_are_the_cues(write, seed: int) -> None:
-    original = random_transcript(random.Random(1000 + seed))
+def test_written_times_are_the_cues(write: Callable[[Transcript], str]) -> None:
+    long = transcript(spoken("one two, three. " * 40), spoken("four", start=3590.0, word_s=90.0))
     read = [
-        Cue(milliseconds(*match.groups()[:4]), milliseconds(*match.groups()[4:]), ())
-        for match in TIMES.finditer(write(original))
+        (milliseconds(*match.groups()[:4]), milliseconds(*match.groups()[4:]))
+        for match in TIMES.finditer(write(long))
     ]
-    assert [(cue.start_ms, cue.end_ms) for cue in read] == [
-        (cue.start_ms, cue.end_ms) for cue in cues(original)
-    ]
+    assert read == [(cue.start_ms, cue.end_ms) for cue in cues(long)]
+    assert len(read) > 3

@@ -43,6 +43,11 @@ def test_numbers_become_the_type_of_their_option():
         ({"beam_size": 33}, "option 'beam_size' takes at most 32 with decoder attention; sent: 33"),
         ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is attention"),
         ({"hotwords": "a,,b"}, "option 'hotwords' takes phrases separated by commas"),
+        ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is attention"),
+        (
+            {"lattice": True, "decoder": "ctc"},
+            "option 'lattice' goes with decoder wfst; decoder is ctc",
+        ),
         (
             {"channels": "both"},
             "option 'channels' takes mix, split or an integer from 1 to 64; sent: 'both'",
@@ -238,6 +243,11 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         (
             {"mode": "streaming", "decoder": "attention"},
             "option 'decoder' takes ctc or wfst with mode streaming; sent: attention",
+        ),
+        ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is attention"),
+        (
+            {"lattice": True, "decoder": "wfst"},
+            "option 'lattice' goes with recordings and mode two_pass, not streaming",
         ),
         (
             {"mode": "streaming", "attention_rescore": True},

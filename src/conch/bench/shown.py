@@ -6,6 +6,7 @@ from functools import lru_cache
 from math import inf
 
 from conch.bench.measures import ENGLISH_WORDS, Scoring
+from conch.wire.joining import joined_text
 from conch.wire.result import Transcript, text_of_words
 
 
@@ -97,7 +98,7 @@ class ScreenLog:
         if answer.utterance is not None:
             text, firm = answer.utterance.text, text_of_words(answer.utterance.firm)
         else:
-            before = " ".join(filter(None, (self._texts[index] for index in sorted(self._texts))))
+            before = joined_text(self._texts[index] for index in sorted(self._texts))
             text, firm = _following(answer.text, before), _following(answer.stable, before)
         return Shown(now_s, ended, text or "", firm or "", answer.is_final)
 

@@ -6,7 +6,7 @@ shard. A unit that is done again, because a worker died, finds what is done and 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,16 +17,11 @@ from conch.bulk.rows import Row, error_row, json_line, row_of
 from conch.bulk.shards import rows_of, shard_bytes
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import ConchError, TranscriptionError, from_wire, to_wire
-from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
+from conch.wire.formats import FORMATS
 from conch.wire.result import Transcript
 
-BESIDE: Mapping[str, Callable[[Transcript], str]] = {
-    "txt": to_text,
-    "json": to_json,
-    "srt": to_srt,
-    "vtt": to_webvtt,
-}
-"""Content of the files beside the shards, by --format, which is their suffix too."""
+BESIDE: Mapping[str, str] = {"txt": "text"} | {name: name for name in FORMATS if name != "text"}
+"""Formats of the files beside the shards, by --format, which is their suffix too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +138,9 @@ def row_for(job: Job, source: Source, heard: Heard, pieces: int) -> Row:
     )
 
 
-def beside_bytes(format: str, transcript: Transcript) -> bytes:
-    """Return the file beside the shards, in one of the formats of BESIDE."""
-    return BESIDE[format](transcript).encode(errors="surrogateescape")
+def beside_bytes(format: str, transcript: Transcript, name: str) -> bytes:
+    """Return the file of a recording beside the shards, in one of the formats of BESIDE."""
+    return FORMATS[BESIDE[format]](transcript, name).encode(errors="surrogateescape")
 
 
 def beside_name(source: Source, format: str) -> str:
@@ -165,7 +160,7 @@ def write_beside(job: Job, output: Output, source: Source, transcript: Transcrip
         BulkError: one cannot be written.
     """
     for format in job.formats:
-        output.write(beside_name(source, format), beside_bytes(format, transcript))
+        output.write(beside_name(source, format), beside_bytes(format, transcript, source.id))
 
 
 def write_shard(job: Job, output: Output, unit: Unit, rows: Sequence[Row]) -> Outcome:

@@ -13,6 +13,7 @@ from conch.cli.server_flags import add_header_flags, given_headers
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client.address import Address
 from conch.packaged import install
+from conch.wire import formats
 from conch.wire.errors import BulkError, OptionError, ServerError
 from conch.wire.options import RecognitionOptions
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from conch.bulk.run import Bulk
     from conch.bulk.work import Outcome
 
-FORMATS = ("txt", "json", "srt", "vtt")
+FORMATS = ("txt", *(name for name in formats.FORMATS if name != "text"))
 SHOWN = 20
 """Errors, and warnings, that are shown; the shards have all of them."""
 
@@ -67,7 +68,7 @@ def add_parser(subparsers: Subparsers) -> None:
         choices=FORMATS,
         default=[],
         help="write a file for each recording too, into DIR/_files; may be given several times; "
-        "srt and vtt turn --word-timestamps on",
+        "srt, vtt and ctm turn --word-timestamps on",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="remove what an earlier run has written to DIR"
@@ -182,7 +183,7 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
 
     usage_error: Callable[[str], None] = args.usage_error
     options = given_options(args)
-    if {"srt", "vtt"} & set(args.format):
+    if formats.TIMED_FORMATS & set(args.format):
         options.setdefault("word_timestamps", True)
     try:
         RecognitionOptions.parse(options)

@@ -6,8 +6,9 @@ Nothing here knows a terminal.
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
+from conch.wire.joining import joined_text, separator
 from conch.wire.result import Segment, Transcript, text_of_words
 
 
@@ -25,7 +26,7 @@ class Line:
     @property
     def text(self) -> str:
         """Return the text of all parts."""
-        return " ".join(filter(None, (self.firm, self.tentative, self.newest)))
+        return joined_text((self.firm, self.tentative, self.newest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,12 @@ class Captions:
         open_text = "" if spoken is None else spoken.text
         # Utterances that are final may come before them in the answer's text.
         num_firm = len(answer.stable) - len(answer.text)
-        num_firm += len(" ".join(filter(None, [*texts, open_text])))
-        for text in texts:
+        num_firm += len(joined_text([*texts, open_text]))
+        shown = [*filter(None, texts), open_text]
+        for text, after in pairwise(shown):
             firm = min(max(0, num_firm), len(text))
             yield Line(text[:firm].strip(), text[firm:].strip())
-            num_firm -= len(text) + bool(text)
+            num_firm -= len(text + separator(text, after))
         if spoken is not None:
             parts = (spoken.firm, spoken.tentative, spoken.newest)
             yield Line(*(text_of_words(part) for part in parts))

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from conch.cli.captions import Line, cut, width_of
+from conch.wire.joining import joined_text, separator
 
 DEFAULT_SIZE = os.terminal_size((80, 24))
 
@@ -52,7 +53,7 @@ class OpenLines:
         """Write lines that stay, and below them those that may change."""
         columns, rows = size_of(self._terminal)
         if self._is_dumb and lines:  # Its cursor does not go up.
-            lines = [Line(newest=" ".join(line.text for line in lines))]
+            lines = [Line(newest=joined_text(line.text for line in lines))]
         # More lines than rows would scroll the first one away from the cursor.
         ends = [cut(line, max(1, columns - 1)) for line in lines[-max(1, rows - 1) :]]
         shown = [line for line in ends if line.text]
@@ -85,7 +86,9 @@ class OpenLines:
     def _shaded(self, line: Line) -> str:
         if not self._is_shaded:
             return line.text
-        parts = [line.firm]
-        for shade, text in ((TENTATIVE, line.tentative), (NEWEST, line.newest)):
-            parts.append(f"{shade}{text}{PLAIN}" if text else "")
-        return " ".join(filter(None, parts))
+        shown, before = "", ""
+        for shade, text in (("", line.firm), (TENTATIVE, line.tentative), (NEWEST, line.newest)):
+            space = separator(before, text)
+            shown += f"{space}{shade}{text}{PLAIN if shade else ''}" if text else ""
+            before = text or before
+        return shown

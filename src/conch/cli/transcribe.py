@@ -1,4 +1,4 @@
-"""`conch transcribe`: turn audio files into text, JSON or subtitles."""
+"""`conch transcribe`: turn audio files into text, JSON, subtitles, CTM or STM."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ from conch.client.address import Address
 from conch.client.connections import has_streams
 from conch.client.endpoint import Endpoint
 from conch.wire.errors import ConchError, OptionError, ServerError
-from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
+from conch.wire.formats import FORMATS, TIMED_FORMATS, to_json, to_text
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -27,8 +27,10 @@ from conch.wire.result import Transcript
 PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""
 
-FORMATS: dict[str, str] = {"text": "txt", "json": "json", "srt": "srt", "vtt": "vtt"}
-"""Suffix of the output files of each format."""
+SUFFIXES = {"text": "txt"}
+"""Suffix of the output files of a format that is not its name."""
+SEVERAL = ("text", "json", "ctm", "stm")
+"""Formats that may follow each other in one output."""
 
 EXAMPLES = """
 examples:
@@ -38,6 +40,7 @@ examples:
   conch transcribe --url grpc://gpu-box:8001 --rescore --nbest 5 --format json talk.wav
   CONCH_API_KEY=… conch transcribe --url https://gateway.example.org talk.wav
   conch transcribe film.mkv --format srt -o film.srt
+  conch transcribe *.flac --format ctm > heard.ctm  for scoring by sclite
   conch transcribe call.wav --channels split        a line for each turn, with its channel
   curl -s https://example.org/talk.m4a | conch transcribe -
 
@@ -79,15 +82,15 @@ class Job:
         if self.output_dir is None:
             return self.output
         stem = "stdin" if name == STDIN else Path(name).stem
-        return self.output_dir / f"{stem}.{FORMATS[self.format]}"
+        return self.output_dir / f"{stem}.{SUFFIXES.get(self.format, self.format)}"
 
     def render(self, name: str, transcript: Transcript) -> str:
         """Return a transcript in the format asked for, ready to be written."""
         if self.format == "json":
             is_for_people = self.destination(name) is None and sys.stdout.isatty()
             return to_json(transcript, indent=2 if is_for_people else None, file=name)
-        text = {"text": to_text, "srt": to_srt, "vtt": to_webvtt}[self.format](transcript)
-        if self.num_inputs > 1 and self.destination(name) is None:
+        text = FORMATS[self.format](transcript, "stdin" if name == STDIN else name)
+        if self.format == "text" and self.num_inputs > 1 and self.destination(name) is None:
             return f"{self.heading(name)}{text}\n"
         return text
 
@@ -113,7 +116,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--format",
         choices=tuple(FORMATS),
         default="text",
-        help="format of the output; srt and vtt turn --word-timestamps on (default: text)",
+        help="format of the output; srt, vtt and ctm turn --word-timestamps on (default: text)",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
@@ -171,7 +174,7 @@ def _job(args: argparse.Namespace) -> Job:
     """Return the checked task; a mistake ends the program with a message and exit code 2."""
     usage_error: Callable[[str], None] = args.usage_error
     options = given_options(args)
-    if args.format in ("srt", "vtt"):
+    if args.format in TIMED_FORMATS:
         options.setdefault("word_timestamps", True)
     job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
     try:
@@ -195,7 +198,7 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
         return "- (stdin) can be read only once"
     if len(names) > 1 and job.output is not None:
         return "-o takes the output of one file; use --output-dir for several"
-    if len(names) > 1 and job.output_dir is None and job.format in ("srt", "vtt"):
+    if len(names) > 1 and job.output_dir is None and job.format not in SEVERAL:
         return f"{job.format} of several files needs --output-dir"
     if job.output is not None and not job.output.absolute().parent.is_dir():
         return f"-o {job.output}: no such folder: {job.output.parent}"

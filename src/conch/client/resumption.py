@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from conch.wire.joining import is_within_word, joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import (
@@ -165,7 +166,11 @@ class Told:
         text, known = pending.segment.text, text_of_words(pending.firm)
         if not text.startswith(known):
             return known
-        ends = [place for place, char in enumerate(text) if char == " " and place > len(known)]
+        ends = [
+            place
+            for place in range(len(known) + 1, len(text))
+            if text[place] == " " or not is_within_word(text[:place], text[place:])
+        ]
         for end in (len(text), *reversed(ends)):
             if stable.endswith(text[:end]):
                 return text[:end]
@@ -397,7 +402,7 @@ class Continuation:
             texts = [text for _, (text, _) in sorted(self._texts.items()) if text]
             if latest.utterance is not None:
                 texts.append(latest.utterance.text)
-            text = " ".join(filter(None, texts))
+            text = joined_text(texts)
             nbest, stable = (replace(latest.nbest[0], text=text),), self._stable
         return replace(
             latest,
@@ -428,7 +433,7 @@ class Continuation:
             texts.append(self._told.firm_pending(answer.stable))
         elif utterance is not None:
             texts.append(text_of_words(utterance.firm))
-        return " ".join(filter(None, texts))
+        return joined_text(texts)
 
     def resume(self, kept_from: int) -> None:
         """Begin another stream, behind what is firm.
@@ -452,13 +457,38 @@ class Continuation:
 
 def without_first(text: str, words: Sequence[str]) -> str:
     """Return a text without the words that it begins with, as far as it does."""
-    return " ".join(text.split()[_same(words, text) :]) if _same(words, text) else text
+    ends = _ends(words, text)
+    return " ".join(text[ends[-1] :].split()) if ends else text
 
 
 def _same(words: Sequence[str], text: str) -> int:
     """Return how many of the words a text begins with."""
-    pairs = zip(words, text.split(), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: plain(pair[0]) == plain(pair[1]), pairs))
+    return len(_ends(words, text))
+
+
+def _ends(words: Sequence[str], text: str) -> list[int]:
+    """Return where in a text the words end that it begins with, punctuation included."""
+    ends: list[int] = []
+    for word in words:
+        end = _end_of(plain(word), text, ends[-1] if ends else 0)
+        if end is None:
+            break
+        ends.append(end)
+    return ends
+
+
+def _end_of(word: str, text: str, start: int) -> int | None:
+    """Return where a word without case and punctuation ends in a text; None if it is another."""
+    place, found = start, ""
+    while place < len(text) and len(found) < len(word) and not (found and text[place].isspace()):
+        found += plain(text[place])
+        place += 1
+    if found != word:
+        return None
+    while place < len(text) and not text[place].isspace() and not text[place].isalnum():
+        place += 1
+    is_whole = place == len(text) or text[place].isspace()
+    return place if is_whole or not is_within_word(text[:place], text[place:]) else None
 
 
 def plain(word: str) -> str:

@@ -17,7 +17,13 @@ from conch.decoding.forward import text_scores
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.decoding.options import CtcSearchOptions
-from conch.decoding.search_parameters import decoder_of, is_greedy, nbest_count, search_options
+from conch.decoding.search_parameters import (
+    decoder_of,
+    has_lattice,
+    is_greedy,
+    nbest_count,
+    search_options,
+)
 from conch.decoding.utterance_search import (
     BeamUtterance,
     Found,
@@ -128,7 +134,10 @@ class CtcDecoder:
         advance([pair[0] for pair in searches.values()], [pair[1] for pair in searches.values()])
         for index, (search, _) in searches.items():
             count = nbest_count(rows[index].parameters)
-            answers[index] = outputs(search.nbest(count, is_final=True))
+            found = outputs(search.nbest(count, is_final=True))
+            if isinstance(search, GraphUtterance) and search.has_lattice:
+                found = {**found, "lattice": bytes_array([search.lattice_text()])}
+            answers[index] = found
         return [answers[index] for index in range(len(rows))]
 
     def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
@@ -139,11 +148,14 @@ class CtcDecoder:
         """
         nbest_count(parameters)
         self._check_language(parameters)
+        asks_lattice = has_lattice(parameters)
         if decoder_of(parameters) == "ctc":
             return BeamUtterance(self._search, search_options(parameters), self._frame_s)
         if self._graph is None:
             raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
-        return GraphUtterance(self._graph, self._graph_config, self._frame_s)
+        return GraphUtterance(
+            self._graph, self._graph_config, self._frame_s, has_lattice=asks_lattice
+        )
 
     def _check_language(self, parameters: Mapping[str, Any]) -> None:
         language = parameters.get("language", "auto")

@@ -44,6 +44,18 @@ def decoder_of(parameters: Mapping[str, Any]) -> str:
     return str(decoder)
 
 
+def has_lattice(parameters: Mapping[str, Any]) -> bool:
+    """Report whether a call asks for a lattice.
+
+    Raises:
+        OptionError: the parameter is no bool, or the decoder has none.
+    """
+    asks = _flag(parameters, "lattice")
+    if asks and decoder_of(parameters) != "wfst":
+        raise OptionError("option 'lattice' goes with decoder wfst; sent: lattice=true")
+    return asks
+
+
 def is_greedy(parameters: Mapping[str, Any]) -> bool:
     """Report whether the call needs the best path alone."""
     asks_more = parameters.get("lm_fusion") or str(parameters.get("hotwords", "")).strip()

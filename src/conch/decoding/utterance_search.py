@@ -69,9 +69,17 @@ class BeamUtterance:
 class GraphUtterance:
     """The search of one utterance by `WfstStream`."""
 
-    def __init__(self, graph: DecodingGraph, config: WfstConfig, frame_s: float) -> None:
-        """Begin an utterance."""
+    def __init__(
+        self,
+        graph: DecodingGraph,
+        config: WfstConfig,
+        frame_s: float,
+        *,
+        has_lattice: bool = False,
+    ) -> None:
+        """Begin an utterance, for whose lattice `lattice_text` is to be asked or not."""
         self._frame_s = frame_s
+        self.has_lattice = has_lattice
         self._stream = WfstStream(graph, config)
         self._agreement = LocalAgreement()
 
@@ -89,7 +97,7 @@ class GraphUtterance:
             best = self._found(self._stream.best())
             return [self._of_words(best, self._agreement.update(best.words))]
         found: dict[str, Found] = {}
-        for item in map(self._found, self._stream.finish(count)):
+        for item in map(self._found, self._stream.finish(count, has_lattice=self.has_lattice)):
             spliced = self._of_words(item, self._agreement.spliced(item.words))
             found.setdefault(spliced.text, spliced)
         return list(found.values())
@@ -97,6 +105,10 @@ class GraphUtterance:
     def stable_text(self) -> str:
         """See `UtteranceSearch`."""
         return " ".join(word.text for word in self._agreement.kept)
+
+    def lattice_text(self) -> str:
+        """Return the lattice after the final hypotheses; see `WfstStream.lattice_text`."""
+        return self._stream.lattice_text()
 
     @staticmethod
     def _of_words(found: Found, words: tuple[Word, ...]) -> Found:

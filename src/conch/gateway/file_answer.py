@@ -5,13 +5,15 @@ Pure. Formats: openai-python v3.3.1, `types/audio/transcription*.py`.
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from conch.gateway.file_request import FileRequest
 from conch.gateway.languages import LANGUAGES
-from conch.wire.formats import to_srt, to_text, to_webvtt
-from conch.wire.result import Segment, Transcript, Word, strict_json, text_of_words
+from conch.wire.formats import FORMATS
+from conch.wire.joining import joined_text, separator
+from conch.wire.result import Segment, Transcript, Word, strict_json
 
 SEEKS_PER_S = 100
 """Whisper counts positions in frames of 10 ms."""
@@ -23,7 +25,11 @@ CONTENT_TYPES = {
     "text": "text/plain",
     "srt": "text/plain",
     "vtt": "text/vtt",
+    "ctm": "text/plain",
+    "stm": "text/plain",
 }
+RECORDING = "audio"
+"""Name of every recording in CTM and STM: a form need not name its file."""
 
 
 def body(transcript: Transcript, asked: FileRequest) -> str:
@@ -31,15 +37,11 @@ def body(transcript: Transcript, asked: FileRequest) -> str:
     match asked.format:
         case "conch":
             return transcript.to_json()
-        case "text":
-            return to_text(transcript)
-        case "srt":
-            return to_srt(transcript)
-        case "vtt":
-            return to_webvtt(transcript)
+        case "json":
+            return strict_json(plain(transcript, asked))
         case "verbose_json":
             return strict_json(verbose(transcript, asked))
-    return strict_json(plain(transcript, asked))
+    return FORMATS[asked.format](transcript, RECORDING)
 
 
 def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
@@ -62,7 +64,12 @@ def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     }
     if "segment" in asked.granularities:
         spoken = [segment for segment in transcript.segments if segment.text]
-        answer["segments"] = [_segment(number, item) for number, item in enumerate(spoken)]
+        # As Whisper's: clients join them as they are, and the first one begins with a space too.
+        before = [*(item.text for item in spoken[:1]), *(item.text for item in spoken)]
+        answer["segments"] = [
+            _segment(number, item, separator(before[number], item.text))
+            for number, item in enumerate(spoken)
+        ]
     if "word" in asked.granularities:
         answer["words"] = [
             {"word": word.text, "start": word.start, "end": word.end} for word in transcript.words
@@ -70,15 +77,14 @@ def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     return answer
 
 
-def _segment(number: int, segment: Segment) -> dict[str, Any]:
+def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
     text = segment.text
     return {
         "id": number,
         "seek": round(segment.start * SEEKS_PER_S),
         "start": segment.start,
         "end": segment.end,
-        # Whisper's segments begin with a space, and clients join them without one.
-        "text": f" {text}",
+        "text": f"{space}{text}",
         # The decoder does not tell its tokens.
         "tokens": [],
         "temperature": 0.0,
@@ -98,11 +104,19 @@ def _compression_ratio(text: str) -> float:
 
 def logprobs(transcript: Transcript) -> list[dict[str, Any]]:
     """Return each word with its log probability, as OpenAI's answers tell tokens."""
-    return [_logprob(word, is_first=not index) for index, word in enumerate(transcript.words)]
+    return _logprobs("", transcript.words)
 
 
-def _logprob(word: Word, *, is_first: bool) -> dict[str, Any]:
-    token = word.text if is_first else f" {word.text}"
+def _logprobs(before: str, words: Sequence[Word]) -> list[dict[str, Any]]:
+    """Return those of words after a text."""
+    texts = [before, *(word.text for word in words)]
+    return [
+        _logprob(separator(*pair), word) for pair, word in zip(pairwise(texts), words, strict=True)
+    ]
+
+
+def _logprob(space: str, word: Word) -> dict[str, Any]:
+    token = space + word.text
     return {
         "token": token,
         "bytes": list(token.encode()),
@@ -132,14 +146,11 @@ class Deltas:
         for segment in part.segments:
             if not segment.text:
                 continue
-            before, self._text = self._text, _joined(self._text, segment.text)
+            before, self._text = self._text, joined_text((self._text, segment.text))
             delta = self._text[len(before) :]
             event: dict[str, Any] = {"type": "transcript.text.delta", "delta": delta}
             if self._asked.has_logprobs:
-                event["logprobs"] = [
-                    _logprob(word, is_first=not (before or index))
-                    for index, word in enumerate(segment.words)
-                ]
+                event["logprobs"] = _logprobs(before, segment.words)
             yield event
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:
@@ -151,9 +162,3 @@ class Deltas:
         if self._asked.has_logprobs:
             event["logprobs"] = logprobs(whole)
         return event
-
-
-def _joined(text: str, more: str) -> str:
-    """Return two texts with a space between them, where the script has spaces."""
-    ends = [Word(item, 0.0, 0.0, 1.0) for item in (text, more) if item]
-    return text_of_words(ends)

@@ -13,9 +13,10 @@ from conch.gateway.errors import ApiError
 from conch.gateway.json_text import read_json
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import OPTIONS, options_of_text
+from conch.wire.formats import TIMED_FORMATS
 from conch.wire.options import MAX_PROMPT, RecognitionOptions
 
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "conch")
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "conch")
 GRANULARITIES = ("word", "segment")
 NO_MEANING = ("temperature", "known_speaker_names", "known_speaker_references")
 """Fields of OpenAI's that change nothing here: the search has no temperature, and speakers are not
@@ -212,7 +213,7 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
 def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:
     """Return whether an answer needs the times of words; subtitles are cut at them."""
     has_words = format == "verbose_json" and "word" in granularities
-    return has_words or has_logprobs or format in ("srt", "vtt")
+    return has_words or has_logprobs or format in TIMED_FORMATS
 
 
 def _reads_prompt(options: Mapping[str, OptionValue]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from conch.client.resumption import Again, Cut, Told
 from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.wire.joining import joined_text
 from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
 
 Message: TypeAlias = Mapping[str, Any]
@@ -68,7 +69,7 @@ class ListenMessages:
     def end(self) -> Message:
         """Return the last message."""
         texts = (self._final[index] for index in sorted(self._final))
-        text = " ".join(filter(None, texts))
+        text = joined_text(texts)
         return {"type": "end", "text": text, "duration": round(self.audio_s, 3)}
 
 

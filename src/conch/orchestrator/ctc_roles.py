@@ -48,6 +48,8 @@ class CtcDecoded:
     """Words by text; of an utterance that goes on, those of the best text."""
     stable: str = ""
     """Beginning of the text that further audio cannot change, for an utterance that goes on."""
+    lattice: str = ""
+    """With the option of that name."""
 
 
 async def encode(calls: Calls, waveform: Array) -> LogProbs:
@@ -73,8 +75,13 @@ async def decode(
         start: Start of the segment in seconds.
     """
     inputs = {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens}
-    outputs = await calls("ctc_decoder", inputs, _COLUMNS, _search_parameters(options))
-    return _decoded(outputs, options, start)
+    parameters = _search_parameters(options)
+    if not options.lattice:
+        return _decoded(await calls("ctc_decoder", inputs, _COLUMNS, parameters), options, start)
+    parameters["lattice"] = True
+    outputs = await calls("ctc_decoder", inputs, (*_COLUMNS, "lattice"), parameters)
+    lattice = outputs["lattice"].numpy()[0].decode()
+    return replace(_decoded(outputs, options, start), lattice=lattice)
 
 
 async def text_scores(

@@ -48,6 +48,7 @@ from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.sending_speed import SendingSpeed
 from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
 from conch.orchestrator.text_steps import check_text_models, with_text_steps_if_possible
+from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import (
@@ -576,7 +577,7 @@ class LiveStream:
             nbest = joined([segment.nbest for segment in segments], self.options.nbest)
         else:
             score = sum((segment.nbest[0].score for segment in segments), self._utterance.score)
-            nbest = (Hypothesis(" ".join(filter(None, texts)), score, am_score=score),)
+            nbest = (Hypothesis(joined_text(texts), score, am_score=score),)
         first = min(changed, default=self._history.end)
         newest = self._history.since(first)
         return Transcript(
@@ -586,7 +587,7 @@ class LiveStream:
             path=calls.path,
             stages=calls.stages,
             is_final=ends,
-            stable=" ".join(filter(None, stable)),
+            stable=joined_text(stable),
             utterance=utterance,
             rolling=self._passes.report if self._has_second_pass else None,
         )

@@ -209,6 +209,7 @@ class SecondPasses:
             nbest=again.nbest,
             words=again.words if self._keeps_words else (),
             unrecognised=again.unrecognised,
+            lattice=again.lattice,
             passes=2,
         )
 

@@ -27,6 +27,7 @@ async def recognize_segment(
         TranscriptionError: a call failed; see `Calls`.
     """
     words: tuple[Word, ...] = ()
+    lattice = ""
     threshold = options.vad_threshold
     heard = Heard(speech, calls)
     if options.decoder != "attention":
@@ -34,6 +35,7 @@ async def recognize_segment(
         nbest = await rescored(found.nbest, heard, options, calls)
         text = nbest[0].text
         words = found.words[text] if options.word_timestamps and text else ()
+        lattice = found.lattice
     else:
         encoded = await heard.encoded()
         is_paused = options.coverage and has_pause(speech.speech_probs, threshold)
@@ -51,4 +53,4 @@ async def recognize_segment(
         if words and options.is_rescored:
             words = calibrated(words, nbest)
     nbest = tuple(nbest[: options.nbest])
-    return Segment(round(speech.start, 3), round(speech.end, 3), nbest, words)
+    return Segment(round(speech.start, 3), round(speech.end, 3), nbest, words, lattice=lattice)

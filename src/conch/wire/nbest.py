@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
+from conch.wire.joining import joined_text
 from conch.wire.result import Hypothesis
 from conch.wire.weights import Weights
 
@@ -89,7 +90,7 @@ class _Joined:
     def hypothesis(self) -> Hypothesis:
         parts = self.parts()
         return Hypothesis(
-            text=" ".join(part.text for part in parts if part.text),
+            text=joined_text(part.text for part in parts),
             score=self.score,
             am_score=sum(part.am_score for part in parts),
             lm_score=_sum([part.lm_score for part in parts]),

@@ -184,6 +184,12 @@ class RecognitionOptions:
         "this order",
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
+    lattice: bool = option(
+        False,
+        "the texts near the best one as a graph, in Kaldi's text form, for each segment; of "
+        "recordings, and of the second pass with mode two_pass",
+        decoders=("wfst",),
+    )
     vad: bool = option(
         True,
         "find the speech first; without it, all of a recording is decoded, and the letters of the "
@@ -317,7 +323,7 @@ class RecognitionOptions:
             return True
         # If the second pass uses attention, the first one uses ctc or wfst.
         is_first = self.mode == "two_pass" and self.decoder == "attention"
-        return is_first and name != "attention_rescore"
+        return is_first and name not in ("attention_rescore", "lattice")
 
     def _contradiction(self) -> str | None:
         """Return the error message for two options that exclude each other, or None.
@@ -336,6 +342,11 @@ class RecognitionOptions:
             return "option 'decoder' takes ctc or wfst with mode streaming; sent: attention"
         if self.mode == "streaming" and self.attention_rescore:
             return "option 'attention_rescore' goes with mode two_pass, not streaming"
+        if self.mode == "streaming" and self.lattice:
+            return (
+                "option 'lattice' goes with recordings and mode two_pass, not streaming: there the "
+                "words are told before an utterance ends"
+            )
         if self.mode == "two_pass" and not self.endpointing:
             return "option 'endpointing' cannot be false with mode two_pass: it passes utterances"
         if self.rescore and self.decoder == "ctc" and self.lm_fusion:
@@ -431,6 +442,7 @@ class RecognitionOptions:
         if self.mode != "two_pass":
             return self
         first = replace(self, rescore=False, ctc_rescore=False, attention_rescore=False, nbest=1)
+        first = replace(first, lattice=False)
         if self.decoder != "attention":
             return first
         decoder = _live_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})

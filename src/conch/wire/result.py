@@ -2,17 +2,13 @@
 
 import json
 import math
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from conch.wire.joining import joined_text
+
 MAX_FP32 = 3.4028234663852886e38
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-"""Thai, Lao, Burmese and Khmer."""
-_HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff]")
-"""Korean: its characters are wide, but its words have spaces."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 
@@ -96,6 +92,9 @@ class Segment:
     """Live: why there is no second pass, or why the text steps were left out."""
     channel: int = 0
     """Recordings: number of the channel, from 1; 0 if the channels are mixed."""
+    lattice: str = ""
+    """With the option `lattice`: the texts near the best one, before rescoring, a line `from to
+    word graph_cost,acoustic_cost,units` for each word."""
     language: str = ""
     """Code of the language of the text (en, de, …); empty where the decoder does not tell it."""
     language_probability: float | None = None
@@ -257,17 +256,7 @@ class Transcript:
 
 def text_of_words(words: Sequence[Word]) -> str:
     """Return the text of words: with spaces, except between characters of scripts without them."""
-    text = ""
-    for word in words:
-        joins = text and word.text and _is_unspaced(text[-1]) and _is_unspaced(word.text[0])
-        text += word.text if joins or not text else f" {word.text}"
-    return text
-
-
-def _is_unspaced(char: str) -> bool:
-    """Return whether a character belongs to a script without spaces between words."""
-    is_wide = unicodedata.east_asian_width(char) in "WF" and not _HANGUL.match(char)
-    return is_wide or bool(_UNSPACED.match(char))
+    return joined_text(word.text for word in words)
 
 
 def strict_json(data: Any, **settings: Any) -> str:

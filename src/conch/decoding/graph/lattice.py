@@ -83,21 +83,35 @@ class _Links(NamedTuple):
         )
 
 
-def lattice_nbest(
+@dataclass(frozen=True, slots=True)
+class WordLattice:
+    """The paths of a search near the best one."""
+
+    paths: FstArrays
+    """From words to input labels."""
+    words: Any
+    """Its word sequences, each once."""
+    beam: float
+    """Cost above the best path up to which there are paths."""
+
+    def best_paths(self, nbest: int) -> list[LatticePath]:
+        """Return the best word sequences, at most `nbest`, best first, each with its best path."""
+        return _best_paths(self.paths, self.words, nbest)
+
+
+def word_lattice(
     fst: FstFile,
     costs: DoubleArray,
-    nbest: int,
     *,
     beam: float,
     max_active: int,
     lattice_beam: float,
-) -> list[LatticePath]:
-    """Return the best word sequences, best first; none where no path ends.
+) -> WordLattice | None:
+    """Return the paths near the best one; None where no path ends.
 
     Args:
         fst: the graph; in every state arcs without input come first.
         costs: float64 `[T, labels]`: of input label 1 and following in each frame.
-        nbest: how many sequences at most.
         beam: cost above the best of a frame that a path may have.
         max_active: states alive in a frame.
         lattice_beam: cost above the best path that a path of the lattice may have.
@@ -107,10 +121,10 @@ def lattice_nbest(
     while lattice is not None:
         words = _determinised(lattice)
         if words is not None:
-            return _best_paths(lattice, words, nbest)
+            return WordLattice(lattice, words, lattice_beam)
         lattice_beam /= 2
         lattice = _pruned(fst, frames, costs, lattice_beam)
-    return []
+    return None
 
 
 def _search(fst: FstFile, costs: DoubleArray, beam: float, max_active: int) -> list[_Frame]:
@@ -196,7 +210,7 @@ def _links(
     Args:
         fst: the graph.
         frames: all frames of the search.
-        costs: as in `lattice_nbest`.
+        costs: as in `word_lattice`.
         finals: float64 `[N]`: cost of ending in each token of the last frame.
         limit: the cost.
 

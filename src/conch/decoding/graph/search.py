@@ -11,11 +11,17 @@ import kaldi_decoder
 import kaldifst
 import numpy as np
 
-from conch.component.arrays import FloatArray, IntArray
+from conch.component.arrays import DoubleArray, FloatArray, IntArray
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.alignment import AlignedWord, aligned_words, unit_runs
+from conch.decoding.graph.compact_lattice import (
+    MIN_BEAM,
+    Weight,
+    compact_lattice,
+    linear_lattice,
+)
 from conch.decoding.graph.fst_arrays import open_fst
-from conch.decoding.graph.lattice import LatticePath, lattice_nbest
+from conch.decoding.graph.lattice import LatticePath, WordLattice, word_lattice
 from conch.decoding.graph.mapping import map_graphs
 from conch.models.ctc import BLANK
 from conch.models.ctc.units import opens_words
@@ -146,6 +152,8 @@ class WfstStream:
         self._decoder.init_decoding()
         self._frames: list[FloatArray] = []
         self._is_finished = False
+        self._lattice: tuple[WordLattice, DoubleArray] | None = None
+        """Paths near the best one, and the costs of the frames."""
 
     @property
     def num_frames(self) -> int:
@@ -190,10 +198,11 @@ class WfstStream:
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
         return self._hypothesis(self._alignment(labels), words, weight.value1)
 
-    def finish(self, nbest: int = 1) -> tuple[WfstHypothesis, ...]:
+    def finish(self, nbest: int = 1, *, has_lattice: bool = False) -> tuple[WfstHypothesis, ...]:
         """End the utterance and return its hypotheses, best first, each of other words.
 
-        More than one cost a second search, by a lattice.
+        More than one cost a second search, by a lattice, and so does `lattice_text`, which needs
+        `has_lattice`.
 
         Raises:
             InvalidRequestError: the stream is finished already.
@@ -203,20 +212,48 @@ class WfstStream:
         self._is_finished = True
         ending = self._ending()
         self._feed(ending)
-        if nbest == 1 or not self._frames:
+        if (nbest == 1 and not has_lattice) or not self._frames:
             return (self.best(),)
         scaled = np.concatenate([*map(self._scaled, self._frames), ending])
-        paths = lattice_nbest(
+        costs = -scaled.astype(np.float64)
+        lattice = word_lattice(
             self._graph.arrays,
-            -scaled.astype(np.float64),
-            nbest,
+            costs,
             beam=self._config.beam,
             max_active=self._config.lattice_max_active,
             lattice_beam=self._config.lattice_beam,
         )
-        if not paths:
+        if lattice is None:
             return (self.best(),)
-        return tuple(map(self._of_lattice, paths))
+        self._lattice = lattice, costs
+        return tuple(map(self._of_lattice, lattice.best_paths(nbest)))
+
+    def lattice_text(self) -> str:
+        """Return the lattice of a finished utterance in Kaldi's text form; see `CompactLattice`.
+
+        Its costs are positive: `-am_score`, each blank's penalty included, and that of the graph.
+        Its labels are units counted from 1, the blank, one a frame. Where it would be too large,
+        it has fewer paths. It has the best path alone if no other was found.
+        """
+        scale = self._config.acoustic_scale
+        found = None
+        if self._lattice is not None:
+            lattice, costs = self._lattice
+            beam = lattice.beam
+            while found is None and beam > MIN_BEAM:
+                found = compact_lattice(lattice.paths, costs, self.num_frames, scale, beam)
+                beam /= 2
+        if found is not None:
+            return found.to_text(self._graph.words)
+        is_found, path = self._decoder.get_best_path()
+        if not is_found or not self.num_frames:
+            return ""
+        _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
+        alignment = self._alignment(labels)
+        cost = weight.value1 - scale * alignment.score
+        read = tuple((alignment.units + 1).tolist())
+        best = Weight(cost, weight.value1, -alignment.score, read)
+        return linear_lattice([word for word in words if word], best).to_text(self._graph.words)
 
     def _feed(self, scaled: FloatArray) -> None:
         offset = self._decoder.num_frames_decoded()

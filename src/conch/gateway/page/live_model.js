@@ -1,5 +1,7 @@
 /** What the messages of live sessions say so far: utterances, and how late the text is. */
 
+import { joinedText } from "./joining.js";
+
 /**
  * @typedef {{text: string, start: number, end: number, confidence: number}} Word
  * @typedef {{index: number, start: number, end: number, firm: string, tentative: string,
@@ -112,7 +114,7 @@ export class LiveModel {
     // What was ended is not opened again by a message that was under way.
     if (this.utterances.get(message.index)?.isOpen === false) return null;
     const { index, start, firm = "", tentative = "", newest = "" } = message;
-    const text = message.text ?? [firm, tentative, newest].filter(Boolean).join(" ");
+    const text = message.text ?? joinedText([firm, tentative, newest]);
     const texts = partsOf(text, firm, newest);
     const states = { isOpen: true, isFinal: false, endpoint: "", words: [] };
     this.note(index, count(`${firm} ${tentative} ${newest}`), count(firm), sentS);
@@ -181,7 +183,7 @@ export class LiveModel {
         return { index, start, end: Math.max(start, end), text, endpoint, words };
       })
       .filter((segment) => segment.text);
-    const text = segments.map((segment) => segment.text).join(" ");
+    const text = joinedText(segments.map((segment) => segment.text));
     return { text, duration: this.audioS, segments };
   }
 }

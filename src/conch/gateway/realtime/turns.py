@@ -14,7 +14,7 @@ Nothing here waits or sends.
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from operator import itemgetter
@@ -24,6 +24,7 @@ from conch.gateway.live_session import LiveSegment, LiveUpdate
 from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
 from conch.wire.errors import OptionError
+from conch.wire.joining import joined_text, separator
 from conch.wire.result import OpenUtterance, Word, text_of_words
 
 LEAST_COMMIT_S = 0.1
@@ -120,7 +121,7 @@ class _Item:
     def text(self) -> str:
         """Return the text of all utterances."""
         others = (utterance.text for utterance in self.utterances.values())
-        return _joined([*self.final, *others])
+        return joined_text([*self.final, *others])
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -134,17 +135,19 @@ class _Item:
                 firm.append(utterance.sure)
             is_settled &= utterance.is_final
         texts = [utterance.text for utterance in self.utterances.values()]
-        before = " " if self.final else ""
-        text, *ends = (before + part if part else "" for part in map(_joined, (texts, firm, solid)))
+        said = joined_text(self.final)
+        text, *ends = (
+            separator(said, part) + part for part in map(joined_text, (texts, firm, solid))
+        )
         first, second = map(len, ends)
         return text[:first], text[first:second], text[second:]
 
     def take_final(self) -> str:
         """Return the final text that no partial event had; it counts as told from now on."""
-        texts = self.final[self.num_shown :]
-        before = " " if texts and self.num_shown else ""
-        self.num_shown += len(texts)
-        return before + _joined(texts)
+        before = joined_text(self.final[: self.num_shown])
+        text = joined_text(self.final[self.num_shown :])
+        self.num_shown = len(self.final)
+        return separator(before, text) + text
 
     def fold(self) -> list[int]:
         """Put the first utterances that are final together, and return their indices.
@@ -437,11 +440,6 @@ class Turns:
             if self._owners.get(index) is item:
                 del self._owners[index]
             self._first_heard.pop(index, None)
-
-
-def _joined(texts: Iterable[str]) -> str:
-    """Return the text of utterances, as a transcript joins them."""
-    return " ".join(filter(None, texts))
 
 
 def _error_of(problem: str) -> ApiError:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.models.whisper.config import ENCODER_FRAME_S
+from conch.wire.joining import is_within_word
 from conch.wire.result import Word
 
 _OPENING = "\"'“‘¿([{-"  # noqa: RUF001
@@ -44,12 +45,14 @@ def split_words(
     Args:
         tokens: Tokens of one text.
         decode: Returns the text of tokens.
-        spaced: Whether spaces separate words. If not, each character is a word.
+        spaced: Whether spaces separate words. If not, each character of such a script is a word.
     """
     words: list[WordTokens] = []
     opening = ""
     for text, start, end in _characters(tokens, decode):
-        is_new = not words or opening != "" or text.startswith(" ") or not spaced
+        is_new = not words or opening != "" or text.startswith(" ")
+        # Words of other scripts may have several tokens, among characters that are words.
+        is_new = is_new or not (spaced or is_within_word(words[-1].text, text))
         if _is_content(text):
             if is_new:
                 words.append(WordTokens(opening + text, start, end))

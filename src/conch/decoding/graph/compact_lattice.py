@@ -1,0 +1,327 @@
+"""Compact lattices: each word sequence once, with the costs and the units of its best path.
+
+The determinisation is that of Povey et al. (2012, "Generating exact lattices in the WFST
+framework", ICASSP): states are sets of states of the search's lattice, each with what is left of
+its weight, and a weight holds the units too. kaldifst has none for this kind of weight.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf, isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from conch.component.arrays import DoubleArray
+from conch.decoding.graph.fst_arrays import FstArrays
+
+MAX_STATES = 10_000
+MAX_LABELS = 300_000
+"""Units in all arcs together, about a megabyte of text; a larger lattice is pruned more."""
+MIN_BEAM = 0.01
+"""Below it, only the best path is left."""
+_DELTA = 1e-4
+"""Weights that differ less are the same."""
+
+
+class Weight(NamedTuple):
+    """What a path costs, and what it reads."""
+
+    cost: float
+    """Of both, by which paths are compared: the graph's and the scaled acoustic one."""
+    graph: float
+    acoustic: float
+    """Not scaled."""
+    labels: tuple[int, ...]
+    """Input labels, one a frame."""
+
+    def then(self, other: "Weight") -> "Weight":
+        """Return the weight of a path and the one after it."""
+        return Weight(
+            self.cost + other.cost,
+            self.graph + other.graph,
+            self.acoustic + other.acoustic,
+            self.labels + other.labels,
+        )
+
+    def after(self, first: "Weight") -> "Weight":
+        """Return the weight of the rest of a path that begins with `first`."""
+        return Weight(
+            self.cost - first.cost,
+            self.graph - first.graph,
+            self.acoustic - first.acoustic,
+            self.labels[len(first.labels) :],
+        )
+
+
+ONE = Weight(0.0, 0.0, 0.0, ())
+
+
+class Arc(NamedTuple):
+    """A word of a compact lattice."""
+
+    source: int
+    target: int
+    word: int
+    weight: Weight
+
+
+@dataclass(frozen=True, slots=True)
+class CompactLattice:
+    """An acceptor of words; state 0 is the start, and no arc leads to a lower state."""
+
+    arcs: tuple[Arc, ...]
+    """In the order of the states that they leave."""
+    finals: dict[int, Weight]
+
+    def to_text(self, words: Sequence[str]) -> str:
+        """Return Kaldi's text form: a line `from to word graph,acoustic,labels` for each arc.
+
+        Lines `state graph,acoustic,labels` are of states in which a path may end. Labels are
+        joined by `_`.
+
+        Args:
+            words: Texts of the words, by their labels.
+        """
+        lines = []
+        arcs = iter((*self.arcs, None))
+        arc = next(arcs)
+        for state in range(max((0, *self.finals)) + 1):
+            while arc is not None and arc.source == state:
+                ends = f"{arc.source}\t{arc.target}\t{words[arc.word]}"
+                lines.append(f"{ends}\t{_written(arc.weight)}\n")
+                arc = next(arcs)
+            if state in self.finals:
+                lines.append(f"{state}\t{_written(self.finals[state])}\n")
+        return "".join(lines)
+
+
+def _written(weight: Weight) -> str:
+    labels = "_".join(map(str, weight.labels))
+    return f"{weight.graph:.4f},{weight.acoustic:.4f},{labels}"
+
+
+def linear_lattice(words: Sequence[int], weight: Weight) -> CompactLattice:
+    """Return the lattice of one path; all of its weight is at the end."""
+    arcs = tuple(Arc(place, place + 1, word, ONE) for place, word in enumerate(words))
+    return CompactLattice(arcs, {len(words): weight})
+
+
+def compact_lattice(
+    paths: FstArrays, costs: DoubleArray, num_frames: int, acoustic_scale: float, beam: float
+) -> CompactLattice | None:
+    """Return the lattice of a search with each word sequence once; None if it is too large.
+
+    Args:
+        paths: From words to input labels, without cycles.
+        costs: float64 `[T, labels]`: of input label 1 and following in each frame, scaled.
+        num_frames: Frames of the audio; those after them are the end, and are not told.
+        acoustic_scale: What the acoustic costs were multiplied by.
+        beam: Cost above the best path that a word sequence may have.
+    """
+    raw = _Raw(paths, costs, num_frames, acoustic_scale, beam)
+    least = raw.ahead[paths.start]
+    numbers: dict[_Key, int] = {}
+    subsets: list[_Subset] = []
+    reached: list[float] = []  # cost of the best path to each
+    found: list[Arc] = []
+    finals: dict[int, Weight] = {}
+    num_labels = 0
+
+    def number_of(subset: _Subset, cost: float) -> int:
+        key = tuple(
+            (state, round(item.cost / _DELTA), item.labels)
+            for state, item in sorted(subset.items())
+        )
+        if key not in numbers:
+            numbers[key] = len(subsets)
+            subsets.append(subset)
+            reached.append(cost)
+            waiting.append(numbers[key])
+        return numbers[key]
+
+    waiting: deque[int] = deque()
+    number_of({paths.start: ONE}, 0.0)
+    while waiting:
+        source = waiting.popleft()
+        spread, final = _spread(raw, subsets[source])
+        if final is not None and reached[source] + final.cost <= least + beam + _DELTA:
+            finals[source] = final
+            num_labels += len(final.labels)
+        for word, items in sorted(spread.items()):
+            ahead = {state: item.cost + raw.ahead[state] for state, item in items.items()}
+            limit = least + beam + _DELTA - reached[source]
+            kept = {state: item for state, item in items.items() if ahead[state] <= limit}
+            if not kept:
+                continue
+            common = _common(list(kept.values()))
+            rest = {state: item.after(common) for state, item in kept.items()}
+            target = number_of(rest, reached[source] + common.cost)
+            reached[target] = min(reached[target], reached[source] + common.cost)
+            found.append(Arc(source, target, word, common))
+            num_labels += len(common.labels)
+            if len(subsets) > MAX_STATES or num_labels > MAX_LABELS:
+                return None
+    return _sorted(found, finals, len(subsets))
+
+
+_Subset = dict[int, Weight]
+"""States of the search's lattice, and what is left of the weights of the paths to them."""
+_Key = tuple[tuple[int, int, tuple[int, ...]], ...]
+_Spread = dict[int, _Subset]
+"""What each word leads to."""
+
+
+def _spread(raw: "_Raw", subset: _Subset) -> tuple[_Spread, Weight | None]:
+    """Return what words lead to from states, and the weight of an end without one."""
+    found: _Spread = defaultdict(dict)
+    final: Weight | None = None
+    for state, begun in subset.items():
+        steps, end = raw.steps(state)
+        for word, target, weight in steps:
+            _keep_best(found[word], target, begun.then(weight))
+        if end is not None and (final is None or begun.then(end) < final):
+            final = begun.then(end)
+    return found, final
+
+
+def _keep_best(found: _Subset, state: int, weight: Weight) -> None:
+    if state not in found or weight < found[state]:
+        found[state] = weight
+
+
+def _common(weights: Sequence[Weight]) -> Weight:
+    """Return the least weight, with the labels that all begin with."""
+    best = min(weights)
+    first, last = min(item.labels for item in weights), max(item.labels for item in weights)
+    pairs = zip(first, last, strict=False)
+    count = next((place for place, (one, other) in enumerate(pairs) if one != other), None)
+    shared = min(len(first), len(last)) if count is None else count
+    return best._replace(labels=first[:shared])
+
+
+def _sorted(arcs: Sequence[Arc], finals: dict[int, Weight], num_states: int) -> CompactLattice:
+    """Return a lattice whose arcs lead to higher states; those that reach no end are left out."""
+    leaving: dict[int, list[Arc]] = defaultdict(list)
+    entering: dict[int, list[int]] = defaultdict(list)
+    for arc in arcs:
+        leaving[arc.source].append(arc)
+        entering[arc.target].append(arc.source)
+    useful, waiting = set(finals), list(finals)
+    while waiting:
+        for source in entering[waiting.pop()]:
+            if source not in useful:
+                useful.add(source)
+                waiting.append(source)
+    missing = [len(entering[state]) for state in range(num_states)]
+    order: dict[int, int] = {}
+    free = deque([0])
+    while free:
+        state = free.popleft()
+        if state in useful:
+            order[state] = len(order)
+        for arc in leaving[state]:
+            missing[arc.target] -= 1
+            if not missing[arc.target]:
+                free.append(arc.target)
+    kept = [arc for arc in arcs if arc.source in useful and arc.target in useful]
+    numbered = [Arc(order[arc.source], order[arc.target], arc.word, arc.weight) for arc in kept]
+    ends = {order[state]: weight for state, weight in finals.items()}
+    return CompactLattice(tuple(sorted(numbered, key=lambda arc: arc[:3])), ends)
+
+
+class _Raw:
+    """The lattice of a search, with its costs apart."""
+
+    def __init__(
+        self,
+        paths: FstArrays,
+        costs: DoubleArray,
+        num_frames: int,
+        acoustic_scale: float,
+        beam: float,
+    ) -> None:
+        sources, targets = paths.sources, paths.arcs["target"].astype(np.int64)
+        self._order = _topological(len(paths.finals), sources.tolist(), targets.tolist())
+        self._arcs: list[list[tuple[int, int, Weight]]] = [[] for _ in self._order]
+        """Of each state: word, target and weight of each arc."""
+        self._finals = paths.finals.astype(np.float64).tolist()
+        self.ahead = [inf] * len(self._order)
+        """Cost of the best path from each state to the end."""
+        self._steps: dict[int, tuple[list[tuple[int, int, Weight]], Weight | None]] = {}
+        self._place = {state: place for place, state in enumerate(self._order)}
+        frames = [0] * len(self._order)
+        first = paths.first.tolist()
+        rows = paths.arcs.tolist()
+        for state in self._order:
+            for word, label, cost, target in rows[first[state] : first[state + 1]]:
+                frame = frames[state]
+                frames[target] = frame + bool(label)
+                is_heard = label and frame < num_frames
+                heard = float(costs[frame, label - 1]) if is_heard else 0.0
+                read = (label,) if is_heard else ()
+                weight = Weight(cost, cost - heard, heard / acoustic_scale, read)
+                self._arcs[state].append((word, target, weight))
+        for state in reversed(self._order):
+            onward = (weight.cost + self.ahead[target] for _, target, weight in self._arcs[state])
+            self.ahead[state] = min((self._finals[state], *onward))
+        self._behind = [inf] * len(self._order)
+        """Cost of the best path from the start to each state."""
+        self._behind[paths.start] = 0.0
+        for state in self._order:
+            for _, target, weight in self._arcs[state]:
+                cost = self._behind[state] + weight.cost
+                self._behind[target] = min(self._behind[target], cost)
+        self._limit = self.ahead[paths.start] + beam + _DELTA
+
+    def steps(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
+        """Return the next words from a state, each with what it leads to, and the end before one.
+
+        Each has the weight of the best path.
+        """
+        if start not in self._steps:
+            self._steps[start] = self._found(start)
+        return self._steps[start]
+
+    def _found(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
+        best: dict[int, Weight] = {start: ONE}
+        words: dict[tuple[int, int], Weight] = {}
+        final: Weight | None = None
+        most = self._limit - self._behind[start]
+        places = [self._place[start]]
+        while places:  # in the order of the lattice: all arcs to a state are known before it
+            state = self._order[heappop(places)]
+            begun = best[state]
+            for word, target, weight in self._arcs[state]:
+                if begun.cost + weight.cost + self.ahead[target] > most:
+                    continue
+                onward = begun.then(weight)
+                if not word and target not in best:
+                    heappush(places, self._place[target])
+                if word:
+                    key = word, target
+                    words[key] = min(words.get(key, onward), onward)
+                else:
+                    best[target] = min(best.get(target, onward), onward)
+            if isfinite(self._finals[state]):
+                end = begun.then(Weight(self._finals[state], self._finals[state], 0.0, ()))
+                final = end if final is None else min(final, end)
+        return [(*key, weight) for key, weight in words.items()], final
+
+
+def _topological(count: int, sources: Sequence[int], targets: Sequence[int]) -> list[int]:
+    """Return states in an order in which arcs lead forward."""
+    missing = [0] * count
+    leaving: list[list[int]] = [[] for _ in range(count)]
+    for source, target in zip(sources, targets, strict=True):
+        missing[target] += 1
+        leaving[source].append(target)
+    order = [state for state in range(count) if not missing[state]]
+    for state in order:
+        for target in leaving[state]:
+            missing[target] -= 1
+            if not missing[target]:
+                order.append(target)
+    return order

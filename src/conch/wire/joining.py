@@ -1,0 +1,81 @@
+"""Join texts as their script wants: with spaces, or without them.
+
+Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words. `page/joining.js` of the
+gateway holds the same rule.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u312f\u3190-\ua4cf\uaa60-\uaa7f"
+    "\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
+)
+"""Characters of scripts without spaces. Hangul is none of them: Korean words have spaces."""
+_OWN_SPACE = re.compile(
+    "[\u3000-\u3003\u3008-\u3011\u3014-\u301f\u3030\u30fb\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20"
+    "\uff3b-\uff3d\uff3f\uff5b-\uff65]"
+)
+"""Wide punctuation, whose glyphs hold the space beside them."""
+
+
+def joined_text(texts: Iterable[str]) -> str:
+    """Return texts as one; those that are empty are left out.
+
+    >>> joined_text(["Good", "", "day."])
+    'Good day.'
+    >>> joined_text(["我", "用", "Python", "写"])
+    '我用 Python 写'
+    """
+    parts: list[str] = []
+    for text in texts:
+        if text:
+            parts += (separator(parts[-1], text), text) if parts else (text,)
+    return "".join(parts)
+
+
+def separator(before: str, after: str) -> str:
+    """Return what stands between two texts: a space, or nothing.
+
+    Nothing stands between two letters of scripts without spaces, whatever punctuation is there, nor
+    beside wide punctuation.
+    """
+    if not before or not after or _OWN_SPACE.match(before[-1]) or _OWN_SPACE.match(after[0]):
+        return ""
+    return "" if _is_unspaced(reversed(before)) and _is_unspaced(after) else " "
+
+
+def is_within_word(before: str, after: str) -> bool:
+    """Return whether two pieces of text without a space may be of one word, as `Py` and `thon`.
+
+    A character of a script without spaces begins a word, and so does what follows it.
+    """
+    return not (_is_unspaced(reversed(before)) or _is_unspaced(after))
+
+
+def separators(text: str, words: Sequence[str]) -> list[str]:
+    """Return what stands before each word in a text: a space, or nothing; nothing for the first.
+
+    Where the words are not those of the text, the rule of `separator` holds.
+    """
+    found, place = [], 0
+    for word in words:
+        start = place
+        while start < len(text) and text[start].isspace():
+            start += 1
+        if not word or not text.startswith(word, start):
+            return ["", *map(separator, words, words[1:])][: len(words)]
+        found.append(" " if start > place and place else "")
+        place = start + len(word)
+    return found
+
+
+def _is_unspaced(chars: Iterable[str]) -> bool:
+    """Return whether the first character that is no punctuation is of a script without spaces."""
+    for char in chars:
+        if UNSPACED.match(char):
+            return True
+        if unicodedata.category(char)[0] not in "PM" and unicodedata.category(char) != "Cf":
+            return False
+    return False

@@ -1,0 +1,107 @@
+"""Write a transcript as CTM and STM, the formats of NIST's scoring tools (SCTK, `sclite`).
+
+Definition: https://github.com/usnistgov/SCTK/blob/master/doc/infmts.htm. CTM has a line for each
+word and is what is scored. STM has a line for each segment and is what CTM is scored against.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from conch.wire.result import Segment, Transcript
+from conch.wire.subtitles import milliseconds, pieces_of, tokens_of
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ALTERNATION = str.maketrans({"{": "(", "}": ")"})
+"""STM's `{ uh / um }` are alternatives; no text means that. CTM has the same words."""
+
+
+def to_ctm(transcript: Transcript, name: str) -> str:
+    """Return a line `file channel start duration word confidence` for each word.
+
+    Times are seconds with milliseconds. Words without times share those of their segment, and have
+    no confidence.
+
+    Args:
+        transcript: The transcript to write.
+        name: Name of the recording; spaces in it become `_`.
+    """
+    lines = []
+    for channel, segments in _channels(transcript):
+        begins = f"{recording_name(name)} {channel} "
+        confidences = [_confidences(segment) for segment in segments]
+        tokens = tokens_of(segments)
+        told = (item for items in confidences for item in items)
+        for token, confidence in zip(tokens, told, strict=True):
+            start, length = token.start_ms, max(1, token.end_ms - token.start_ms)
+            times = f"{_seconds(start)} {_seconds(length)}"
+            lines.append(f"{begins}{times} {_word(token.text)}{confidence}\n")
+    return "".join(lines)
+
+
+def to_stm(transcript: Transcript, name: str) -> str:
+    """Return a line `file channel speaker start end <labels> words` for each segment with a text.
+
+    The speaker is the channel, as `talk-A`. The labels are `o` for all segments and the language of
+    the segment, if it is told; lines in front explain them, as the format asks for. Scripts without
+    spaces have one between their words, or their letters if no word is timed, as CTM has.
+
+    Args:
+        transcript: The transcript to write.
+        name: Name of the recording; spaces in it become `_`.
+    """
+    spoken = [segment for segment in transcript.segments if segment.text.strip()]
+    languages = sorted({segment.language for segment in spoken} - {""})
+    lines = ['LABEL "o" "Overall" "All segments"']
+    lines += [f'LABEL "{item}" "{item}" "Segments in the language {item}"' for item in languages]
+    written = [f";; {line}\n" for line in lines] if spoken else []
+    file = recording_name(name)
+    for channel, segments in _channels(transcript):
+        until_ms = 0
+        for segment in segments:
+            if not segment.text.strip():
+                continue
+            # Segments of one channel must not overlap.
+            start_ms = max(milliseconds(segment.start), until_ms)
+            until_ms = max(milliseconds(segment.end), start_ms + 1)
+            times = f"{_seconds(start_ms)} {_seconds(until_ms)}"
+            label = ",".join(filter(None, ("o", segment.language)))
+            text = " ".join(map(_word, _texts(segment)))
+            written.append(f"{file} {channel} {file}-{channel} {times} <{label}> {text}\n")
+    return "".join(written)
+
+
+def recording_name(name: str) -> str:
+    """Return the name of a file without folders, endings and spaces; `audio` if nothing is left.
+
+    >>> recording_name("/calls/call of may.wav")
+    'call_of_may'
+    """
+    stem = name.rstrip("/").rpartition("/")[2]
+    stem = stem.rpartition(".")[0] or stem
+    return "_".join(stem.replace(";", "_").split()) or "audio"
+
+
+def _channels(transcript: Transcript) -> Iterator[tuple[str, list[Segment]]]:
+    """Yield the channels in order, as the formats name them, with their segments."""
+    for number in sorted({segment.channel for segment in transcript.segments}):
+        segments = [item for item in transcript.segments if item.channel == number]
+        place = max(0, number - 1)
+        yield (_LETTERS[place] if place < len(_LETTERS) else str(number)), segments
+
+
+def _confidences(segment: Segment) -> list[str]:
+    """Return the column of each word; nothing for words that the decoder has not timed."""
+    words = [word for word in segment.words if word.text.strip()]
+    return [f" {word.confidence:.4f}" for word in words] or [""] * len(_texts(segment))
+
+
+def _texts(segment: Segment) -> Sequence[str]:
+    timed = [word.text for word in segment.words if word.text.strip()]
+    return timed or pieces_of(segment.text)
+
+
+def _word(text: str) -> str:
+    return "_".join(text.split()).translate(_ALTERNATION)
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:.3f}"

@@ -1,0 +1,366 @@
+"""Cut words into the cues of subtitles: what is on the screen, from when to when.
+
+The rules are those that broadcasters share (BBC Subtitle Guidelines, Netflix Timed Text Style
+Guide): short lines, time to read, breaks at phrases. Cues are runs of words. Each run costs
+something, and a dynamic programme finds the runs that cost least in all (Bellman, 1954, "The theory
+of dynamic programming"), in time linear in the words. `page/subtitles.js` of the gateway does the
+same sums in the same order, so that a download of the page is the same file.
+
+A character counts by its columns: wide ones, such as Chinese, count two.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
+from math import floor, inf
+from typing import NamedTuple
+
+from conch.wire.joining import UNSPACED, separator, separators
+from conch.wire.result import Segment, Transcript
+
+MAX_LINE_CHARS = 42
+"""Columns of a line; a longer word has a line of its own."""
+MAX_LINES = 2
+MIN_CUE_MS, MAX_CUE_MS = 1000, 7000
+MAX_CHARS_PER_S = 17
+"""Columns that a reader takes in. A cue stays up to the next one where that helps."""
+GAP_MS = 83
+"""Between cues: two frames of 24 a second. Without it they would seem to be one."""
+MIN_GAP_MS = 500
+"""A shorter gap is closed up to GAP_MS: it would flicker."""
+LONG_PAUSE_MS = 1000
+"""No cue goes on behind a longer pause."""
+
+# Costs. Those above 30 are for limits: no phrase is worth one of them.
+_CUE = 3.0
+"""Of each cue, so that there are not more than it takes."""
+_FULL = 2.0
+"""Of a cue of two full lines, less for a shorter one: it balances cues."""
+_SHORT, _SHORT_PER_S = 60.0, 40.0
+"""Of a cue below MIN_CUE_MS, and for each second that it lacks."""
+_ONE_WORD = 40.0
+_FAST, _FAST_PER_SHARE = 8.0, 30.0
+"""Of a cue above MAX_CHARS_PER_S, and for each time its speed exceeds it."""
+_SENTENCE, _CLAUSE, _PHRASE, _WORDS, _BOUND = 0.0, 2.0, 4.0, 7.0, 11.0
+"""Of the end of a cue after a sentence, after a clause, before a word that begins a phrase, between
+others, and after a word that needs the next one."""
+_PAUSE_MS = 600
+"""A pause as long makes a good end anywhere; a shorter one a better end."""
+_INNER_SENTENCE = 3.0
+"""Of a sentence's end within a cue."""
+_INNER_PAUSE_MS, _INNER_PAUSE_PER_S = 300, 20.0
+"""Of a pause within a cue: for each second that it is longer."""
+_TOP_HEAVY, _UNEVEN = 0.5, 0.1
+"""Of a first line that is longer than the second, and for each column that they differ."""
+
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "؟", "।", "։")  # noqa: RUF001
+CLAUSE_ENDS = (",", ";", ":", "—", "–", "、", "，", "；", "：", "،", "؛")  # noqa: RUF001
+_WIDE = re.compile(
+    "[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f"
+    "\uff01-\uff60\uffe0-\uffe6\U0001b000-\U0001b16f\U0001f300-\U0001faff\U00020000-\U0003fffd]"
+)
+"""Characters of two columns (Unicode Standard Annex 11, W and F)."""
+_CLOSING = "\"')]}\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}»」』）】》"  # noqa: RUF001
+_BEGINNINGS = """
+and but or nor so yet because although though while if unless until when whenever where whereas that
+which who whom whose as than then after before since about above across against along among around
+at behind below beneath beside between beyond by despite during for from in inside into like near of
+off on onto out over through to toward towards under upon with within without
+und oder aber denn sondern weil dass wenn ob obwohl damit während bevor nachdem als wie mit von zu
+bei nach aus für gegen ohne durch über unter vor hinter neben zwischen
+et ou mais donc car que qui dont où quand lorsque parce puisque si comme avec sans pour par dans sur
+sous chez vers entre depuis pendant avant après de
+y e o u pero sino porque cuando donde aunque mientras como con sin para por hasta sobre según
+"""
+_LINKS = """
+a an the this these those my your his her its our their no every each some any of to in on at for
+from with by and or but very not mr. mrs. ms. dr. st. prof.
+der die das den dem des ein eine einen einem einer mein dein sein ihr unser und oder
+le la les un une du de mon ma mes ton ta tes son sa ses et ou
+el los las una unos unas mi tu su y o
+"""
+_BEGIN_PHRASES = frozenset(_BEGINNINGS.split())
+"""Conjunctions, relative pronouns and prepositions of English, German, French and Spanish."""
+_NEED_THE_NEXT = frozenset(_LINKS.split())
+"""Articles, possessives, and what else hardly ends a line."""
+_TITLES = ("mr.", "mrs.", "ms.", "dr.", "st.", "prof.")
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """The lines of a subtitle, shown from `start_ms` to `end_ms`."""
+
+    start_ms: int
+    end_ms: int
+    lines: tuple[str, ...]
+
+
+class Token(NamedTuple):
+    """A word with what stands before it."""
+
+    space: str
+    text: str
+    start_ms: int
+    end_ms: int
+
+
+def cues(transcript: Transcript) -> list[Cue]:
+    """Return subtitle cues in order of time. No cue is empty, and cues of a channel do not overlap.
+
+    A cue has at most MAX_LINES lines of MAX_LINE_CHARS and takes MIN_CUE_MS to MAX_CUE_MS, one of
+    several words as long as a reader of MAX_CHARS_PER_S needs: the next words allowing. It does not
+    hold one word if there are more around it. Words of a segment without word times share its time.
+    If the channels are split, each cue begins with its channel number.
+    """
+    is_split = len(transcript.channels) > 1
+    channels = sorted({segment.channel for segment in transcript.segments})
+    made = []
+    for channel in channels:
+        segments = [item for item in transcript.segments if item.channel == channel]
+        label = f"[{channel}] " if is_split else ""
+        made += channel_cues(tokens_of(segments), label)
+    return sorted(made, key=lambda cue: cue.start_ms)
+
+
+def channel_cues(tokens: Sequence[Token], label: str = "") -> list[Cue]:
+    """Return the cues of words in order, whose starts rise; each cue begins with the label."""
+    made: list[Cue] = []
+    first = 0
+    for place, token in enumerate(tokens, 1):
+        is_last = place == len(tokens)
+        if is_last or tokens[place].start_ms - token.end_ms > LONG_PAUSE_MS:
+            next_ms = inf if is_last else tokens[place].start_ms
+            made += Block(tokens[first:place], next_ms, label).cues()
+            first = place
+    return made
+
+
+class Block:
+    """Words without a long pause between them, and what each cue of them would cost."""
+
+    def __init__(self, tokens: Sequence[Token], next_ms: float, label: str) -> None:
+        """Measure the words.
+
+        Args:
+            tokens: The words.
+            next_ms: Start of the word after them, infinity without one.
+            label: What each cue begins with.
+        """
+        self._tokens, self._label = tokens, label
+        self._starts = [*(token.start_ms for token in tokens), next_ms]
+        self._spaces = [columns(token.space) for token in tokens]
+        widths = map(columns, (token.text for token in tokens))
+        steps = (space + width for space, width in zip(self._spaces, widths, strict=True))
+        self._widths = [0, *accumulate(steps)]
+        """Columns up to each word, with the spaces."""
+        self._label_width = columns(label)
+        pairs = list(pairwise(tokens))
+        self._ends = [*(break_cost(*pair) for pair in pairs), 0.0]
+        """Cost of the end of a cue after each word."""
+        self._inner = [0.0, *accumulate(inner_cost(*pair) for pair in pairs)]
+        """Cost of what a cue goes on over, up to each word."""
+
+    def cues(self) -> list[Cue]:
+        """Return the cues that cost least in all."""
+        best, begins = [0.0], [0]
+        for end in range(1, len(self._tokens) + 1):
+            least, begin = inf, end - 1
+            for start in range(end - 1, -1, -1):
+                if not self.fits(start, end):
+                    break
+                cost = best[start] + self.cost(start, end)
+                if cost < least:
+                    least, begin = cost, start
+            best.append(least)
+            begins.append(begin)
+        cuts = [len(self._tokens)]
+        while cuts[-1]:
+            cuts.append(begins[cuts[-1]])
+        return [self._cue(start, end) for end, start in pairwise(cuts)][::-1]
+
+    def _width(self, start: int, end: int) -> int:
+        return self._widths[end] - self._widths[start] - self._spaces[start]
+
+    def fits(self, start: int, end: int) -> bool:
+        """Return whether words can share a cue; one word has one in any case."""
+        if end - start == 1:
+            return True
+        if self._tokens[end - 1].end_ms - self._tokens[start].start_ms > MAX_CUE_MS:
+            return False
+        room = MAX_LINE_CHARS - self._label_width
+        if self._width(start, end) <= room:
+            return True
+        second = bisect_right(self._widths, self._widths[start] + self._spaces[start] + room) - 1
+        return second > start and self._width(second, end) <= MAX_LINE_CHARS
+
+    def cost(self, start: int, end: int) -> float:
+        """Return the cost of a cue of the words from `start` up to `end`."""
+        width = self._label_width + self._width(start, end)
+        shown_ms = self.end_ms(start, end) - self._tokens[start].start_ms
+        share = width / (MAX_LINES * MAX_LINE_CHARS)
+        cost = _CUE + _FULL * (share * share)
+        if end - start == 1:
+            cost += _ONE_WORD
+        if shown_ms < MIN_CUE_MS:
+            cost += _SHORT + _SHORT_PER_S * (MIN_CUE_MS - shown_ms) / 1000
+        if width * 1000 > MAX_CHARS_PER_S * shown_ms:
+            speed = width * 1000 / (MAX_CHARS_PER_S * shown_ms)
+            cost += _FAST + _FAST_PER_SHARE * (min(speed, 3.0) - 1.0)
+        return cost + (self._inner[end - 1] - self._inner[start]) + self._ends[end - 1]
+
+    def end_ms(self, start: int, end: int) -> int:
+        """Return when the cue of words goes: when they are said and read, unless others come."""
+        start_ms, next_ms = self._tokens[start].start_ms, self._starts[end]
+        latest = start_ms + MAX_CUE_MS
+        if next_ms < inf:
+            has_room = next_ms - start_ms > 2 * GAP_MS
+            latest = min(latest, int(next_ms) - GAP_MS if has_room else int(next_ms))
+        width = self._label_width + self._width(start, end)
+        reading_ms = -(-width * 1000 // MAX_CHARS_PER_S)
+        said_ms = max(self._tokens[end - 1].end_ms, start_ms + 1)
+        end_ms = min(max(said_ms, start_ms + max(MIN_CUE_MS, reading_ms)), latest)
+        return latest if next_ms - end_ms < MIN_GAP_MS else end_ms
+
+    def _cue(self, start: int, end: int) -> Cue:
+        second = self._second_line(start, end)
+        lines = [(start, second), (second, end)] if second else [(start, end)]
+        texts = ["".join(self._shown(*line)) for line in lines]
+        texts[0] = self._label + texts[0]
+        return Cue(self._tokens[start].start_ms, self.end_ms(start, end), tuple(texts))
+
+    def _shown(self, start: int, end: int) -> list[str]:
+        first, *others = self._tokens[start:end]
+        return [first.text, *(token.space + token.text for token in others)]
+
+    def _second_line(self, start: int, end: int) -> int:
+        """Return the first word of the second line; 0 if there is one line."""
+        room = MAX_LINE_CHARS - self._label_width
+        if self._width(start, end) <= room:
+            return 0
+        least, best = inf, 0
+        for second in range(start + 1, end):
+            first, rest = self._width(start, second), self._width(second, end)
+            if first <= room and rest <= MAX_LINE_CHARS:
+                first += self._label_width
+                cost = self._ends[second - 1] + _UNEVEN * abs(first - rest)
+                cost += _TOP_HEAVY if first > rest else 0.0
+                if cost < least:
+                    least, best = cost, second
+        return best
+
+
+def break_cost(token: Token, after: Token) -> float:
+    """Return the cost of the end of a cue or line between two words.
+
+    Punctuation is the best place, then before a word that begins a phrase. A pause makes each
+    better.
+    """
+    word = token.text.lower()
+    bare = word.rstrip(_CLOSING)
+    if bare in _TITLES:
+        cost = _BOUND
+    elif bare.endswith(SENTENCE_ENDS):
+        cost = _SENTENCE
+    elif bare.endswith(CLAUSE_ENDS):
+        cost = _CLAUSE
+    elif word in _NEED_THE_NEXT:
+        cost = _BOUND
+    else:
+        cost = _PHRASE if after.text.lower() in _BEGIN_PHRASES else _WORDS
+    pause_ms = min(after.start_ms - token.end_ms, _PAUSE_MS)
+    return cost * (1.0 - pause_ms / _PAUSE_MS)
+
+
+def inner_cost(token: Token, after: Token) -> float:
+    """Return the cost of a cue that goes on from a word to the next one."""
+    pause_ms = after.start_ms - token.end_ms - _INNER_PAUSE_MS
+    cost = _INNER_PAUSE_PER_S * pause_ms / 1000 if pause_ms > 0 else 0.0
+    return cost + (_INNER_SENTENCE if break_cost(token, after) == 0.0 else 0.0)
+
+
+def tokens_of(segments: Sequence[Segment]) -> list[Token]:
+    """Return the words of one channel, with starts that rise by a millisecond at least.
+
+    An alignment may give words that overlap or take no time. A word ends where the next begins, at
+    the latest.
+    """
+    found: list[Token] = []
+    said = ""
+    for segment in segments:
+        timed = _timed(segment)
+        spaces = separators(segment.text, [text for text, _, _ in timed])
+        for place, (text, start, end) in enumerate(timed):
+            space = spaces[place] if place else separator(said, text)
+            start_ms = milliseconds(start)
+            if found:
+                before = found[-1]
+                start_ms = max(start_ms, before.start_ms + 1)
+                found[-1] = before._replace(end_ms=min(before.end_ms, start_ms))
+            found.append(Token(space, text, start_ms, max(milliseconds(end), start_ms)))
+            said = text
+    return found
+
+
+def _timed(segment: Segment) -> list[tuple[str, float, float]]:
+    """Return words with their times; those of the text, by their length, if none is timed."""
+    words = [(word.text.strip(), word.start, word.end) for word in segment.words]
+    words = [item for item in words if item[0]]
+    if words:
+        return words
+    texts = pieces_of(segment.text)
+    ends = list(accumulate(map(columns, texts)))
+    scale = (segment.end - segment.start) / ends[-1] if ends else 0.0
+    starts = [0, *ends]
+    return [
+        (text, segment.start + start * scale, segment.start + end * scale)
+        for text, start, end in zip(texts, starts, ends, strict=False)
+    ]
+
+
+def pieces_of(text: str) -> list[str]:
+    """Return the words of a text. In scripts without spaces each letter is one.
+
+    Marks and punctuation belong to the letter before.
+    """
+    pieces: list[str] = []
+    for word in text.split():
+        for is_unspaced, run in groupby(
+            _letters(word), lambda letter: bool(UNSPACED.match(letter))
+        ):
+            letters = list(run)
+            pieces += letters if is_unspaced else ["".join(letters)]
+    return pieces
+
+
+def _letters(word: str) -> list[str]:
+    """Return the characters of a word, those that are no letter with the one before."""
+    found: list[str] = []
+    for char in word:
+        if found and unicodedata.category(char)[0] not in "LN":
+            found[-1] += char
+        else:
+            found.append(char)
+    return found
+
+
+def columns(text: str) -> int:
+    """Return the columns that a text takes; wide characters take two, marks none.
+
+    >>> columns("Größe"), columns("你好")
+    (5, 4)
+    """
+    return sum(map(_columns_of, text)) if not text.isascii() else len(text)
+
+
+def _columns_of(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if _WIDE.match(char) else 1
+
+
+def milliseconds(seconds: float) -> int:
+    """Return whole milliseconds, halves rounded up, none below 0."""
+    return max(0, floor(seconds * 1000 + 0.5))

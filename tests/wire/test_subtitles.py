@@ -1,0 +1,312 @@
+"""Cues of subtitles: by example, and by what holds for any words."""
+
+from dataclasses import replace
+from itertools import pairwise, product
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
+from conch.wire.subtitles import (
+    GAP_MS,
+    LONG_PAUSE_MS,
+    MAX_CHARS_PER_S,
+    MAX_CUE_MS,
+    MAX_LINE_CHARS,
+    MAX_LINES,
+    MIN_CUE_MS,
+    Block,
+    Cue,
+    Token,
+    channel_cues,
+    columns,
+    cues,
+    pieces_of,
+)
+
+
+def transcript(*segments: Segment, channels: int = 0) -> Transcript:
+    return Transcript(
+        nbest=(Hypothesis("", -1.0, -1.0),),
+        segments=segments,
+        duration=100.0,
+        path=("vad",),
+        stages={},
+        channels=tuple(Channel(number + 1, "", 0.0) for number in range(channels)),
+    )
+
+
+def spoken(text: str, start: float = 0.0, word_s: float = 0.3, channel: int = 0) -> Segment:
+    """A segment whose words follow each other; each `_` is a pause of half a second."""
+    words = []
+    clock = start
+    for item in text.split():
+        if item == "_":
+            clock += 0.5
+            continue
+        words.append(Word(item, clock, clock + word_s, 0.9))
+        clock += word_s
+    best = Hypothesis(text.replace(" _", ""), -1, -1)
+    return Segment(start, clock, (best,), tuple(words), channel=channel)
+
+
+def silent(text: str, start: float, end: float) -> Segment:
+    """A segment without word times."""
+    return Segment(start, end, (Hypothesis(text, -1, -1),))
+
+
+def shown(*segments: Segment) -> list[tuple[str, ...]]:
+    return [cue.lines for cue in cues(transcript(*segments))]
+
+
+def test_a_cue_stays_until_it_is_read_where_nobody_goes_on() -> None:
+    text = "It is easy to say."
+    (cue,) = cues(transcript(spoken(text, word_s=0.1)))
+    assert (cue.start_ms, cue.end_ms) == (0, -(-len(text) * 1000 // MAX_CHARS_PER_S))
+    (short,) = cues(transcript(spoken("Oh no.", word_s=0.1)))
+    assert (short.start_ms, short.end_ms) == (0, MIN_CUE_MS)
+
+
+def test_a_cue_makes_room_for_the_next() -> None:
+    first, second = cues(
+        transcript(spoken("So it ended there and then, as he said.", 0.0), spoken("Yes, yes!", 2.9))
+    )
+    assert first.end_ms == second.start_ms - GAP_MS
+    assert second.start_ms == 2900
+
+
+def test_a_small_gap_is_closed_and_a_large_one_stays() -> None:
+    long = "nobody knew where the old man had gone to that day, or why"
+    end_ms = round(0.3 * 1000 * len(long.split()))
+    for gap_ms, ends_ms in ((400, end_ms + 400 - GAP_MS), (3000, end_ms)):
+        first, second = cues(transcript(spoken(long), spoken(long, (end_ms + gap_ms) / 1000)))
+        assert (first.end_ms, second.start_ms) == (ends_ms, end_ms + gap_ms)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "He came home late that evening, tired and hungry. Nobody had waited for him all day.",
+            [
+                ("He came home late that evening,", "tired and hungry."),
+                ("Nobody had waited for him all day.",),
+            ],
+            id="sentence",
+        ),
+        pytest.param("Yes. No. Maybe.", [("Yes. No. Maybe.",)], id="short sentences share a cue"),
+        pytest.param(
+            "one two three four five six seven eight nine ten eleven twelve, "
+            "thirteen fourteen fifteen sixteen",
+            [
+                ("one two three four five six", "seven eight nine ten eleven twelve,"),
+                ("thirteen fourteen fifteen sixteen",),
+            ],
+            id="clause",
+        ),
+        pytest.param(
+            "the members of the committee walked slowly back into the dark old building",
+            [],
+            id="a line does not end with an article",
+        ),
+        pytest.param(
+            "she was looking for something else entirely when Mr. Jones came in from the garden",
+            [],
+            id="a title stays with its name",
+        ),
+    ],
+)
+def test_cues_and_lines_end_at_phrases(text: str, expected: list[tuple[str, ...]]) -> None:
+    found = shown(spoken(text, word_s=0.36))
+    joined = [" ".join(lines) for lines in found]
+    assert " ".join(joined) == text
+    for line in (line for lines in found for line in lines):
+        assert not line.endswith((" the", "Mr.", " of"))
+    if expected:
+        assert joined == [" ".join(lines) for lines in expected]
+
+
+def test_a_long_pause_ends_a_cue_and_a_short_one_is_a_good_place() -> None:
+    pause_s = LONG_PAUSE_MS / 1000 + 0.01
+    assert shown(spoken("one two"), spoken("three", 0.6 + pause_s)) == [("one two",), ("three",)]
+    text = "we went down to the river _ _ my brother and I had a boat there once"
+    assert shown(spoken(text, word_s=0.35)) == [
+        ("we went down to the river",),
+        ("my brother and I had a boat there once",),
+    ]
+
+
+def test_one_word_is_alone_only_if_nobody_speaks_around_it() -> None:
+    text = "Yes. _ I think that would be a very good thing to do."
+    assert all(len(" ".join(lines).split()) > 1 for lines in shown(spoken(text)))
+    assert shown(spoken("Yes.")) == [("Yes.",)]
+
+
+def test_channels_have_their_own_cues_which_may_overlap() -> None:
+    found = cues(
+        transcript(
+            spoken("Hello, who is it?", channel=1),
+            spoken("It is me.", 1.0, channel=2),
+            spoken("From Leeds.", 4.0, channel=2),
+            replace(silent("Ah.", 6.0, 6.5), channel=1),
+            channels=2,
+        )
+    )
+    assert found == [
+        Cue(0, 1236, ("[1] Hello, who is it?",)),
+        Cue(1000, 2000, ("[2] It is me.",)),
+        Cue(4000, 5000, ("[2] From Leeds.",)),
+        Cue(6000, 7000, ("[1] Ah.",)),
+    ]
+
+
+def test_the_lines_of_a_call_are_as_short_as_others() -> None:
+    found = shown(spoken("word " * 60, channel=1), spoken("", channel=2))
+    called = cues(transcript(spoken("word " * 60, channel=1), channels=2))
+    assert len(called) >= len(found) > 1
+    for cue in called:
+        assert cue.lines[0].startswith("[1] word")
+        assert all(columns(line) <= MAX_LINE_CHARS for line in cue.lines)
+
+
+def test_words_without_times_share_those_of_their_segment() -> None:
+    found = cues(transcript(silent("word " * 40, 1.5, 21.5)))
+    assert (found[0].start_ms, found[-1].end_ms) == (1500, 21500)
+    assert all(len(cue.lines) <= MAX_LINES for cue in found)
+    assert all(MIN_CUE_MS <= cue.end_ms - cue.start_ms <= MAX_CUE_MS for cue in found)
+    assert cues(transcript(silent("  ", 0, 1))) == []
+
+
+def test_wide_characters_count_two() -> None:
+    text = "今天天气很好我们一起去公园玩吧然后晚上回家吃饭再看一部很长很长的电影最后早点睡觉"
+    found = cues(transcript(silent(text, 0.0, 10.0)))
+    assert "".join(line for cue in found for line in cue.lines) == text
+    assert all(columns(line) <= MAX_LINE_CHARS for cue in found for line in cue.lines)
+    assert max(len(line) for cue in found for line in cue.lines) > MAX_LINE_CHARS // 4
+
+
+def test_text_of_a_script_without_spaces_has_none() -> None:
+    words = [Word(text, place * 0.4, place * 0.4 + 0.4, 1.0) for place, text in enumerate("我用")]
+    words.append(Word("Python", 0.8, 1.4, 1.0))
+    words.append(Word("写。", 1.4, 1.8, 1.0))
+    first = Segment(0, 2, (Hypothesis("我用 Python写。", -1, -1),), tuple(words))
+    second = Segment(2, 3, (Hypothesis("好", -1, -1),), (Word("好", 2.1, 2.4, 1.0),))
+    assert shown(first, second) == [("我用 Python写。好",)]
+
+
+def test_pieces_of_a_text() -> None:
+    assert pieces_of("“我用Python, 你好。”") == ["“", "我", "用", "Python,", "你", "好。”"]
+    assert pieces_of("สวัสดี ok") == ["ส", "วั", "ส", "ดี", "ok"]
+
+
+LETTERS = st.sampled_from(["a", "bc", "def", "ghijk", "lmnopqrst", "uvwxyzabcdefgh", "x" * 60])
+CHINESE = st.sampled_from(list("今天气很好我们去公园玩"))
+WORDS = st.tuples(
+    st.one_of(LETTERS, LETTERS, CHINESE),
+    st.sampled_from(["", "", "", ",", ".", "?", "。"]),
+    st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 3.0, 12.0]),
+    st.sampled_from([0.0, 0.0, 0.0, 0.2, 0.6, 0.9, 2.5]),
+    st.floats(-0.2, 0.1),
+)
+
+
+@st.composite
+def transcripts(draw: st.DrawFn) -> Transcript:
+    """Words of all lengths and times that are sometimes impossible, as alignments can be."""
+    clock, segments = 0.0, []
+    for items in draw(st.lists(st.lists(WORDS, max_size=30), max_size=4)):
+        words = []
+        for letters, mark, length, pause, shift in items:
+            words.append(Word(letters + mark, clock + shift, clock + length, 0.5))
+            clock += length + pause
+        text = " ".join(word.text for word in words)
+        start = words[0].start if words else clock
+        segments.append(Segment(start, clock, (Hypothesis(text, -1, -1),), tuple(words)))
+    return transcript(*segments)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(transcripts())
+def test_what_holds_for_any_words(said: Transcript) -> None:
+    found = cues(said)
+    text = "".join("".join(cue.lines) for cue in found)
+    assert text.replace(" ", "") == "".join(word.text for word in said.words)
+    assert all(0 <= cue.start_ms < cue.end_ms <= cue.start_ms + MAX_CUE_MS for cue in found)
+    assert all(one.end_ms <= other.start_ms for one, other in pairwise(found))
+    for cue in found:
+        assert 1 <= len(cue.lines) <= MAX_LINES
+        assert all(columns(line) <= MAX_LINE_CHARS or " " not in line for line in cue.lines)
+
+    # The next cue comes at once only where there is no time for a gap.
+    for one, other in pairwise(found):
+        assert other.start_ms - one.end_ms >= GAP_MS or other.start_ms - one.start_ms <= 2 * GAP_MS
+
+
+def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[Token], Block]:
+    """Words without a long pause, and what cuts them."""
+    clock = 0
+    tokens: list[Token] = []
+    for letters, mark, length, pause, _ in items:
+        end = clock + 1 + round(length * 1000)
+        tokens.append(Token(" " if tokens else "", letters + mark, clock, end))
+        clock = end + min(round(pause * 1000), LONG_PAUSE_MS)
+    return tokens, Block(tokens, inf, "")
+
+
+def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
+    """All ways to cut words into runs that fit."""
+    found = []
+    for cuts in product((False, True), repeat=count - 1):
+        edges = [0, *(place for place, cut in enumerate(cuts, 1) if cut), count]
+        runs = list(pairwise(edges))
+        if all(block.fits(*run) for run in runs):
+            found.append(runs)
+    return found
+
+
+def chosen_cut(tokens: list[Token]) -> list[tuple[int, int]]:
+    starts = {cue.start_ms for cue in channel_cues(tokens)}
+    edges = [place for place, token in enumerate(tokens) if token.start_ms in starts]
+    return list(pairwise([*edges, len(tokens)]))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(WORDS, min_size=1, max_size=9))
+def test_no_other_cut_costs_less(items: list[tuple[str, str, float, float, float]]) -> None:
+    tokens, block = block_of(items)
+    costs = [sum(block.cost(*run) for run in runs) for runs in every_cut(block, len(tokens))]
+    chosen = sum(block.cost(*run) for run in chosen_cut(tokens))
+    assert chosen == pytest.approx(min(costs))
+
+
+SAID_SLOWLY = st.tuples(
+    st.sampled_from(["a", "bc", "def", "ghij"]),
+    st.sampled_from(["", "", ",", "."]),
+    st.sampled_from([0.4, 0.5, 0.7]),
+    st.sampled_from([0.0, 0.0, 0.2, 0.6, 0.9]),
+    st.just(0.0),
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(SAID_SLOWLY, min_size=1, max_size=9))
+def test_limits_hold_wherever_they_can(
+    items: list[tuple[str, str, float, float, float]],
+) -> None:
+    tokens, block = block_of(items)
+
+    def broken(runs: list[tuple[int, int]]) -> int:
+        """How many cues have one word, are short, or are faster than a reader."""
+        count = 0
+        for start, end in runs:
+            shown_ms = block.end_ms(start, end) - tokens[start].start_ms
+            width = sum(columns(token.text) + 1 for token in tokens[start:end]) - 1
+            count += end - start == 1
+            count += shown_ms < MIN_CUE_MS
+            count += width * 1000 > MAX_CHARS_PER_S * shown_ms
+        return count
+
+    least = min(map(broken, every_cut(block, len(tokens))))
+    assert broken(chosen_cut(tokens)) == least
