@@ -25,6 +25,7 @@ COMMANDS = (
     "transcribe",
     "bulk",
     "stream",
+    "models",
     "graph",
     "demo",
     "bench offline",

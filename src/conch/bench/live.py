@@ -64,6 +64,8 @@ class LiveBenchmark:
     telephone: bool = False
     """Whether the streams are noisy telephone calls at 8 kHz; see `conch.bench.telephone`."""
     url: str | None = None
+    whisper: str = ""
+    """Name or folder of the Whisper of a server that the benchmark starts; empty: the default."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of every request; no report may tell them."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -98,7 +100,7 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
     check_packages(benchmark.url, utterances)
     samples = load_samples(utterances, "waveform")
     begun = header("live", benchmark, program)
-    with server_of(benchmark.url) as (url, memory):
+    with server_of(benchmark.url, benchmark.whisper) as (url, memory):
         version = triton_version(url, benchmark.headers)
         times = WordTimes(samples, benchmark.options, benchmark.headers)
 

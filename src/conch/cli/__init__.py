@@ -16,6 +16,7 @@ SUBCOMMANDS = (
     "transcribe",
     "bulk",
     "stream",
+    "models",
     "graph",
     "demo",
     "bench",
