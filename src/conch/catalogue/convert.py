@@ -11,6 +11,7 @@ from conch.catalogue.checks import UnfitModelError, check_folder
 from conch.catalogue.known import KNOWN
 from conch.catalogue.places import home
 from conch.catalogue.whole import alone_with, made_whole
+from conch.packaged import install
 from conch.wire.errors import ConfigError
 
 QUANTIZATIONS = (
@@ -35,10 +36,9 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
 
     Raises:
         ConfigError: the source is no whole Whisper, the name is taken or unfit, or the folder
-            cannot be written.
-        ModuleNotFoundError: transformers is not installed.
+            cannot be written; or transformers is not installed.
     """
-    is_local = Path(source).expanduser().is_dir()
+    is_local = bool(source) and Path(source).expanduser().is_dir()
     if is_local:
         source = str(Path(source).expanduser().absolute())
         _check_source(Path(source))
@@ -103,11 +103,16 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
     """Convert into an empty folder.
 
     Raises:
-        ConfigError: CTranslate2 or transformers refuses the model.
+        ConfigError: CTranslate2 or transformers refuses the model, or is not installed.
     """
-    # Imported here: they take seconds, and the server has no transformers.
-    import transformers
-    from ctranslate2.converters import TransformersConverter
+    try:
+        # Imported here: they take seconds.
+        import transformers
+        from ctranslate2.converters import TransformersConverter
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"converting needs {error.name}, which the server does without; {install('convert')}"
+        ) from None
 
     try:
         if not is_local:

@@ -17,7 +17,7 @@ from conch.wire.errors import ConfigError
 LOOK_S = 0.2
 """Seconds between two looks at how much pip has fetched."""
 _BLOCK_BYTES = 1 << 20
-_NO_CONNECTION = re.compile(r"connection broken by '(\w+)\((.*)\)'")
+_NO_CONNECTION = re.compile(r"connection broken by '\w+\(['\"]?(?:<[^>]*>: )?(.*?)['\"]?\)'")
 
 Progress = Callable[[int], None]
 """Called with the bytes that are fetched so far."""
@@ -115,7 +115,7 @@ def pip_error(log: str) -> str:
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     reason = errors[0] if errors else lines[-1] if lines else "it said nothing"
     if found := _NO_CONNECTION.search(log):
-        return f"{reason}; no connection: {found[2].strip(chr(34))}"
+        return f"{reason}; no connection: {found[1]}"
     return reason
 
 

@@ -50,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND", prog="conch models")
     get = commands.add_parser(
         "get",
         help="bring a model to this machine",
@@ -139,7 +139,6 @@ def run_convert(args: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: it cannot be converted.
-        ModuleNotFoundError: transformers is not installed.
     """
     from conch.catalogue.convert import convert
 
