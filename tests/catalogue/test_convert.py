@@ -122,10 +122,13 @@ def test_a_small_random_whisper(tmp_path: Path, models: Path) -> None:
 
 
 def _write_older_tokenizer(folder: Path) -> None:
-    """Put vocab.json and merges.txt in place of tokenizer.json."""
+    """Put vocab.json, merges.txt and added_tokens.json in place of tokenizer.json."""
     path = folder / "tokenizer.json"
-    model = json.loads(path.read_text("utf-8"))["model"]
+    tokenizer = json.loads(path.read_text("utf-8"))
+    model = tokenizer["model"]
     merges = (item if isinstance(item, str) else " ".join(item) for item in model["merges"])
     (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
     (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+    added = {item["content"]: item["id"] for item in tokenizer["added_tokens"]}
+    (folder / "added_tokens.json").write_text(json.dumps(added))
     path.unlink()
