@@ -88,7 +88,9 @@ def test_a_model_that_is_not_here_is_refused_by_every_command(
 ) -> None:
     monkeypatch.chdir(speech)
     assert main([*command, "--whisper", "base"]) == 1
-    *_, last = capsys.readouterr().err.splitlines()
+    said = capsys.readouterr().err
+    assert "no --url given" not in said
+    *_, last = said.splitlines()
     assert last == (
         f"conch {command[0]}: --whisper base: not on this machine; to have it: conch models get "
         "base"

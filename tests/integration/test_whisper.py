@@ -7,7 +7,7 @@ from recordings import Recording
 
 from conch.bench.measures import word_error_rate
 from conch.catalogue.known import BASE
-from conch.catalogue.places import find_whisper, state_of
+from conch.catalogue.places import state_of
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import OptionError
@@ -28,7 +28,7 @@ def client() -> Iterator[Client]:
 
 def test_it_knows_english(client: Client, recordings: list[Recording]) -> None:
     texts = [client.transcribe(item.waveform(), language="auto").text for item in recordings]
-    assert word_error_rate([item.reference for item in recordings], texts) < 0.1
+    assert word_error_rate([item.text for item in recordings], texts) < 0.1
 
 
 def test_it_takes_other_languages(client: Client, recordings: list[Recording]) -> None:
@@ -37,9 +37,3 @@ def test_it_takes_other_languages(client: Client, recordings: list[Recording]) -
     assert client.transcribe(waveform, language="zh").text
     with pytest.raises(OptionError, match="one of this model's 99 codes"):
         client.transcribe(waveform, language="xx")
-
-
-def test_the_folder_is_the_one_that_was_checked() -> None:
-    if wrong := state_of(BASE):
-        pytest.skip(f"Whisper base is {wrong}: {BASE.how_to_get}")
-    assert {path.name for path in find_whisper("base").iterdir()} == set(BASE.files)

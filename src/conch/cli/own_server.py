@@ -22,8 +22,11 @@ def server_url(url: str | None, models: Iterable[str], whisper: str = "") -> Ite
     if url is not None:
         yield url
         return
+    from conch.catalogue.places import find_whisper
     from conch.launcher import ServerConfig, TritonServer
 
+    # Before anything is said of a server.
+    whisper = str(find_whisper(whisper)) if whisper else ""
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
     with TritonServer(ServerConfig(models=[*servable(models)], whisper=whisper)) as server:
