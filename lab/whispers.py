@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import jiwer
 from whisper_normalizer.basic import BasicTextNormalizer
@@ -69,7 +70,7 @@ def measured(
             stack.enter_context(Client(f"grpc://{server.grpc_url}", timeout_s=600))
             for server in servers
         ]
-        options = {"language": language} if language else {}
+        options: dict[str, Any] = {"language": language} if language else {}
         for client in clients:
             for sample in samples[:2]:
                 client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)

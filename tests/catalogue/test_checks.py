@@ -46,7 +46,11 @@ def cut(folder: Path) -> None:
 
 
 def removes(*names: str) -> Change:
-    return lambda folder: [(folder / name).unlink() for name in names]
+    def change(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return change
 
 
 def writes(name: str, text: str) -> Change:
