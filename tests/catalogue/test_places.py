@@ -34,6 +34,8 @@ def test_ones_own_by_name_and_by_path(
     whisper_toy(other.parent / "mine")
     assert find_whisper("mine") == mine, "a name goes before a path"
     assert find_whisper("./mine") == other.parent / "mine"
+    monkeypatch.chdir(other)
+    assert find_whisper(".") == other
 
 
 def test_a_known_one_that_is_not_here(models: Path) -> None:

@@ -63,7 +63,7 @@ def find_whisper(asked: str) -> Path:
         assert folder is not None
         return folder
     folder = home() / asked
-    if os.sep in asked or not folder.is_dir():
+    if os.sep in asked or asked.startswith(".") or not folder.is_dir():
         folder = Path(asked).expanduser().absolute()
     if not folder.is_dir():
         raise ConfigError(
