@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Which tests stay together: tests/conftest.py.
 WORKERS := --dist loadgroup -n logical --maxprocesses 8
 # What runs on Python 3.10 too.
-CLIENT := $(wildcard src/conch/*.py) $(addprefix src/conch/,wire client audio component bench bulk cli gateway)
+CLIENT := $(wildcard src/conch/*.py) $(addprefix src/conch/,wire client audio catalogue component bench bulk cli gateway)
 UNIT := -m "not server and not nightly"
 # A thread for each worker: more would wait for each other, at four times the price.
 unit coverage: export OMP_NUM_THREADS := 1

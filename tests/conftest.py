@@ -15,6 +15,7 @@ OWN_SERVERS = (
     "tests/integration/test_models.py",
     "tests/integration/test_stream_ends.py",
     "tests/integration/test_tracing.py",
+    "tests/integration/test_whisper.py",
     "tests/integration/test_benchmark_models.py",
     "tests/integration/test_gpu_configs.py",
     "tests/integration/test_resume_killed.py",

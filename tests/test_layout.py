@@ -19,15 +19,16 @@ ARROWS: Mapping[str, set[str]] = {
     "orchestrator": {"audio", "component", "language", "wire"},
     "triton": {"component", "orchestrator", "wire"},
     # What the components compute; serving never imports the making of graphs.
-    "models": {"component", "packaged", "wire"},
+    "models": {"catalogue", "component", "packaged", "wire"},
     "language": {"cache", "component", "packaged", "wire"},
     "decoding": {"cache", "component", "language", "models", "wire"},
     "graphs": {"component", "decoding", "language", "models", "wire"},
     # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"wire"},
     "cache": {"wire"},
+    "catalogue": {"packaged", "wire"},
     # What starts servers and asks them.
-    "launcher": {"packaged", "wire"},
+    "launcher": {"catalogue", "packaged", "wire"},
     "bulk": {"audio", "bench", "client", "component", "models", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
     "agree": {"bench", "bulk", "component", "wire"},
@@ -36,8 +37,8 @@ ARROWS: Mapping[str, set[str]] = {
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {
-        *("agree", "audio", "bench", "bulk", "client", "decoding", "deploy", "gateway", "graphs"),
-        *("language", "launcher", "models", "packaged", "wire"),
+        *("agree", "audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy"),
+        *("gateway", "graphs", "language", "launcher", "models", "packaged", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""

@@ -98,7 +98,7 @@ def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) ->
 def _check(path: Path, package: WeightsPackage, name: Path, expected: str) -> None:
     what = f"{name} of the package {package.distribution}"
     try:
-        found = _sha256_of(path)
+        found = _digest_of(path)
     except OSError as error:
         raise ConfigError(f"{what} cannot be read: {error}") from None
     if found != expected:
@@ -109,11 +109,14 @@ def _check(path: Path, package: WeightsPackage, name: Path, expected: str) -> No
         )
 
 
-@cache
-def _sha256_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     """Return the digest of a file, in hexadecimal digits; of 75 MB in a tenth of a second."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
+
+
+_digest_of = cache(sha256_of)
+"""Installed packages do not change while a program runs."""

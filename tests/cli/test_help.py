@@ -26,6 +26,7 @@ COMMANDS = (
     "bulk",
     "agree",
     "stream",
+    "models",
     "graph",
     "demo",
     "bench offline",

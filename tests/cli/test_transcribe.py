@@ -80,6 +80,7 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         (["a.wav", "-o", "no-such-folder/x.txt"], "no such folder"),
         (["a.wav", "-o", "a.wav"], "would overwrite an input"),
         (["-", "-"], "only once"),
+        (["a.wav", "--url", "localhost:1", "--whisper", "base"], "--url names one that runs"),
     ],
 )
 def test_wrong_usage(
@@ -126,18 +127,18 @@ def test_files_that_are_not_there_need_no_server(
 def test_its_own_server_is_asked_for_what_the_options_need(
     flags: list[str], models: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str | None, set[str]]] = []
+    asked: list[tuple[str | None, set[str], str]] = []
 
-    def server_url(url: str | None, models: list[str]) -> None:
-        asked.append((url, set(models)))
+    def server_url(url: str | None, models: list[str], whisper: str) -> None:
+        asked.append((url, set(models), whisper))
         raise ServerError("not in this test")
 
     monkeypatch.setattr(transcribe, "server_url", server_url)
     path = tmp_path / "a.wav"
     path.write_bytes(b"RIFF")
     with pytest.raises(ServerError):
-        run(path, "--output-dir", tmp_path, *flags)
-    assert asked == [(None, models)]
+        run(path, "--output-dir", tmp_path, "--whisper", "base", *flags)
+    assert asked == [(None, models, "base")]
 
 
 def test_what_is_for_scoring_has_no_headings_and_follows_each_other(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import tritonclient.grpc as grpc
 import tritonclient.http as http
 from neural import needs_weights
 
+from conch.catalogue.places import find_whisper
 from conch.cli.own_server import server_url
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
@@ -25,13 +26,22 @@ CTC_ENCODER_REASONS = "decoder=ctc or decoder=wfst or ctc_rescore=true needs it"
 
 @pytest.fixture(scope="module")
 def lean_server():
-    with TritonServer(ServerConfig(models=LOADED, stop_timeout_s=8)) as running:
+    # --whisper with the default model: all that follows runs on the configs that it writes.
+    config = ServerConfig(models=LOADED, whisper="tiny.en", stop_timeout_s=8)
+    with TritonServer(config) as running:
         yield running
 
 
 def test_only_the_named_models_are_loaded(lean_server):
     assert lean_server.models() == LOADED
     assert set(model_processes(lean_server.pid).values()) == set(LOADED)
+
+
+def test_both_halves_of_whisper_read_the_folder_that_was_asked_for(lean_server):
+    with contextlib.closing(http.InferenceServerClient(lean_server.http_url)) as client:
+        for model in ("attention_encoder", "attention_decoder"):
+            parameters = client.get_model_config(model)["parameters"]
+            assert parameters["model"]["string_value"] == str(find_whisper("tiny.en"))
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,8 @@ class LiveBenchmark:
     metric: Metric = "auto"
     """What errors are counted in."""
     url: str | None = None
+    whisper: str = ""
+    """Name or folder of the Whisper of a server that the benchmark starts; empty: the default."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of every request; no report may tell them."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -108,7 +110,7 @@ def run(benchmark: LiveBenchmark, program: Sequence[str] = PROGRAM) -> LiveRepor
     scoring = scoring_of(utterances, benchmark)
     samples = load_samples(utterances, "waveform")
     begun = header("live", benchmark, program)
-    with server_of(benchmark.url) as (url, memory):
+    with server_of(benchmark.url, benchmark.whisper) as (url, memory):
         version = triton_version(url, benchmark.headers)
         times = WordTimes(samples, benchmark.options, benchmark.headers, scoring)
 

@@ -51,6 +51,8 @@ class OfflineBenchmark:
     """Rates of paced loads, requests per second; one more run for each."""
     url: str | None = None
     """Address of a running server; None starts one for the benchmark."""
+    whisper: str = ""
+    """Name or folder of the Whisper of a server that the benchmark starts; empty: the default."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of every request; no report may tell them."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -162,7 +164,7 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)
     warmup = list(islice(cycle(samples), benchmark.warmup))
-    with server_of(benchmark.url) as (url, memory):
+    with server_of(benchmark.url, benchmark.whisper) as (url, memory):
         version = triton_version(url, benchmark.headers)
         runs = [
             measure(

@@ -12,18 +12,22 @@ from conch.launcher.repositories import shipped_repositories
 
 
 @contextmanager
-def own_server(*model_repositories: Path) -> Iterator[tuple[str, MemorySampler]]:
+def own_server(*model_repositories: Path, whisper: str = "") -> Iterator[tuple[str, MemorySampler]]:
     """Start a server; yield its address and its memory.
 
     Args:
         model_repositories: folders of models; without one, those of Conch.
+        whisper: name or folder of a Whisper; empty for the one that the components' configs name.
 
     Raises:
+        ConfigError: that Whisper is not here, or not whole.
         ServerError: the server cannot be started.
     """
     print("starting a server", file=sys.stderr)
     config = ServerConfig(
-        model_repositories=model_repositories or shipped_repositories(), log_level="warning"
+        model_repositories=model_repositories or shipped_repositories(),
+        whisper=whisper,
+        log_level="warning",
     )
     # Only the server descends from this process, so the peak includes loading.
     with (

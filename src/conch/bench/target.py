@@ -9,10 +9,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def server_of(url: str | None) -> Iterator[tuple[str, "MemorySampler | None"]]:
+def server_of(url: str | None, whisper: str = "") -> Iterator[tuple[str, "MemorySampler | None"]]:
     """Yield the address of a running server, or of a new one with its memory.
 
+    Args:
+        url: address of a running server; None starts one.
+        whisper: name or folder of the Whisper of a new one; empty for the default.
+
     Raises:
+        ConfigError: that Whisper is not here, or not whole.
         ServerError: the server cannot be started.
     """
     if url is not None:
@@ -21,5 +26,5 @@ def server_of(url: str | None) -> Iterator[tuple[str, "MemorySampler | None"]]:
     # Imported here: only a new server needs its packages.
     from conch.bench.own_server import own_server
 
-    with own_server() as found:
+    with own_server(whisper=whisper) as found:
         yield found

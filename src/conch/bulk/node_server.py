@@ -61,7 +61,7 @@ class ServerProcess:
         """Start it, without waiting.
 
         Args:
-            command: The program `conch`.
+            command: The program `conch`, and more flags of its `serve`.
             models: What it loads.
 
         Raises:
@@ -70,8 +70,8 @@ class ServerProcess:
         self._folder = Path(tempfile.mkdtemp(prefix="conch-bulk-"))
         self._log = self._folder / "log"
         serve = [
-            *(*command, "serve", "--no-gateway", "--no-access-log", "--models", ",".join(models)),
-            *("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"),
+            *(command[0], "serve", "--no-gateway", "--no-access-log", "--models", ",".join(models)),
+            *("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *command[1:]),
         ]
         if shutil.which(serve[0]) is None:
             raise BulkError(f"no program {serve[0]} on {socket.gethostname()}")
@@ -152,7 +152,7 @@ class NodeServer:
         """Start the server.
 
         Args:
-            command: The program `conch`.
+            command: The program `conch`, and more flags of its `serve`.
             models: What the server loads.
         """
         self._command, self._models = command, models

@@ -115,6 +115,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
         "shards": job.kind,
         "format": sorted(job.formats),
         "options": dict(job.options),
+        "whisper": job.whisper,
     }
     if overwrite:
         for name in output.names():
@@ -144,7 +145,8 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
             f"writes version {SCHEMA}: use another folder, or --overwrite to do all again"
         )
     for name, value in asked.items():
-        if found.get(name) != value:
+        # An older note lacks what was not asked for.
+        if (found.get(name) or None) != (value or None):
             raise BulkError(
                 f"--out {output.address} holds the results of a run with {name} "
                 f"{_told(found.get(name))}; asked: {_told(value)}: use another folder, or "
@@ -267,7 +269,8 @@ def _transcribed(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Ite
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
     models = ("speech", *components_of(RecognitionOptions.parse(job.options)))
-    own = NodeAddress(job.run, job.command, models)
+    chosen = ("--whisper", job.whisper) if job.whisper else ()
+    own = NodeAddress(job.run, (*job.command, *chosen), models)
     address = NextUrl(job.urls) if job.urls else own
     servers = [] if job.urls else [own.actor(node) for node in nodes]
     units = [{"unit": Unit(shard.name, shard.sources).to_json()} for shard in shards]

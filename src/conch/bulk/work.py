@@ -40,7 +40,9 @@ class Job:
     urls: tuple[str, ...] = ()
     """Servers that exist; without one each node has its own."""
     command: tuple[str, ...] = ()
-    """What starts the server of a node."""
+    """The program that starts the server of a node."""
+    whisper: str = ""
+    """Name or folder of the Whisper of such a server; empty for its default."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     jobs: int = 4
     """Requests in flight of one worker."""

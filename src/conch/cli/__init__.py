@@ -17,6 +17,7 @@ SUBCOMMANDS = (
     "bulk",
     "agree",
     "stream",
+    "models",
     "graph",
     "demo",
     "bench",

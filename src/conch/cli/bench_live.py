@@ -16,7 +16,7 @@ from conch.cli.bench_arguments import (
     in_order,
     write_report,
 )
-from conch.cli.server_flags import add_header_flags, given_headers
+from conch.cli.server_flags import add_header_flags, add_whisper_flag, given_headers, given_whisper
 from conch.wire.errors import OptionError
 
 EPILOG = """
@@ -56,6 +56,7 @@ def run_live(args: argparse.Namespace) -> int:
         telephone=args.telephone,
         metric=args.metric,
         url=args.url,
+        whisper=given_whisper(args),
         headers=given_headers(args),
         options=options,
     )
@@ -127,6 +128,7 @@ def add_live(benchmarks: Subparsers) -> None:
     )
     add_find_largest(how)
     add_url(how)
+    add_whisper_flag(how)
     add_header_flags(how)
     add_output(parser).add_argument(
         "--plot",

@@ -16,7 +16,7 @@ from conch.cli.bench_arguments import (
     in_order,
     write_report,
 )
-from conch.cli.server_flags import add_header_flags, given_headers
+from conch.cli.server_flags import add_header_flags, add_whisper_flag, given_headers, given_whisper
 from conch.wire.errors import OptionError
 
 EPILOG = """
@@ -29,6 +29,7 @@ examples:
   conch bench offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
       --json offline.json --markdown offline.md
   conch bench offline --manifest speech/manifest.tsv --accuracy fast,balanced,best
+  conch bench offline --manifest speech/manifest.tsv --split dev --whisper base
   conch bench offline --manifest calls.tsv --url grpc://gpu-box:8001 --option rescore=true \\
       --option nbest=5 --limit 100
   conch bench offline --manifest speech/manifest.tsv --split dev_zh --option language=zh
@@ -62,6 +63,7 @@ def add_offline(benchmarks: Subparsers) -> None:
     how = parser.add_argument_group("how")
     add_offered(how)
     add_url(how)
+    add_whisper_flag(how)
     add_header_flags(how)
     add_output(parser)
     parser.set_defaults(run=run_offline, usage_error=parser.error)
@@ -105,6 +107,7 @@ def run_offline(args: argparse.Namespace) -> int:
             concurrency=closed_loops(args),
             rates=in_order(args.rate or []),
             url=args.url,
+            whisper=given_whisper(args),
             headers=given_headers(args),
             options=options,
             accuracy=args.accuracy,

@@ -1,6 +1,7 @@
 """`conch bulk`: transcribe very many files, on as many machines as there are, on Ray Data."""
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers, number, positive
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.server_flags import add_header_flags, given_headers
+from conch.cli.server_flags import add_header_flags, add_whisper_flag, given_headers, given_whisper
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client.address import Address
 from conch.packaged import install
@@ -87,6 +88,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="the program that starts the server of a node, in the server's environment (default: "
         "beside this Python, else on PATH)",
     )
+    add_whisper_flag(servers)
     add_header_flags(servers)
     servers.add_argument(
         "--jobs",
@@ -201,6 +203,7 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
         options=options,
         urls=tuple(args.url),
         command=() if args.url else serve_command(args.conch),
+        whisper=_whisper(args),
         headers=given_headers(args),
         jobs=args.jobs,
         timeout_s=args.timeout,
@@ -214,6 +217,12 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
         ray_address=args.ray,
         files_per_shard=args.files_per_shard,
     )
+
+
+def _whisper(args: argparse.Namespace) -> str:
+    """Return the choice for `conch serve`, whose working folder may be another."""
+    whisper = given_whisper(args)
+    return os.path.abspath(whisper) if os.sep in whisper else whisper
 
 
 class _Shown:

@@ -11,6 +11,7 @@ from time import perf_counter
 from conch.cli.arguments import Subparsers
 from conch.cli.gateway_flags import DEFAULT_ADDRESS
 from conch.cli.own_server import servable
+from conch.cli.server_flags import add_whisper_flag
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
@@ -31,6 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
         " called and the time each took, stop the server, and tell the address of the page of"
         " conch serve.",
     )
+    add_whisper_flag(parser)
     parser.set_defaults(run=run)
 
 
@@ -38,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the demonstration and return the exit code.
 
     Raises:
+        ConfigError: the Whisper that was asked for is not here, or not whole.
         ServerError: the server does not start.
     """
     import soundfile
@@ -53,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
     begun = perf_counter()
     models = ("speech", *components_of(RecognitionOptions.parse({"accuracy": "best"})))
-    with TritonServer(ServerConfig(models=[*servable(models)])) as server:
+    config = ServerConfig(models=[*servable(models)], whisper=args.whisper)
+    with TritonServer(config) as server:
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
             # The first request runs on cold caches: do not show its times.

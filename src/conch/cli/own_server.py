@@ -7,24 +7,29 @@ from time import perf_counter
 
 
 @contextmanager
-def server_url(url: str | None, models: Iterable[str]) -> Iterator[str]:
+def server_url(url: str | None, models: Iterable[str], whisper: str = "") -> Iterator[str]:
     """Yield `url`; without one start a server, yield its gRPC URL, and end it.
 
     Args:
         url: address of the user's server.
         models: models that a new server loads.
+        whisper: name or folder of the Whisper of a new server; empty for the default.
 
     Raises:
+        ConfigError: that Whisper is not here, or not whole.
         ServerError: no server can be started.
     """
     if url is not None:
         yield url
         return
+    from conch.catalogue.places import find_whisper
     from conch.launcher import ServerConfig, TritonServer
 
+    # Before anything is said of a server.
+    whisper = str(find_whisper(whisper)) if whisper else ""
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
-    with TritonServer(ServerConfig(models=[*servable(models)])) as server:
+    with TritonServer(ServerConfig(models=[*servable(models)], whisper=whisper)) as server:
         print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
         # gRPC notices when this command is interrupted; HTTP does not.
         try:

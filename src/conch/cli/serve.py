@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from conch.cli.arguments import Subparsers
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
+from conch.cli.server_flags import add_whisper_flag
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ examples:
       any free ports, which are printed when the server is ready
   conch serve --models attention,streaming,rescorer
       the models of these paths and the rescorer: ready sooner, and in less memory
+  conch serve --whisper base
+      another Whisper, here one of 99 languages: conch models lists them and gets them
   conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
       speech under the names that Triton clients of sherpa, WeNet and FunASR ask for too
   conch serve --model-repository bls_models --model-repository my_components
@@ -106,6 +109,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="NAME[,NAME…]",
         help="load only these, speech and speech_stream (default: all; names: see below)",
     )
+    add_whisper_flag(parser)
     parser.add_argument(
         "--also-as",
         metavar="NAME[,NAME…]",
@@ -144,6 +148,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM and return the exit code.
 
     Raises:
+        ConfigError: the Whisper that was asked for is not here, or not whole.
         ServerError: the server does not start.
     """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
@@ -181,6 +186,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     return TritonServer(
         ServerConfig(
             model_config=args.model_config,
+            whisper=args.whisper,
             open_components=args.open_components,
             host=args.host,
             http_port=args.http_port,
@@ -230,7 +236,7 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         # The gateway ends first: what runs for its clients needs the server.
         with server, _gateway(gateway, server) as (url, openness):
-            announce(args, _welcome(server, url, openness))
+            announce(args, _welcome(server, url, openness, args.whisper))
             server.keep_serving()
     except KeyboardInterrupt:
         return 0
@@ -267,9 +273,10 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
         yield service.url, service.openness
 
 
-def _welcome(server: "TritonServer", gateway_url: str, openness: str) -> str:
+def _welcome(server: "TritonServer", gateway_url: str, openness: str, whisper: str = "") -> str:
     gateway = f"  gateway  {gateway_url}  (the page, and OpenAI's API under /v1)\n"
     gateway = f"{gateway}  for      {openness}\n" if gateway_url else ""
+    chosen = f"  Whisper  {whisper}\n" if whisper else ""
     key = "-H 'Authorization: Bearer KEY' " if openness.endswith("with a key") else ""
     hint = (
         f"Try: curl -F file=@talk.mp3 {key}{gateway_url}/v1/audio/transcriptions\n"
@@ -283,6 +290,7 @@ def _welcome(server: "TritonServer", gateway_url: str, openness: str) -> str:
         f"  gRPC     grpc://{server.grpc_url}\n"
         f"  metrics  {server.metrics_url}\n"
         f"  models   {', '.join(server.models())}\n"
+        f"{chosen}"
         f"{hint}"
         "Ctrl-C stops it."
     )

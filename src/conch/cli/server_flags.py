@@ -38,6 +38,27 @@ def add_header_flags(parser: "argparse._ActionsContainer") -> None:
     )
 
 
+def add_whisper_flag(parser: "argparse._ActionsContainer") -> None:
+    """Add the choice of a Whisper for a server that the command starts."""
+    parser.add_argument(
+        "--whisper",
+        default="",
+        metavar="MODEL",
+        help="the Whisper of the server that this starts: a name that conch models lists, such as "
+        "base, or a folder in CTranslate2's format (default: tiny.en, English)",
+    )
+
+
+def given_whisper(args: argparse.Namespace) -> str:
+    """Return the choice of `add_whisper_flag`; beside a --url it ends the program with code 2."""
+    if args.whisper and args.url:
+        args.usage_error(
+            "--whisper is for a server that this command starts, and --url names one that runs: "
+            "start that one with conch serve --whisper"
+        )
+    return str(args.whisper)
+
+
 def given_headers(args: argparse.Namespace) -> dict[str, str]:
     """Return the headers of every request, with the key; a mistake ends the program with code 2.
 

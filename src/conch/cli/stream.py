@@ -15,7 +15,7 @@ from conch.cli.captions import Captions, Line
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
-from conch.cli.server_flags import add_server_flags, given_headers
+from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_headers, given_whisper
 from conch.cli.terminal import OpenLines
 from conch.client.address import Address
 from conch.client.live_chunks import RESUME_S, Resumption
@@ -65,6 +65,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--mic", action="store_true", help="listen to the default microphone")
     add_server_flags(parser, without="without it, one is started")
+    add_whisper_flag(parser)
     parser.add_argument(
         "--chunk-ms",
         type=positive,
@@ -119,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         AudioError: the file or microphone cannot be read.
         ServerError: no server can be started.
     """
-    options, headers = _options(args), given_headers(args)
+    options, headers, whisper = _options(args), given_headers(args), given_whisper(args)
     from conch.cli import live_audio
     from conch.client import Client
 
@@ -133,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     models = ["speech", *components_of(parsed)]
     with (
         _Interrupts() as interrupts,
-        server_url(args.url, models) as url,
+        server_url(args.url, models, whisper) as url,
         Client(url, headers=headers) as client,
         _writer(sys.stdout, parsed, is_json=args.json) as show,
     ):

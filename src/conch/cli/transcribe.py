@@ -13,7 +13,7 @@ from conch.cli.arguments import Subparsers, positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
-from conch.cli.server_flags import add_server_flags, given_headers
+from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_headers, given_whisper
 from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
 from conch.client.connections import has_streams
@@ -39,6 +39,7 @@ examples:
   conch transcribe *.flac --output-dir out --format vtt --jobs 8
   conch transcribe --url grpc://gpu-box:8001 --rescore --nbest 5 --format json talk.wav
   CONCH_API_KEY=… conch transcribe --url https://gateway.example.org talk.wav
+  conch transcribe rede.mp3 --whisper base --language de    (conch models get base, once)
   conch transcribe film.mkv --format srt -o film.srt
   conch transcribe *.flac --format ctm > heard.ctm  for scoring by sclite
   conch transcribe call.wav --channels split        a line for each turn, with its channel
@@ -112,6 +113,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="audio files; - reads stdin")
     add_server_flags(parser, without="without it, one is started")
+    add_whisper_flag(parser)
     parser.add_argument(
         "--format",
         choices=tuple(FORMATS),
@@ -137,9 +139,10 @@ def run(args: argparse.Namespace) -> int:
     """Transcribe and return the exit code.
 
     Raises:
+        ConfigError: the Whisper of a server that is started is not here, or not whole.
         ServerError: no server can be started.
     """
-    job, headers = _job(args), given_headers(args)
+    job, headers, whisper = _job(args), given_headers(args), given_whisper(args)
     names = [name for name in args.files if not _is_refused(job, name)]
     if names:
         stdin = sys.stdin.buffer.read() if STDIN in names else b""
@@ -152,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
         # The event loop first: Ctrl-C right after the server's start must not find it half made.
         with (
             _event_loop() as loop,
-            server_url(args.url, [*entry_points, *components]) as url,
+            server_url(args.url, [*entry_points, *components], whisper) as url,
             progress,
         ):
             client = AsyncClient(url, timeout_s=PATIENCE_S, headers=headers)

@@ -60,6 +60,10 @@ class ServerConfig:
     """Further names under which `speech` is served, each as a model of its own. They are loaded
     whatever `models` names; a caller who loads models by `extra_args` names them there too."""
 
+    whisper: str = ""
+    """Name of a Whisper that `conch models` lists, or its folder; empty for the one that the
+    configs of the components name."""
+
     open_components: bool = False
     """Whether everybody who reaches the ports may call the components, and not `speech` alone: for
     tests and benchmarks of components."""

@@ -43,6 +43,7 @@ from conch.launcher.repositories import (
 )
 from conch.launcher.tracing import trace_environment
 from conch.launcher.weights import with_weights
+from conch.launcher.whisper import with_whisper, with_whisper_found
 from conch.wire.errors import ServerError
 from conch.wire.needs import ENTRY_POINTS, SERVED_VARIABLE
 
@@ -118,6 +119,7 @@ class TritonServer:
         """Start the server and wait until all its models are ready.
 
         Raises:
+            ConfigError: the Whisper that was asked for is not here, or not whole.
             ServerError: the server cannot start; the message says why.
         """
         if self._process is not None:
@@ -132,7 +134,7 @@ class TritonServer:
             check_repository(repository)
         check_models(repositories, config.models)
         check_aliases(repositories, config.also_as)
-        self.config = with_weights(config)
+        self.config = with_weights(with_whisper_found(config))
         if name := config.model_config:
             models = ", ".join(models_with_config(repositories, name))
             LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)
@@ -320,13 +322,14 @@ class TritonServer:
     ) -> None:
         try:
             self._workspace = Workspace()
+            directory = self._workspace.directory
             command = server_command(
-                with_aliases(self.config, self._workspace.directory),
+                with_aliases(with_whisper(self.config, directory), directory),
                 installation,
                 endpoints,
                 name=self._workspace.name,
                 segment_prefix=self._workspace.segment_prefix,
-                directory=self._workspace.directory,
+                directory=directory,
                 restricted=self._own_restrictions,
             )
             LOGGER.debug("starting %s", " ".join(without_keys(command)))

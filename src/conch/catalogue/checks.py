@@ -1,0 +1,209 @@
+"""Tell whether a folder holds a whole Whisper in CTranslate2's format, without loading it.
+
+The layout of `model.bin` is that of `ctranslate2.specs.model_spec.ModelSpec` (binary version 6).
+"""
+
+import json
+import os
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from conch.catalogue.known import KnownFile
+from conch.packaged import sha256_of
+from conch.wire.errors import ConfigError
+
+SPEC = "WhisperSpec"
+_EMBEDDINGS = "decoder/embeddings/weight"
+_TYPED_SINCE = 4
+"""Binary version from which a variable has a type and a number of bytes."""
+_NEWEST = 255
+"""Above any binary version there may be: such a file is something else."""
+_MULTILINGUAL_VOCABULARY = 51865
+"""Least tokens of a multilingual Whisper, as CTranslate2 tells them apart; English ones have one
+less."""
+_LANGUAGE = re.compile(r"<\|[a-z]{2,3}\|>")
+_START = "<|startoftranscript|>"
+_NEEDED = ("model.bin", "config.json", "tokenizer.json")
+_VOCABULARIES = ("vocabulary.json", "vocabulary.txt")
+_HUGGING_FACE = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+
+
+class UnfitModelError(ConfigError):
+    """A folder is no whole Whisper; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whisper:
+    """A model in a folder, as its files tell."""
+
+    languages: int
+    size: int
+    """Bytes of its files."""
+
+
+def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
+    """Check that a folder has the files of a known model, byte by byte.
+
+    Raises:
+        UnfitModelError: it lacks one, or one is another.
+    """
+    lacking = [name for name in files if not (folder / name).is_file()]
+    if lacking:
+        raise UnfitModelError(f"it lacks {_and(lacking)}")
+    for name, file in files.items():
+        try:
+            size = (folder / name).stat().st_size
+            if size != file.size:
+                raise UnfitModelError(f"its {name} has {size} bytes, not {file.size}")
+            # A run that serves one model reads its files once for this: 0.1 s for base.
+            if (found := sha256_of(folder / name)) != file.sha256:
+                raise UnfitModelError(
+                    f"the sha256 of its {name} is {found}, expected {file.sha256}"
+                )
+        except OSError as error:
+            raise UnfitModelError(f"its {name} cannot be read: {error}") from None
+
+
+def check_folder(folder: Path) -> Whisper:
+    """Check that a folder has all that a server reads, and return what the files tell.
+
+    Raises:
+        UnfitModelError: a file is missing, is cut short or is of another kind of model.
+    """
+    try:
+        _check_files(folder)
+        vocabulary = _vocabulary_size(folder / "model.bin")
+        tokens = _special_tokens(folder / "tokenizer.json")
+        _json_object(folder / "config.json")
+        _check_tokenizer(folder, tokens, vocabulary)
+        size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise UnfitModelError(f"it cannot be read: {error}") from None
+    if vocabulary < _MULTILINGUAL_VOCABULARY:
+        return Whisper(1, size)
+    return Whisper(sum(bool(_LANGUAGE.fullmatch(token)) for token in tokens), size)
+
+
+def _check_files(folder: Path) -> None:
+    lacking = [name for name in _NEEDED if not (folder / name).is_file()]
+    if "model.bin" in lacking and any((folder / name).is_file() for name in _HUGGING_FACE):
+        raise UnfitModelError(
+            "it is in Hugging Face's format, not in CTranslate2's; make one that is: "
+            f"conch models convert {folder}"
+        )
+    if not any((folder / name).is_file() for name in _VOCABULARIES):
+        lacking.append(" or ".join(_VOCABULARIES))
+    if lacking:
+        hint = ""
+        if lacking == ["tokenizer.json"]:
+            hint = "; copy it from the folder of Hugging Face that the model was made of"
+        raise UnfitModelError(f"it lacks {_and(lacking)}{hint}")
+
+
+def _vocabulary_size(path: Path) -> int:
+    """Return the number of tokens of a model.bin, all of whose variables are there."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        try:
+            version = _number(file, "I")
+            if not 1 < version <= _NEWEST:
+                raise UnfitModelError("its model.bin is not in CTranslate2's format")
+            spec = _string(file)
+            if spec != SPEC:
+                raise UnfitModelError(f"its model.bin is no Whisper, but {spec!r:.40}")
+            _number(file, "I")  # revision
+            shapes = dict(_shape(file, version, size) for _ in range(_number(file, "I")))
+            for _ in range(2 * _number(file, "I")):  # aliases: a name and what it stands for
+                _string(file)
+        except (struct.error, UnicodeDecodeError):
+            raise UnfitModelError(
+                f"its model.bin is cut short or broken: it ends after {size} bytes"
+            ) from None
+    if _EMBEDDINGS not in shapes:
+        raise UnfitModelError(f"its model.bin has no {_EMBEDDINGS}")
+    return int(shapes[_EMBEDDINGS][0])
+
+
+def _shape(file: BinaryIO, version: int, size: int) -> tuple[str, tuple[int, ...]]:
+    """Return name and shape of the next variable, and go behind it."""
+    name = _string(file)
+    shape = tuple(_number(file, "I") for _ in range(_number(file, "B")))
+    width = _number(file, "B")
+    length = _number(file, "I")
+    file.seek(length if version >= _TYPED_SINCE else width * length, os.SEEK_CUR)
+    if file.tell() > size:
+        raise struct.error
+    return name, shape
+
+
+def _number(file: BinaryIO, kind: str) -> int:
+    code = f"<{kind}"
+    (found,) = struct.unpack(code, file.read(struct.calcsize(code)))
+    return int(found)
+
+
+def _string(file: BinaryIO) -> str:
+    length = _number(file, "H")
+    text = file.read(length)
+    if len(text) < length or not text.endswith(b"\0"):
+        raise struct.error
+    return text[:-1].decode()
+
+
+def _special_tokens(path: Path) -> dict[str, int]:
+    """Return the ids of a tokenizer's special tokens."""
+    try:
+        added = _json_object(path)["added_tokens"]
+        return {str(item["content"]): int(item["id"]) for item in added}
+    except (KeyError, TypeError, ValueError):
+        raise UnfitModelError("its tokenizer.json is no tokenizer of Whisper") from None
+
+
+def _check_tokenizer(folder: Path, tokens: Mapping[str, int], vocabulary: int) -> None:
+    if _START not in tokens:
+        raise UnfitModelError(f"its tokenizer.json is not Whisper's: it has no {_START}")
+    texts = _vocabulary(folder)
+    if len(texts) != vocabulary:
+        raise UnfitModelError(
+            f"its model.bin has {vocabulary} tokens and its vocabulary {len(texts)}: they are of "
+            "different models"
+        )
+    place = tokens[_START]
+    if place >= len(texts) or texts[place] != _START:
+        raise UnfitModelError(
+            "its tokenizer.json and its vocabulary number the tokens differently: they are of "
+            "different models"
+        )
+
+
+def _vocabulary(folder: Path) -> list[str]:
+    """Return the tokens that CTranslate2 reads, in order."""
+    path = folder / _VOCABULARIES[0]
+    if not path.is_file():
+        return (folder / _VOCABULARIES[1]).read_text("utf-8", "replace").rstrip("\n").split("\n")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise UnfitModelError(f"its {path.name} is broken: {error}") from None
+    if not isinstance(found, list):
+        raise UnfitModelError(f"its {path.name} is no list of tokens")
+    return list(map(str, found))
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise UnfitModelError(f"its {path.name} is broken: {error}") from None
+    if not isinstance(found, dict):
+        raise UnfitModelError(f"its {path.name} is no JSON object")
+    return found
+
+
+def _and(names: list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

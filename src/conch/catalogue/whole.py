@@ -1,0 +1,63 @@
+"""Write a folder whole or not at all, however the program ends."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Let one program at a time make a folder, and remove what a killed one has left.
+
+    Args:
+        target: the folder.
+        say: called with a text if another program makes it now, which is waited for.
+
+    Raises:
+        OSError: the place cannot be written to.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The lock ends with the process that holds it. Its file stays: another may wait for it.
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another program makes {target}: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for path in target.parent.glob(f"{_prefix(target)}*"):
+            shutil.rmtree(path, ignore_errors=True)
+        yield
+
+
+@contextmanager
+def made_whole(target: Path) -> Iterator[Path]:
+    """Yield a new folder on the same disk; at the end its `made` takes the place of `target`.
+
+    After an exception nothing of it is left, and `target` is as it was. Call it inside
+    `alone_with`.
+
+    Raises:
+        OSError: the place cannot be written to.
+    """
+    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=_prefix(target)))
+    try:
+        made = staging / "made"
+        made.mkdir()
+        yield staging
+        for path in made.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        if target.exists():
+            # A folder replaces no folder that holds files.
+            target.replace(staging / "before")
+        made.replace(target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _prefix(target: Path) -> str:
+    return f".making-{target.name}-"

@@ -1,0 +1,211 @@
+"""`conch models`: Whisper models that can be had, and those that are here."""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from conch.cli.arguments import Subparsers
+from conch.cli.signals import interrupt_on_sigterm
+
+if TYPE_CHECKING:
+    from conch.catalogue.known import KnownModel
+    from conch.catalogue.places import Listed
+
+EPILOG = """
+examples:
+  conch models                                       what there is
+  conch models get base                              Whisper base, 99 languages, 150 MB
+  conch serve --whisper base
+  conch models convert openai/whisper-small          needs transformers: see convert --help
+  conch transcribe talk.mp3 --whisper whisper-small
+
+Models are kept in $XDG_DATA_HOME/conch/models (~/.local/share/conch/models), each whole or not at
+all. Remove one by removing its folder.
+
+exit codes: 0 done (for the list: even if a model is broken), 1 failed, 2 wrong usage, 130 Ctrl-C
+"""
+CONVERT_EPILOG = """
+examples:
+  conch models convert openai/whisper-small
+  conch models convert runs/my-whisper --name mine --quantization int8
+
+CTranslate2's own converter does it, with transformers and torch, which the server does without:
+pip install -c constraints.txt -e '.[convert]' in a checkout. float16 serves CPUs and GPUs; int8
+takes half the disk. Converting needs about four times the size of the result in memory.
+
+exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
+"""
+COLUMNS = ("name", "languages", "MB", "licence", "state")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to those of `conch`."""
+    parser = subparsers.add_parser(
+        "models",
+        help="list Whisper models, get one, or convert one",
+        usage="%(prog)s [get NAME | convert MODEL] ...",
+        description="List the Whisper models that can be had, and those that are here.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", prog="conch models")
+    get = commands.add_parser(
+        "get",
+        help="bring a model to this machine",
+        usage="conch models get NAME",
+        description="Bring a model to this machine with pip, and check every file by its sha256. A "
+        "model that is here and whole is left as it is, a broken one is replaced.",
+    )
+    get.add_argument("name", metavar="NAME", help="as conch models lists it")
+    get.set_defaults(run=run_get, usage_error=get.error)
+    # Named here, so that `conch --help` does not wait for numpy.
+    convert = commands.add_parser(
+        "convert",
+        help="make a model of any Whisper in Hugging Face's format",
+        usage="conch models convert MODEL [--name NAME] [--quantization TYPE]",
+        description="Convert a Whisper to CTranslate2's format.",
+        epilog=CONVERT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    convert.add_argument(
+        "model", metavar="MODEL", help="a folder, or a name such as openai/whisper-small"
+    )
+    convert.add_argument(
+        "--name", default="", help="name of the new model (default: the last part of MODEL)"
+    )
+    convert.add_argument(
+        "--quantization",
+        type=quantization,
+        default="float16",
+        metavar="TYPE",
+        help="type of the stored weights: float16, int8, int8_float16, int8_float32, "
+        "int8_bfloat16, int16, bfloat16, float32 (default: %(default)s)",
+    )
+    convert.set_defaults(run=run_convert)
+    parser.set_defaults(run=run)
+
+
+def quantization(text: str) -> str:
+    """Return a type of weights.
+
+    Raises:
+        argparse.ArgumentTypeError: there is none of this name.
+    """
+    from conch.catalogue.convert import QUANTIZATIONS
+
+    if text not in QUANTIZATIONS:
+        raise argparse.ArgumentTypeError(f"one of {', '.join(QUANTIZATIONS)}; got {text!r}")
+    return text
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the list and return the exit code."""
+    from conch.catalogue.places import listed
+
+    print("\n".join(table(listed())))
+    return 0
+
+
+def run_get(args: argparse.Namespace) -> int:
+    """Bring a model here and return the exit code.
+
+    Raises:
+        ConfigError: it cannot be brought here.
+    """
+    from conch.catalogue.fetch import get
+    from conch.catalogue.known import KNOWN
+    from conch.catalogue.places import find_whisper
+
+    if args.name not in KNOWN:
+        args.usage_error(
+            f"no model {args.name!r:.100} to get: there is {' and '.join(KNOWN)}; others can be "
+            "made by conch models convert, for example of openai/whisper-small"
+        )
+    interrupt_on_sigterm()
+    model = KNOWN[args.name]
+    if model.requirements:
+        with _bar(model) as progress:
+            folder = get(model, _say, progress)
+    else:
+        folder = find_whisper(model.name)
+    print(f"{model.name} is whole, in {folder}\nconch serve --whisper {model.name} serves it")
+    return 0
+
+
+def run_convert(args: argparse.Namespace) -> int:
+    """Convert a model and return the exit code.
+
+    Raises:
+        ConfigError: it cannot be converted.
+    """
+    from conch.catalogue.convert import convert
+
+    interrupt_on_sigterm()
+    folder = convert(args.model, args.name, args.quantization, _say)
+    print(f"{folder.name} is in {folder}\nconch serve --whisper {folder.name} serves it")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"conch: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _bar(model: "KnownModel") -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, as soon as something is fetched; yield what moves it."""
+    from tqdm import tqdm
+
+    bar: tqdm[None] | None = None
+
+    def progress(fetched: int) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = tqdm(
+                desc=model.name,
+                total=model.size,
+                unit="B",
+                unit_scale=True,
+                file=sys.stderr,
+                disable=None,
+            )
+        # Wheels are a little larger than what is in them.
+        bar.update(min(fetched, model.size) - bar.n)
+
+    try:
+        yield progress
+        if bar is not None:
+            progress(model.size)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def table(models: "Sequence[Listed]") -> Iterator[str]:
+    """Yield the list as lines: columns, and below each model where it is or what to do."""
+    rows = [COLUMNS, *map(_cells, models)]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(COLUMNS))]
+    for number, row in enumerate(rows):
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        # Numbers below each other.
+        cells[2] = row[2].rjust(widths[2])
+        yield "  ".join(cells).rstrip()
+        if number:
+            yield from (f"    {text}" for text in _more(models[number - 1]))
+
+
+def _cells(model: "Listed") -> tuple[str, ...]:
+    languages = {None: "?", 1: "English"}.get(model.languages, str(model.languages))
+    size = "?" if model.size is None else f"{model.size / 1e6:.0f}"
+    state = "whole" if not model.wrong else "broken" if model.folder else "not here"
+    return (model.name, languages, size, model.licence or "your own", state)
+
+
+def _more(model: "Listed") -> Iterator[str]:
+    if model.title:
+        yield model.title
+    if model.folder:
+        yield str(model.folder)
+    if model.wrong:
+        yield model.wrong

@@ -1,0 +1,92 @@
+"""Models are found by name or by path, and refused with what to do."""
+
+import re
+from pathlib import Path
+
+import pytest
+from whisper_toys import whisper_toy
+
+from conch.catalogue import places
+from conch.catalogue.known import BASE, TINY_EN
+from conch.catalogue.places import find_whisper, folder_of, listed, names
+from conch.wire.errors import ConfigError
+
+
+def test_the_default_home_is_that_of_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert places.home() == tmp_path / ".local" / "share" / "conch" / "models"
+
+
+def test_the_one_that_ships(models: Path) -> None:
+    assert find_whisper("tiny.en") == folder_of(TINY_EN)
+    assert (find_whisper("tiny.en") / "model.bin").is_file()
+
+
+def test_ones_own_by_name_and_by_path(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = whisper_toy(models / "mine"), whisper_toy(tmp_path / "here" / "other")
+    assert find_whisper("mine") == mine
+    assert find_whisper(str(other)) == other
+    monkeypatch.chdir(other.parent)
+    assert find_whisper("other") == find_whisper("./other") == other
+    whisper_toy(other.parent / "mine")
+    assert find_whisper("mine") == mine, "a name goes before a path"
+    assert find_whisper("./mine") == other.parent / "mine"
+    monkeypatch.chdir(other)
+    assert find_whisper(".") == other
+
+
+def test_a_known_one_that_is_not_here(models: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        find_whisper("base")
+    assert str(error.value) == (
+        "--whisper base: not on this machine; to have it: conch models get base"
+    )
+
+
+def test_a_known_one_that_is_broken(models: Path) -> None:
+    whisper_toy(models / "base")
+    with pytest.raises(ConfigError, match=r"broken: its config\.json has 2 bytes, .* get base$"):
+        find_whisper("base")
+
+
+def test_a_package_that_is_missing(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"tiny\.en: not on this machine; .*\.\[server\]'$"):
+        find_whisper("tiny.en")
+    assert not listed()[0].folder
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"), [("bse", "; did you mean base?"), ("min", "; did you mean mine?")]
+)
+def test_an_unknown_name(models: Path, asked: str, hint: str) -> None:
+    whisper_toy(models / "mine")
+    expected = f"tiny.en, base, mine, or a folder in CTranslate2's format; sent: '{asked}'{hint}"
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        find_whisper(asked)
+
+
+def test_a_folder_that_is_no_model_says_which(models: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        find_whisper(str(tmp_path))
+    assert str(error.value).startswith(f"--whisper {tmp_path}: it lacks model.bin, config.json, ")
+    half = whisper_toy(models / "half")
+    (half / "model.bin").unlink()
+    with pytest.raises(ConfigError, match=f"--whisper half: it lacks model.bin .{half}.$"):
+        find_whisper("half")
+
+
+def test_the_list(models: Path) -> None:
+    whisper_toy(models / "mine")
+    (whisper_toy(models / "half") / "config.json").unlink()
+    (models / ".making-mine-1").mkdir()
+    tiny, base, half, mine = listed()
+    assert [tiny.name, base.name, half.name, mine.name] == [*names()[:2], "half", "mine"]
+    assert (tiny.wrong, tiny.folder) == ("", folder_of(TINY_EN))
+    assert (base.folder, base.size, base.licence) == (None, BASE.size, "MIT")
+    assert base.wrong == "not on this machine; to have it: conch models get base"
+    assert (half.wrong, half.languages, half.size) == ("broken: it lacks config.json", None, None)
+    assert (mine.wrong, mine.languages, mine.folder) == ("", 1, models / "mine")

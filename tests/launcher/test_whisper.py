@@ -1,0 +1,86 @@
+"""`--whisper`: the repositories it makes, and what it refuses before a server starts."""
+
+from pathlib import Path
+
+import pytest
+from whisper_toys import whisper_toy
+
+from conch.launcher import ServerConfig, TritonServer, shipped_repositories
+from conch.launcher.repositories import model_names, parsed_config
+from conch.launcher.whisper import COMPONENTS, with_whisper, with_whisper_found
+from conch.wire.errors import ConfigError, ServerError
+
+SHIPPED = shipped_repositories()
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    return whisper_toy(tmp_path / 'a "toy"')
+
+
+def made(config: ServerConfig, directory: Path) -> ServerConfig:
+    directory.mkdir()
+    return with_whisper(with_whisper_found(config), directory)
+
+
+def test_without_a_choice_nothing_is_made(tmp_path: Path) -> None:
+    config = ServerConfig(SHIPPED)
+    assert made(config, tmp_path / "made") is config
+    assert not list((tmp_path / "made").iterdir())
+
+
+@pytest.mark.parametrize("model_config", ["", "gpu"])
+def test_both_components_get_the_folder_and_keep_the_rest(
+    tmp_path: Path, toy: Path, model_config: str
+) -> None:
+    config = ServerConfig(SHIPPED, whisper=str(toy), model_config=model_config)
+    found = made(config, tmp_path / "made")
+    bls, components = map(Path, found.model_repositories)
+    assert bls == SHIPPED[0]
+    assert model_names([components]) == model_names([SHIPPED[1]])
+    for name in model_names([components]):
+        source = SHIPPED[1] / name
+        assert (components / name / "1" / "model.py").samefile(source / "1" / "model.py")
+        if name not in COMPONENTS:
+            assert (components / name).samefile(source)
+            continue
+        assert not (components / name / "configs").exists()
+        path = source / "configs" / "gpu.pbtxt" if model_config else source / "config.pbtxt"
+        config_there, expected = (
+            parsed_config(components / name / "config.pbtxt"),
+            parsed_config(path),
+        )
+        assert config_there is not None and expected is not None
+        assert config_there.parameters["model"].string_value == str(toy)
+        config_there.parameters["model"].string_value = ""
+        assert config_there == expected
+
+
+def test_a_repository_of_ones_own_stays_beside(
+    tmp_path: Path, toy: Path, identity_repository: Path
+) -> None:
+    config = ServerConfig((identity_repository, *SHIPPED), whisper=str(toy))
+    first, second, third = made(config, tmp_path / "made").model_repositories
+    assert (first, second) == (identity_repository, SHIPPED[0])
+    assert third not in SHIPPED
+
+
+def test_without_the_components_it_is_refused(toy: Path, identity_repository: Path) -> None:
+    with pytest.raises(ServerError, match=r"^--whisper needs the model attention_encoder, which"):
+        with_whisper_found(ServerConfig([identity_repository], whisper=str(toy)))
+
+
+def test_a_component_of_another_kind_is_refused(toy: Path, identity_repository: Path) -> None:
+    (identity_repository / "identity").rename(identity_repository / "attention_encoder")
+    with pytest.raises(ServerError, match=r"sets the parameter 'model' of attention_encoder, and "):
+        with_whisper_found(ServerConfig([identity_repository], whisper=str(toy)))
+
+
+def test_a_half_model_starts_nothing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (toy / "tokenizer.json").unlink()
+    monkeypatch.setattr(
+        "conch.launcher.triton_server.ServerProcess", lambda *_, **__: pytest.fail("started")
+    )
+    server = TritonServer(ServerConfig(SHIPPED, whisper=str(toy)))
+    with pytest.raises(ConfigError, match=r"it lacks tokenizer\.json; copy it from"):
+        server.start()
