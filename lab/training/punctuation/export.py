@@ -1,0 +1,90 @@
+"""Write a checkpoint as ONNX: an embedding in int8, other weights in fp16, the words beside them.
+
+    python -m lab.training.punctuation.export runs/punctuation/final.pt --out punctuation-en.onnx
+
+Takes `features` int32 `[B, T, FEATURES]`, returns `logits` float32 `[B, T, marks + cases]`.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import helper
+from torch import Tensor, nn
+
+from conch.language.punctuation.words import FEATURES, Vocabulary
+from lab.training.ctc.export import with_half_weights
+from lab.training.punctuation.model import Punctuation
+
+
+class Int8Embedding(nn.Module):
+    """An embedding whose rows are int8 with a scale each."""
+
+    def __init__(self, weight: Tensor) -> None:
+        """Round a float32 embedding `[N, D]`."""
+        super().__init__()
+        scale = weight.abs().amax(dim=1, keepdim=True).clamp(min=1e-8) / 127
+        self.register_buffer("rows", (weight / scale).round().to(torch.int8))
+        self.register_buffer("scale", scale)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return float32 `[..., D]`."""
+        rows = nn.functional.embedding(ids, self.get_buffer("rows")).to(torch.float32)
+        return rows * nn.functional.embedding(ids, self.get_buffer("scale"))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Export as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args(arguments)
+    saved = torch.load(args.checkpoint, weights_only=False)
+    model = Punctuation(saved["config"], Vocabulary(saved["words"]).size)
+    model.load_state_dict(saved["state"])
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    export(model.eval(), args.out, saved["words"], saved["inside"])
+    size_mb, off = args.out.stat().st_size / 1e6, difference(model, args.out)
+    print(f"{args.out}: {size_mb:.1f} MB, probabilities off by at most {off:.1e}")
+
+
+def export(model: Punctuation, path: Path, words: list[str], inside: dict[str, str]) -> None:
+    """Write a network, and what it needs to know of words."""
+    whole = model.embedding
+    model.embedding = Int8Embedding(whole.weight.detach())  # type: ignore[assignment]
+    torch.onnx.export(
+        model,
+        (torch.ones(2, 9, FEATURES, dtype=torch.int32),),
+        str(path),
+        input_names=["features"],
+        output_names=["logits"],
+        dynamic_axes={name: {0: "texts", 1: "words"} for name in ("features", "logits")},
+        opset_version=17,
+        dynamo=False,
+    )
+    model.embedding = whole
+    proto = with_half_weights(onnx.load(path))
+    described = {"words": json.dumps(words), "inside": json.dumps(inside)}
+    helper.set_model_props(proto, {**described, "reach": str(model.config.reach)})
+    onnx.save(proto, path)
+
+
+def difference(model: Punctuation, path: Path) -> float:
+    """Return the largest difference of probabilities from the network's, over random words."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    shape = (4, 60, FEATURES)
+    size = model.embedding.num_embeddings
+    features = np.random.default_rng(0).integers(1, size, shape, dtype=np.int32)
+    with torch.inference_mode():
+        expected = model(torch.from_numpy(features)).softmax(-1).numpy()
+    found = session.run(None, {"features": features})[0]
+    found = torch.from_numpy(found).softmax(-1).numpy()
+    return float(np.abs(found - expected).max())
+
+
+if __name__ == "__main__":
+    main()
