@@ -95,9 +95,7 @@ class Batch(NamedTuple):
     """As `marks`."""
 
 
-def batches(
-    corpus: Corpus, words: int, unknown: float, wrong: float, seed: int
-) -> Iterator[Batch]:
+def batches(corpus: Corpus, words: int, unknown: float, wrong: float, seed: int) -> Iterator[Batch]:
     """Yield random windows without end.
 
     Args:

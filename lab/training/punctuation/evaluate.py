@@ -36,7 +36,9 @@ class Segment(NamedTuple):
 def main(arguments: list[str] | None = None) -> None:
     """Evaluate as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--model", default="", help="an .onnx of export; the shipped one by default")
+    parser.add_argument(
+        "--model", default="", help="an .onnx of export; the shipped one by default"
+    )
     parser.add_argument("--texts", type=Path, nargs="*", default=[])
     parser.add_argument("--manifest", type=Path)
     parser.add_argument("--source", nargs="*", help="of the manifest")

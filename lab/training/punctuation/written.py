@@ -1,4 +1,4 @@
-"""Texts as they are printed, to words as they are heard with the marks that a listener would set."""
+"""Texts as they are printed, to words as they are heard and the marks that a listener sets."""
 
 import re
 import unicodedata
@@ -16,23 +16,29 @@ _ABBREVIATIONS = {
     "Mme": "Madame", "Mlle": "Mademoiselle", "Gov": "Governor", "Sen": "Senator", "Co": "Company",
 }
 # fmt: on
-_STARTERS = frozenset(
-    "a an and are as at but by can could did do does for had has have he her his how if in is it its "
-    "may my no not now of oh on once or our she should so some such that the their them then there "
-    "these they this those thus to was we well were what when where which while who whom whose why "
-    "will with would yes yet you your".split()
-)
+# fmt: off
+_STARTERS = frozenset({
+    "a", "an", "and", "are", "as", "at", "but", "by", "can", "could", "did", "do", "does", "for",
+    "had", "has", "have", "he", "her", "his", "how", "if", "in", "is", "it", "its", "may", "my",
+    "no", "not", "now", "of", "oh", "on", "once", "or", "our", "she", "should", "so", "some",
+    "such", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those",
+    "thus", "to", "was", "we", "well", "were", "what", "when", "where", "which", "while", "who",
+    "whom", "whose", "why", "will", "with", "would", "yes", "yet", "you", "your",
+})
+# fmt: on
 """With a capital after a dash they begin a sentence; a name does not."""
 _ABBREVIATION = re.compile(rf"\b({'|'.join(_ABBREVIATIONS)})\.")
 _INITIALS = re.compile(r"\b(?:[A-HJ-Z]|[A-Za-z](?=\.\s?[A-Za-z]\b\.))\.(?:\s?[A-Za-z]\b\.)*")
-_QUOTES = re.compile(r"[\"“”„«»()\[\]{}*_]|(?<!\w)['‘’]|['‘’](?!\w)")
-_LONG_DASH = re.compile(r"\s*(?:[—―⸺⸻]|--+|\s[–-]\s)\s*")
+_QUOTES = re.compile(r"[\"“”„«»()\[\]{}*_]|(?<!\w)['\u2018\u2019]|['\u2018\u2019](?!\w)")
+_LONG_DASH = re.compile(r"\s*(?:[—\u2015⸺⸻]|--+|\s[\u2013-]\s)\s*")
 _ELLIPSIS = re.compile(r"\s*(?:…|\.\s*\.\s*\.(?:\s*\.)*)\s*")
 _TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:st|nd|rd|th|s)?\b|[^\W_]+(?:'[^\W_]+)*|[.,?!;:]")
 _INVISIBLE = re.compile(r"[\u00ad\u2060\u200b\ufeff]")
 _SIGNS = ".,?!;:"
 _SPELLED = re.compile(r"\d[\d,]*(?:\.\d+)?(?:st|nd|rd|th|s)?")
-_SYMBOLS = str.maketrans({"’": "'", "ʼ": "'", "&": " and ", "%": " percent ", "-": " ", "‑": " "})
+_SYMBOLS = str.maketrans(
+    {"\u2019": "'", "\u02bc": "'", "&": " and ", "%": " percent ", "-": " ", "\u2011": " "}
+)
 
 
 class Heard(NamedTuple):
@@ -85,7 +91,9 @@ def case_of(word: str) -> int:
 
 
 def _mark(token: str, following: str) -> int:
-    is_end = not following or following in _SIGNS or following[:1].isupper() or following[:1].isdigit()
+    is_end = (
+        not following or following in _SIGNS or following[:1].isupper() or following[:1].isdigit()
+    )
     if token == "?":
         return MARKS.index("?")
     if token == ".":

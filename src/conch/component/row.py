@@ -33,9 +33,7 @@ class Row:
     ends: bool = False
     """Whether the row is the last of its stream."""
 
-    def texts(
-        self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT
-    ) -> list[str]:
+    def texts(self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT) -> list[str]:
         """Return a BYTES input as strings.
 
         Args:

@@ -23,7 +23,8 @@ LONGEST_TEXT = 1_000_000
 Span = tuple[int, int, int, int]
 """Start and end in the text that was sent, start and end in the new one, in characters."""
 
-_PUNCTUATED = re.compile(r"[.,?!;:…。，？！、；：](?:[^\w\s]*)(?:\s|$)")
+_PUNCTUATED = re.compile(r"[.,?!;:…\u3002\uff0c\uff1f\uff01\u3001\uff1b\uff1a](?:[^\w\s]*)(?:\s|$)")
+_STEM = re.compile(r"([^'\u2019]*)(.*)", re.DOTALL)
 _LETTER = re.compile(r"[a-z]")
 _ENDS_SENTENCE = (MARKS.index("."), MARKS.index("?"))
 
@@ -52,8 +53,7 @@ class Punctuator:
             self.punctuate([text for (text, _), own in zip(sent, mine, strict=True) if own])
         )
         answers: list[tuple[str, list[Span]]] = [
-            next(written) if own else (text, [])
-            for (text, _), own in zip(sent, mine, strict=True)
+            next(written) if own else (text, []) for (text, _), own in zip(sent, mine, strict=True)
         ]
         return [
             {"text": bytes_array([text]), "spans": np.array(spans, np.int32).reshape(-1, 4)}
@@ -130,12 +130,12 @@ def written(
 def with_case(word: str, case: int, inside: Mapping[str, str]) -> str:
     """Return a word in a case. Its letters stay the same but for that.
 
-    >>> with_case("don't", CAPITAL, {}), with_case("i'll", LOWER, {}), with_case("nasa's", UPPER, {})
-    ("Don't", "I'll", "NASA's")
+    >>> with_case("don't", CAPITAL, {}), with_case("i'll", LOWER, {}), with_case("un's", UPPER, {})
+    ("Don't", "I'll", "UN's")
     """
     if word != word.lower() or not _LETTER.search(plain(word)):
         return word
-    stem, apostrophe, ending = word.partition("'")
+    stem, ending = _STEM.fullmatch(word).groups()  # type: ignore[union-attr]
     if stem == "i":
         case = CAPITAL
     if case == LOWER or any(sign.isdigit() for sign in word):
@@ -146,7 +146,7 @@ def with_case(word: str, case: int, inside: Mapping[str, str]) -> str:
         stem = stem.upper()
     else:
         stem = stem[:1].upper() + stem[1:]
-    cased = stem + apostrophe + ending
+    cased = stem + ending
     return cased if len(cased) == len(word) and cased.lower() == word else word
 
 
