@@ -36,6 +36,7 @@ COMPONENTS: dict[str, tuple[dict[str, Array], dict[str, Any]]] = {
         {"sequence_id": 4711, "sequence_start": True, "sequence_end": True},
     ),
     "rescorer": ({"hypotheses": TEXTS}, {}),
+    "punctuator": ({"text": TEXTS}, {}),
 }
 
 

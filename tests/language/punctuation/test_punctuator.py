@@ -199,7 +199,7 @@ def test_windows_cover_each_word_once_with_its_context():
             assert window.end == min(words, window.last + 28)
     batches = list(batches_of([5000, 3, 3], 28))
     assert sum(map(len, batches)) == len(list(windows_of([5000, 3, 3], 28)))
-    assert all(len(b) * (b[0].end - b[0].start) <= 4096 for b in batches)
+    assert all(len(b) * (b[0].end - b[0].start) <= 2048 for b in batches)
 
 
 def test_marks_and_cases_are_written_where_the_words_are():

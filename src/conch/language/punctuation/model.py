@@ -23,7 +23,7 @@ LOWER, CAPITAL, UPPER = range(3)
 """Cases of a word, in the order of the network's outputs after MARKS."""
 _WINDOW = 128
 """Words of a window that count; those of its context do not."""
-_BATCH_WORDS = 4096
+_BATCH_WORDS = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
