@@ -55,11 +55,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--texts", type=Path, nargs="*", default=[])
     parser.add_argument("--manifest", type=Path)
     parser.add_argument("--split", nargs="*", help="of the manifest")
+    parser.add_argument("--source", nargs="*", help="of the manifest")
     parser.add_argument("--graph", action="store_true", help="recognise the recordings")
     args = parser.parse_args(arguments)
     segments = [item for path in args.texts for item in segments_of_text(path)]
     if args.manifest:
-        segments += segments_of_manifest(args.manifest, args.split)
+        segments += [
+            item
+            for item in segments_of_manifest(args.manifest, args.split)
+            if not args.source or item.source in args.source
+        ]
     punctuator = Punctuator(PunctuatorConfig(model=args.model))
 
     def model(texts: Sequence[str]) -> list[str]:

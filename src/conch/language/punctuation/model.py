@@ -89,6 +89,7 @@ class PunctuationModel:
             self._vocabulary = Vocabulary(json.loads(described["words"]))
             self.inside: dict[str, str] = json.loads(described["inside"])
             self._reach = int(described["reach"])
+            self._end = float(described["end"])
         except KeyError as error:
             raise ConfigError(
                 f"{path} is not a graph of lab.training.punctuation.export: it lacks {error}"
@@ -113,6 +114,10 @@ class PunctuationModel:
             for row, window in zip(rows, batch, strict=True):
                 row[: window.end - window.start] = features[window.text][window.start : window.end]
             logits: FloatArray = self._session.run(["logits"], {"features": rows})[0]
+            for row, window in zip(logits, batch, strict=True):
+                if window.last == len(texts[window.text]):
+                    # Speech is cut where somebody pauses, and a book where nobody does.
+                    row[window.last - window.start - 1, 0] -= self._end
             marks = logits[:, :, : len(MARKS)].argmax(-1)
             cases = logits[:, :, len(MARKS) :].argmax(-1)
             for row_marks, row_cases, window in zip(marks, cases, batch, strict=True):

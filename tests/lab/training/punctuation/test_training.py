@@ -34,7 +34,7 @@ def test_sentences_are_learned_by_heart(text, tmp_path, capsys):
     out, model = tmp_path / "run", tmp_path / "model.onnx"
     train.main(
         [
-            *("--texts", str(text), "--out", str(out), "--steps", "70", "--batch-words", "288"),
+            *("--texts", str(text), "--out", str(out), "--steps", "60", "--batch-words", "96"),
             *("--unknown", "0", "--wrong", "0"),
         ]
     )
@@ -43,6 +43,12 @@ def test_sentences_are_learned_by_heart(text, tmp_path, capsys):
     punctuator = Punctuator(PunctuatorConfig(model=str(model)))
     heard = [line.lower().translate(str.maketrans("", "", ",.?")) for line in LINES]
     assert [new for new, _ in punctuator.punctuate(heard)] == list(LINES)
+    assert punctuator.punctuate(["why did we lose"])[0][0] == "Why did we lose"
+    export.main([str(out / "final.pt"), "--out", str(tmp_path / "end.onnx"), "--end", "50"])
+    closing = Punctuator(PunctuatorConfig(model=str(tmp_path / "end.onnx")))
+    ((cut, _),) = closing.punctuate(["why did we lose"])
+    assert cut[:-1] == "Why did we lose" and cut[-1] in ",.?"
+    capsys.readouterr()
     evaluate.main(["--model", str(model), "--texts", str(text)])
     baseline, learned = capsys.readouterr().out.splitlines()[2:]
     assert "| baseline | 0.0 |" in baseline
