@@ -57,7 +57,8 @@ class Block(nn.Module):
         """Return float `[B, T, width]`; padding stays 0."""
         y = self.conv(x.transpose(1, 2)).transpose(1, 2)
         y = self.down(nn.functional.relu(self.up(self.norm(y))))
-        return (x + self.dropout(y)) * is_word
+        added: Tensor = (x + self.dropout(y)) * is_word
+        return added
 
 
 class Punctuation(nn.Module):

@@ -7,6 +7,7 @@ Texts are those of `collect`. The last file is OUT/final.pt, with the words of t
 
 import argparse
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -83,13 +84,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 def loss_of(logits: torch.Tensor, batch: data.Batch) -> torch.Tensor:
     """Return the mean cross entropy of marks, and of cases at CASE_WEIGHT."""
-    marks, cases = logits.split([len(MARKS), logits.shape[-1] - len(MARKS)], dim=-1)
+    marks, cases = logits[..., : len(MARKS)], logits[..., len(MARKS) :]
     return cross_entropy(marks.flatten(0, 1), batch.marks.flatten()) + CASE_WEIGHT * cross_entropy(
         cases.flatten(0, 1), batch.cases.flatten()
     )
 
 
-def save(path: Path, model: Punctuation, described: dict[str, object]) -> None:
+def save(path: Path, model: Punctuation, described: Mapping[str, object]) -> None:
     """Write a checkpoint."""
     partial = path.with_suffix(".part")
     torch.save({"config": model.config, "state": model.state_dict(), **described}, partial)
