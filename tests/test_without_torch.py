@@ -21,6 +21,7 @@ from without_torch import run
         "conch.decoding.streaming_decoder",
         "conch.language.rescorer",
         "conch.language.neural.rescorer",
+        "conch.language.punctuation.punctuator",
     ],
 )
 def test_a_module_is_imported_without_torch(module):

@@ -37,6 +37,7 @@ COMPONENTS: dict[str, tuple[dict[str, Array], dict[str, Any]]] = {
     ),
     "rescorer": ({"hypotheses": TEXTS}, {}),
     "inverse_normalizer": ({"text": TEXTS}, {}),
+    "punctuator": ({"text": TEXTS}, {}),
 }
 
 

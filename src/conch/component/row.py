@@ -33,24 +33,25 @@ class Row:
     ends: bool = False
     """Whether the row is the last of its stream."""
 
-    def texts(self, name: str, most: int = MAX_TEXTS) -> list[str]:
+    def texts(self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT) -> list[str]:
         """Return a BYTES input as strings.
 
         Args:
             name: Name of the input.
             most: Largest number of texts.
+            longest: Largest number of bytes of a text.
 
         Raises:
-            InvalidRequestError: there are more texts, or one is longer than MAX_TEXT.
+            InvalidRequestError: there are more texts, or one is longer.
         """
         items = self.inputs[name].ravel()
         if len(items) > most:
             raise InvalidRequestError(
                 f"input '{name}' takes at most {most} texts; sent: {len(items)}"
             )
-        if (longest := max(map(len, items), default=0)) > MAX_TEXT:
+        if (most_bytes := max(map(len, items), default=0)) > longest:
             raise InvalidRequestError(
-                f"input '{name}' takes texts of at most {MAX_TEXT} bytes; sent: {longest}"
+                f"input '{name}' takes texts of at most {longest} bytes; sent: {most_bytes}"
             )
         return [item.decode() if isinstance(item, bytes) else str(item) for item in items]
 

@@ -1,0 +1,169 @@
+"""Score punctuation and capitals against printed texts that were not learned from.
+
+    python -m lab.training.punctuation.evaluate --texts test/*.txt
+    python -m lab.training.punctuation.evaluate --manifest speech/manifest.tsv --split dev --graph
+
+Texts are those of `collect`, in segments of whole sentences. Of a manifest, the texts with marks
+and capitals count, each by itself; with --graph the recordings are recognised by the CTC model and
+the graph that ship, and a mark is right after the word that is aligned. The baseline writes a
+capital first and a period last.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import jiwer
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.manifest import read_manifest
+from conch.decoding.graph.search import DecodingGraph
+from conch.decoding.graph.shipped import unpacked_graph
+from conch.language.punctuation.model import LOWER, MARKS, PunctuatorConfig
+from conch.language.punctuation.punctuator import Punctuator
+from conch.models.ctc import WEIGHTS
+from lab.decoder.timing import graph_texts
+from lab.training.ctc.scoring import ExportedModel, log_probs_of
+from lab.training.punctuation.written import Heard, case_of, heard_words, words_of_line
+from lab.waveforms import waveform_of
+
+SEGMENT_WORDS = 40
+"""A segment of a text takes sentences until it has as many words."""
+_NOTHING = Heard("", LOWER, 0)
+Writer = Callable[[Sequence[str]], Sequence[str]]
+"""Texts in lower case without marks to texts with them."""
+
+
+class Segment(NamedTuple):
+    """A text as it is printed, in words."""
+
+    source: str
+    words: list[Heard]
+    path: Path | None = None
+    """The recording, if there is one."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Evaluate as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--model", default="", help="an .onnx of export; the shipped one by default"
+    )
+    parser.add_argument("--texts", type=Path, nargs="*", default=[])
+    parser.add_argument("--manifest", type=Path)
+    parser.add_argument("--split", nargs="*", help="of the manifest")
+    parser.add_argument("--source", nargs="*", help="of the manifest")
+    parser.add_argument("--graph", action="store_true", help="recognise the recordings")
+    args = parser.parse_args(arguments)
+    segments = [item for path in args.texts for item in segments_of_text(path)]
+    if args.manifest:
+        segments += [
+            item
+            for item in segments_of_manifest(args.manifest, args.split)
+            if not args.source or item.source in args.source
+        ]
+    punctuator = Punctuator(PunctuatorConfig(model=args.model))
+
+    def model(texts: Sequence[str]) -> list[str]:
+        return [text for text, _ in punctuator.punctuate(texts)]
+
+    heard = recognised(segments) if args.graph else [spoken(item.words) for item in segments]
+    print(
+        "| source | words | by | comma F1 | period F1 | question F1 | capital F1 | case right % |\n"
+        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
+    )
+    sources = dict.fromkeys(segment.source for segment in segments)
+    for source in (*sources, "all") if len(sources) > 1 else sources:
+        own = [index for index, item in enumerate(segments) if source in (item.source, "all")]
+        wanted, texts = [segments[index].words for index in own], [heard[index] for index in own]
+        for name, writer in (("baseline", first_and_last), ("model", model)):
+            print(row_of(source, name, wanted, writer(texts)), flush=True)
+
+
+def segments_of_text(path: Path) -> Iterator[Segment]:
+    """Yield whole sentences of a text, some at a time."""
+    words: list[Heard] = []
+    for line in path.read_text().splitlines():
+        for item in words_of_line(line):
+            words.append(item)
+            if MARKS[item.mark] in (".", "?") and len(words) >= SEGMENT_WORDS:
+                yield Segment(path.stem, words)
+                words = []
+    if words:
+        yield Segment(path.stem, words)
+
+
+def segments_of_manifest(path: Path, splits: Sequence[str] | None) -> Iterator[Segment]:
+    """Yield the texts of a manifest that have a capital and a mark."""
+    for utterance in read_manifest(path):
+        text = utterance.text
+        is_printed = text != text.lower() and text != text.upper() and any(c in text for c in ",.?")
+        if is_printed and (not splits or utterance.split in splits):
+            words = heard_words(text, whole=False)
+            if words:
+                yield Segment(utterance.source, words, utterance.path)
+
+
+def spoken(words: Iterable[Heard]) -> str:
+    """Return words in lower case, without marks."""
+    return " ".join(item.word.lower() for item in words)
+
+
+def recognised(segments: Sequence[Segment]) -> list[str]:
+    """Return what the shipped CTC model and graph hear in each segment's recording."""
+    model = ExportedModel(WEIGHTS / "ctc-en.onnx")
+    waveforms = [waveform_of(item.path) for item in segments if item.path]
+    graph = DecodingGraph(unpacked_graph(), model.units.vocab)
+    return graph_texts(graph, log_probs_of(model, waveforms))
+
+
+def first_and_last(texts: Sequence[str]) -> list[str]:
+    """Return texts with a capital first and a period last, and I."""
+    capital = (" ".join("I" if word == "i" else word for word in text.split()) for text in texts)
+    return [f"{text[:1].upper()}{text[1:]}." for text in capital]
+
+
+def row_of(source: str, name: str, wanted: Sequence[Sequence[Heard]], texts: Sequence[str]) -> str:
+    """Return a row of the table."""
+    pairs = [
+        pair
+        for words, text in zip(wanted, texts, strict=True)
+        for pair in pairs_of(words, words_of_line(text))
+    ]
+    marks = np.array([(first.mark, second.mark) for first, second in pairs])
+    cases = np.array([(case_of(first.word), case_of(second.word)) for first, second in pairs])
+    scores = [f1(marks == MARKS.index(mark)) for mark in (",", ".", "?")]
+    scores += [f1(cases != LOWER), float((cases[:, 0] == cases[:, 1]).mean())]
+    shown = " | ".join(f"{100 * score:.1f}" for score in scores)
+    return f"| {source} | {len(pairs)} | {name} | {shown} |"
+
+
+def pairs_of(wanted: Sequence[Heard], got: Sequence[Heard]) -> Iterator[tuple[Heard, Heard]]:
+    """Yield the words of two texts, aligned; one without a partner has an empty one."""
+    if not wanted or not got:
+        yield from ((item, _NOTHING) for item in wanted)
+        yield from ((_NOTHING, item) for item in got)
+        return
+    aligned = jiwer.process_words(spoken(wanted), spoken(got))
+    for chunk in aligned.alignments[0]:
+        first = wanted[chunk.ref_start_idx : chunk.ref_end_idx]
+        second = got[chunk.hyp_start_idx : chunk.hyp_end_idx]
+        yield from zip_longest(first, second, fillvalue=_NOTHING)
+
+
+def f1(is_there: NDArray[np.bool_]) -> float:
+    """Return the harmonic mean of precision and recall.
+
+    Args:
+        is_there: bool `[N, 2]`: whether a place should have it, and whether it was given it.
+    """
+    wanted, got = is_there.sum(axis=0)
+    both = is_there.all(axis=1).sum()
+    return float(2 * both / max(1, wanted + got))
+
+
+if __name__ == "__main__":
+    main()
