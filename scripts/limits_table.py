@@ -14,7 +14,6 @@ from tritonclient.grpc import model_config_pb2
 
 from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
-from conch.decoding.options import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.gateway import connections, form, json_text, listen, service
 from conch.gateway.config import GatewayConfig
 from conch.gateway.realtime import client_events, secrets
@@ -23,6 +22,7 @@ from conch.orchestrator import OrchestratorConfig
 from conch.orchestrator.admission import OWN_TIMES
 from conch.orchestrator.open_streams import MAX_SESSION
 from conch.wire import limits
+from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.options import MAX_PROMPT
 
 ROOT = Path(__file__).parents[1]
@@ -181,16 +181,18 @@ def limits_of_options() -> list[Limit]:
             f"{options}::test_a_request_has_so_many_options_at_most",
         ),
         Limit(
-            "a text in an option, all hotwords together",
+            "a text in an option",
             f"{limits.MAX_TEXT} characters",
             FIXED,
             f"{options}::test_a_text_has_so_many_characters_at_most",
         ),
         Limit(
             "hotwords",
-            f"{MAX_HOTWORDS}, of {MAX_HOTWORD_LENGTH} characters each",
+            f"{MAX_HOTWORDS}, of {MAX_HOTWORD_LENGTH} characters each and "
+            f"{limits.MAX_HOTWORD_TEXT} together",
             FIXED,
-            "tests/decoding/beam/test_hotwords.py::test_what_is_refused",
+            "tests/orchestrator/test_hotwords.py::"
+            "test_a_list_that_cannot_be_is_refused_before_anything_is_called",
         ),
         Limit(
             "`prompt`",

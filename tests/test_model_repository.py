@@ -236,7 +236,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"rescore": True, "rescorer": "ngram"},
         {"decoder": "ctc"},
         {"decoder": "wfst"},
-        {"decoder": "wfst", "punctuate": "punctuator" in configs, "itn": True},
+        {"decoder": "wfst", "punctuate": True, "itn": True},
     ):
         parameters = {"nbest": 3, **options}
         request = SpeechRequest(wav=tone, parameters=parameters)
@@ -253,8 +253,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     without_vad = replace(chunk, parameters={"vad": False})
     for request in (chunk, without_vad):
         asyncio.run(Recognizer(OrchestratorConfig(), Watched()).recognize(request, Watched()))
-    # No option calls the text steps yet.
-    assert seen == set(configs) - set(SECTIONS)
+    assert seen == set(configs)
 
 
 @pytest.mark.parametrize(
