@@ -14,7 +14,6 @@ from lab.fairness import command as fairness
 from lab.growth import command as growth
 from lab.header import PROGRAM
 from lab.manifest import command as manifest
-from lab.names import command as names
 from lab.offline import command as offline
 from lab.orchestration import command as orchestration
 from lab.paths import command as paths
@@ -35,7 +34,6 @@ def build_parser() -> argparse.ArgumentParser:
     offline.add_offline(commands)
     recordings.add_recordings(commands)
     paths.add_paths(commands)
-    names.add_names(commands)
     decoder.add_decoder(commands)
     orchestration.add_orchestration(commands)
     suite.add_suite(commands)

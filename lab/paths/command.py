@@ -30,7 +30,7 @@ def add_paths(commands: Subparsers) -> None:
     )
     add_what(parser).add_argument(
         "--path",
-        type=named_path,
+        type=_path,
         action="append",
         default=[],
         metavar="NAME[:OPTION=VALUE]…",
@@ -71,12 +71,7 @@ def run_paths(args: argparse.Namespace) -> int:
     return 1 if any(item.errors == item.utterances for item in figures) else 0
 
 
-def named_path(text: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the name and the options of `NAME[:OPTION=VALUE]…`.
-
-    Raises:
-        ArgumentTypeError: an option is unknown or its value is none.
-    """
+def _path(text: str) -> tuple[str, Mapping[str, Any]]:
     from conch.bench.options import parse_options
 
     name, *pairs = text.split(":")
