@@ -213,6 +213,9 @@ def test_marks_and_cases_are_written_where_the_words_are():
 def test_a_sentence_begins_with_a_capital():
     labels = Labels(np.array([2, 0]), np.array([LOWER, LOWER]))
     assert written("yes no", words_of("yes no"), labels, {})[0] == "yes. No"
+    text = "the rest is the rest"
+    labels = Labels(np.array([0, 0, 1, 0, 0]), np.full(5, CAPITAL))
+    assert written(text, words_of(text), labels, {})[0] == "The Rest is, the Rest"
 
 
 @pytest.mark.parametrize(

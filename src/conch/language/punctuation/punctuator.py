@@ -26,6 +26,17 @@ Span = tuple[int, int, int, int]
 _PUNCTUATED = re.compile(r"[.,?!;:…\u3002\uff0c\uff1f\uff01\u3001\uff1b\uff1a](?:[^\w\s]*)(?:\s|$)")
 _STEM = re.compile(r"([^'\u2019]*)(.*)", re.DOTALL)
 _LETTER = re.compile(r"[a-z]")
+# fmt: off
+_NEVER_NAMES = frozenset({
+    "a", "an", "and", "are", "as", "at", "but", "by", "can", "could", "did", "do", "does", "for",
+    "had", "has", "have", "he", "her", "his", "how", "if", "in", "is", "it", "its", "my", "no",
+    "not", "of", "oh", "on", "or", "our", "she", "should", "so", "some", "such", "that", "the",
+    "their", "them", "then", "there", "these", "they", "this", "those", "thus", "to", "was", "we",
+    "well", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why",
+    "with", "would", "yes", "yet", "you", "your",
+})
+# fmt: on
+"""Words with a capital only where a text or a sentence begins."""
 _ENDS_SENTENCE = (MARKS.index("."), MARKS.index("?"))
 
 
@@ -96,7 +107,8 @@ def written(
 ) -> tuple[str, list[Span]]:
     """Return a text with the marks and cases of its words, and a span for each word that changed.
 
-    After a period or a question mark a word has a capital.
+    After a period or a question mark a word has a capital; within a sentence the words that are
+    never names have none.
 
     Args:
         text: As it was sent.
@@ -110,7 +122,10 @@ def written(
     begins = False
     for word, mark, case in zip(words, labels.marks, labels.cases, strict=True):
         core = text[word.core_start : word.core_end]
-        case = max(case, CAPITAL) if begins else case
+        if begins:
+            case = max(case, CAPITAL)
+        elif core in _NEVER_NAMES and word is not words[0]:
+            case = LOWER
         changed = (
             text[word.start : word.core_start]
             + with_case(core, int(case), inside)
