@@ -1,11 +1,11 @@
-"""The options of the CTC beam search."""
+"""The options of the CTC beam search, and hotwords."""
 
 import math
 from dataclasses import dataclass
 
 from conch.wire.errors import OptionError
 
-MAX_HOTWORDS = 1000
+MAX_HOTWORDS = 2000
 MAX_HOTWORD_LENGTH = 100
 """Most characters of one phrase."""
 MAX_HOTWORD_WEIGHT = 100.0
@@ -19,8 +19,8 @@ class Hotword:
 
     phrase: str
     """One or more words, written as the vocabulary writes them."""
-    weight: float = 5.0
-    """Nats that each occurrence of the whole phrase adds to a hypothesis."""
+    weight: float
+    """Nats by which a phrase of ten units is preferred; a shorter or longer one has its share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,6 @@ class CtcSearchOptions:
 
     That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
     """
-    hotwords: tuple[Hotword, ...] = ()
-    """Phrases to prefer, at most 1000."""
     unit_min_log_prob: float = -5.0
     """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
 
@@ -56,7 +54,7 @@ class CtcSearchOptions:
         """Check the ranges.
 
         Raises:
-            OptionError: a value is out of range, or a hotword is empty.
+            OptionError: a value is out of range.
         """
         if not 1 <= self.beam_size <= 512:
             raise _out_of_range("beam_size", "an integer from 1 to 512", self.beam_size)
@@ -68,10 +66,19 @@ class CtcSearchOptions:
             raise _out_of_range("unit_min_log_prob", "a number up to 0", self.unit_min_log_prob)
         if not 0.5 <= self.skip_blank_above <= 1:
             raise _out_of_range("skip_blank_above", "a number from 0.5 to 1", self.skip_blank_above)
-        if len(self.hotwords) > MAX_HOTWORDS:
-            raise _out_of_range("hotwords", f"at most {MAX_HOTWORDS} phrases", len(self.hotwords))
-        for hotword in self.hotwords:
-            _check(hotword)
+
+
+def checked_hotwords(hotwords: tuple[Hotword, ...]) -> tuple[Hotword, ...]:
+    """Return hotwords as they are.
+
+    Raises:
+        OptionError: they are too many, one is empty or too long, or a weight is out of range.
+    """
+    if len(hotwords) > MAX_HOTWORDS:
+        raise _out_of_range("hotwords", f"at most {MAX_HOTWORDS} phrases", len(hotwords))
+    for hotword in hotwords:
+        _check(hotword)
+    return hotwords
 
 
 def _check(hotword: Hotword) -> None:

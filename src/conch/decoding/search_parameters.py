@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from conch.decoding.options import CtcSearchOptions, Hotword
+from conch.decoding.options import CtcSearchOptions, Hotword, checked_hotwords
 from conch.wire.errors import OptionError
 from conch.wire.limits import MAX_TEXT, MAX_TEXTS
 
@@ -24,11 +24,21 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
         lm_weight=_number(parameters, "lm_weight", default.lm_weight),
         word_bonus=_number(parameters, "word_bonus", default.word_bonus),
         prune_history=nbest_count(parameters) == 1,
-        hotwords=hotwords_of(
-            str(parameters.get("hotwords", "")),
-            _number(parameters, "hotword_weight", Hotword("").weight),
-        ),
     )
+
+
+def hotwords(parameters: Mapping[str, Any]) -> tuple[Hotword, ...]:
+    """Return the hotwords of a call.
+
+    Raises:
+        OptionError: they are too many, one is too long, or a weight is out of range.
+    """
+    weight = _number(parameters, "hotword_weight", DEFAULT_HOTWORD_WEIGHT)
+    return checked_hotwords(hotwords_of(str(parameters.get("hotwords", "")), weight))
+
+
+DEFAULT_HOTWORD_WEIGHT = 10.0
+"""Of a call that sends none."""
 
 
 def decoder_of(parameters: Mapping[str, Any]) -> str:

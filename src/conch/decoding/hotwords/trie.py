@@ -1,0 +1,90 @@
+"""Hotwords as a trie over the units of a CTC model."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.component.arrays import DoubleArray, IntArray
+from conch.decoding.options import Hotword
+from conch.models.ctc.units import opens_words
+from conch.wire.errors import OptionError
+
+ROOT = 0
+
+
+class HotwordTrie(NamedTuple):
+    """Beginnings of phrases; node 0 is the empty one."""
+
+    phrases: tuple[str, ...]
+    """Each once, its words separated by single spaces."""
+    weights: DoubleArray
+    """float64 `[P]`: nats for each phrase."""
+    spellings: tuple[tuple[int, ...], ...]
+    """Units of each phrase."""
+    units: IntArray
+    """int64 `[N]`: the last unit of each beginning."""
+    parents: IntArray
+    """int64 `[N]`: the beginning without its last unit."""
+    repeats: NDArray[np.bool_]
+    """bool `[N]`: the unit before is the same."""
+    ends: IntArray
+    """int64 `[P]`: the node of each phrase."""
+    space: int | None
+    """The unit between words; None if units open words by themselves."""
+    opens: tuple[bool, ...]
+    """Of each unit of the vocabulary, whether it opens a word by itself, with a space."""
+
+
+def hotword_trie(
+    hotwords: Sequence[Hotword], vocab: Sequence[str], encode: Callable[[str], list[int]]
+) -> HotwordTrie:
+    """Build the trie of some phrases; of one given twice the larger weight counts.
+
+    Args:
+        hotwords: at least one.
+        vocab: texts of the units.
+        encode: units of a text.
+
+    Raises:
+        OptionError: a phrase has a character that the vocabulary has not.
+    """
+    letters = {*"".join(vocab), " "}
+    weights: dict[str, float] = {}
+    for hotword in hotwords:
+        phrase = " ".join(hotword.phrase.split())
+        if foreign := sorted({*phrase} - letters):
+            raise OptionError(
+                f"option 'hotwords' takes phrases in the model's characters, "
+                f"{''.join(sorted(letters)).strip()!r} and the space; sent: "
+                f"{hotword.phrase!r:.80}, which has {foreign[0]!r}"
+            )
+        weights[phrase] = max(hotword.weight, weights.get(phrase, 0.0))
+    nodes: dict[tuple[int, int], int] = {}
+    units, parents = [-1], [ROOT]
+    ends, spellings = [], []
+    for phrase in weights:
+        node = ROOT
+        spelling = tuple(encode(phrase))
+        for unit in spelling:
+            key = node, unit
+            if key not in nodes:
+                nodes[key] = len(units)
+                units.append(unit)
+                parents.append(node)
+            node = nodes[key]
+        ends.append(node)
+        spellings.append(spelling)
+    all_units = np.array(units)
+    return HotwordTrie(
+        phrases=tuple(weights),
+        weights=np.array(list(weights.values())),
+        spellings=tuple(spellings),
+        units=all_units.clip(0),
+        parents=np.array(parents),
+        repeats=all_units == all_units[parents],
+        ends=np.array(ends),
+        space=None if opens_words(vocab) else vocab.index(" "),
+        opens=tuple(opens_words(vocab) and text.startswith(" ") for text in vocab),
+    )
