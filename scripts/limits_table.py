@@ -190,7 +190,7 @@ def limits_of_options() -> list[Limit]:
             "hotwords",
             f"{MAX_HOTWORDS}, of {MAX_HOTWORD_LENGTH} characters each",
             FIXED,
-            "tests/decoding/beam/test_hotwords.py::test_what_is_refused",
+            "tests/decoding/test_decoder.py::test_a_wrong_option_fails_alone",
         ),
         Limit(
             "`prompt`",

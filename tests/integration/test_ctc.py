@@ -90,14 +90,31 @@ def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recording
     assert (best.attention_score is not None) == ("attention_rescore" in options)
 
 
-def test_hotwords_pull_up_what_was_said(client, recordings):
+@pytest.mark.parametrize(
+    "options", [CTC, {"decoder": "wfst", "nbest": 2}, {"mode": "streaming", "decoder": "wfst"}]
+)
+def test_hotwords_pull_up_what_was_said(client, recordings, options):
     item = recordings[2]
     words = ("irritating", "prayer", "small")
-    plain = client.transcribe(item.path, **CTC, beam_size=32)
-    hotwords = ",".join(f"{word}:8" for word in words)
-    hot = client.transcribe(item.path, **CTC, beam_size=32, hotwords=hotwords)
-    assert wer(item.text, hot.text) < wer(item.text, plain.text)
-    assert set(words) & (set(hot.text.split()) - set(plain.text.split()))
+
+    def transcribed(**hotwords: str) -> str:
+        if "mode" not in options:
+            return client.transcribe(item.path, **options, **hotwords).text
+        stable = ""
+        waveform = item.waveform()
+        with client.live(endpointing=False, **options, **hotwords) as stream:
+            for start in range(0, len(waveform), 8_000):
+                answer = stream.send(waveform[start : start + 8_000])
+                assert answer.text.startswith(stable)
+                stable = answer.stable
+            final = stream.finish().text
+        assert final.startswith(stable)
+        return final
+
+    plain = transcribed()
+    hot = transcribed(hotwords=",".join(f"{word}:20" for word in words))
+    assert wer(item.text, hot) < wer(item.text, plain)
+    assert set(words) & (set(hot.split()) - set(plain.split()))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +125,8 @@ def test_hotwords_pull_up_what_was_said(client, recordings):
         ({"beam_size": 4, "nbest": 5}, "option 'nbest' takes at most beam_size"),
         ({"hotwords": "größe"}, "option 'hotwords' takes"),
         ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
-        ({"hotwords": ",".join(["conch"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
+        ({"hotwords": ",".join(["cone"] * 2000)}, "option 'hotwords' takes at most 10000 charac"),
+        ({"hotwords": ",".join(["con"] * 2001)}, "option 'hotwords' takes at most 2000 phrases"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model"),
     ],
 )

@@ -42,7 +42,6 @@ def test_numbers_become_the_type_of_their_option():
         ({"language": 7}, "option 'language' takes a string; sent: 7"),
         ({"beam_size": 33}, "option 'beam_size' takes at most 32 with decoder attention; sent: 33"),
         ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is attention"),
-        ({"hotwords": "a"}, "option 'hotwords' goes with decoder ctc; decoder is attention"),
         (
             {"channels": "both"},
             "option 'channels' takes mix, split or an integer from 1 to 64; sent: 'both'",
@@ -203,12 +202,14 @@ def test_a_stream_has_no_memory_of_the_vad_to_begin_with():
 def test_a_streams_options():
     streaming = {"mode": "streaming"}
     assert RecognitionOptions.parse(streaming, live=True).decoder == "wfst"
-    hot = RecognitionOptions.parse({"hotwords": "conch"}, live=True)
-    assert (hot.mode, hot.decoder) == ("streaming", "ctc")
-    two_pass = RecognitionOptions.parse({"mode": "two_pass", "hotwords": "conch"}, live=True)
-    assert two_pass.decoder == "attention"
+    hot = RecognitionOptions.parse({"mode": "streaming", "hotwords": "conch"}, live=True)
+    assert hot.decoder == "wfst"
+    two_pass = RecognitionOptions.parse({"hotwords": "conch"}, live=True)
+    assert (two_pass.mode, two_pass.decoder) == ("two_pass", "attention")
     first = two_pass.of_first_pass()
-    assert (first.decoder, first.hotwords) == ("ctc", "conch")
+    assert (first.decoder, first.hotwords) == ("wfst", "conch")
+    fused = RecognitionOptions.parse({"mode": "two_pass", "lm_fusion": True}, live=True)
+    assert fused.of_first_pass().decoder == "ctc"
     assert first.beam_size == RecognitionOptions.parse({"decoder": "ctc"}).beam_size
 
 
@@ -242,8 +243,8 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
             "option 'attention_rescore' goes with mode two_pass",
         ),
         (
-            {"mode": "two_pass", "decoder": "wfst", "hotwords": "a"},
-            "option 'hotwords' goes with decoder ctc; decoder is wfst",
+            {"mode": "two_pass", "decoder": "wfst", "lm_fusion": True},
+            "option 'lm_fusion' goes with decoder ctc; decoder is wfst",
         ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
         (

@@ -42,7 +42,6 @@ from conch.models.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 from conch.wire.limits import MAX_STEP_S
 
-
 _HOTWORD_LISTS = 32
 """Whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
 
@@ -165,10 +164,12 @@ class CtcDecoder:
         words = hotwords(parameters)
         if not words:
             return None
-        return HotwordFinder(self._tries(words), self._graph_config.blank_penalty)
+        trie = self._tries(words, parameters.get("skip_foreign") is True)
+        return HotwordFinder(trie, self._graph_config.blank_penalty) if trie.phrases else None
 
-    def _new_trie(self, words: tuple[Hotword, ...]) -> HotwordTrie:
-        return hotword_trie(words, self._search.vocab.texts, self._units.encode)
+    def _new_trie(self, words: tuple[Hotword, ...], skips_foreign: bool) -> HotwordTrie:
+        vocab, encode = self._search.vocab.texts, self._units.encode
+        return hotword_trie(words, vocab, encode, skips_foreign=skips_foreign)
 
     def _check_language(self, parameters: Mapping[str, Any]) -> None:
         language = parameters.get("language", "auto")

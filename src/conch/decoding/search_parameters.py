@@ -37,7 +37,7 @@ def hotwords(parameters: Mapping[str, Any]) -> tuple[Hotword, ...]:
     return checked_hotwords(hotwords_of(str(parameters.get("hotwords", "")), weight))
 
 
-DEFAULT_HOTWORD_WEIGHT = 10.0
+DEFAULT_HOTWORD_WEIGHT = 8.0
 """Of a call that sends none."""
 
 

@@ -155,8 +155,9 @@ class RecognitionOptions:
         "phrases to prefer, separated by commas, each with or without a weight: Conch:8, Triton",
     )
     hotword_weight: float = option(
-        10.0,
-        "weight of a hotword without its own: a higher one finds more, and invents more",
+        8.0,
+        "weight of a hotword without its own, for a phrase of ten letters: shorter ones get their "
+        "share of it; a higher one finds more, and invents more",
         low=0,
         high=100,
     )

@@ -99,9 +99,7 @@ def empty_fusion(size: int, context: int, device: str | None) -> FusionState:
     """
     shape = (1, 1, size)
     nothing = placed(np.zeros(shape), device)
-    node, spelling, history = (
-        placed(np.full(shape, item), device) for item in (ROOT, 0, context)
-    )
+    node, spelling, history = (placed(np.full(shape, item), device) for item in (ROOT, 0, context))
     return FusionState(Words(nothing, nothing, history), node, spelling)
 
 

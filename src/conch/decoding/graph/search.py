@@ -270,9 +270,7 @@ class WfstStream:
             totals = path.frame_costs()
             acoustic = np.pad(alignment.log_probs, (0, len(totals) - len(alignment.log_probs)))
             costs = (totals + scale * acoustic).tolist()
-        return self._hypothesis(
-            alignment, path.words, path.cost + scale * alignment.score, costs
-        )
+        return self._hypothesis(alignment, path.words, path.cost + scale * alignment.score, costs)
 
     def _alignment(self, labels: Sequence[int]) -> _Alignment:
         """Return the units of a path's input labels, without the end."""

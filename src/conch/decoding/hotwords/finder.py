@@ -3,7 +3,7 @@
 import numpy as np
 
 from conch.component.arrays import FloatArray
-from conch.decoding.hotwords.placing import Placed, Reading, with_hotwords
+from conch.decoding.hotwords.placing import Alignment, Placed, Reading, Window, with_hotwords
 from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie
 from conch.models.ctc import BLANK
@@ -24,7 +24,8 @@ class HotwordFinder:
         self._spotter = Spotter(trie)
         self._none = np.zeros((0, len(trie.opens)), np.float32)
         self._frames: list[FloatArray] = []
-        self._first = 0
+        self._kept = 0
+        self._alignments: dict[Window, Alignment | None] = {}
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, V]`."""
@@ -41,13 +42,19 @@ class HotwordFinder:
         return self._frames[0]
 
     def keep_before(self, frame: int) -> None:
-        """Replace no more words that end up to a frame."""
-        self._first = frame
-        self._spotter.forget(frame)
+        """Let no hotword reach over a frame, before which words were told as stable."""
+        self._kept = frame
 
     def placed(self, reading: Reading) -> Placed:
         """Return a hypothesis of the frames so far with the hotwords in their places."""
         if not len(self.frames):
             return Placed(reading.words, 0.0, 0.0, 0.0)
         spots = self._spotter.spots()
-        return with_hotwords(reading, self.frames, spots, self._trie, first_frame=self._first)
+        return with_hotwords(
+            reading,
+            self.frames,
+            spots,
+            self._trie,
+            kept_frames=self._kept,
+            alignments=self._alignments,
+        )

@@ -55,6 +55,25 @@ class Placed(NamedTuple):
     score: float
 
 
+class Window(NamedTuple):
+    """A phrase in the frames between two words."""
+
+    phrase: int
+    start: int
+    end: int
+    is_last: bool
+    """Whether no frame follows, as yet."""
+
+
+class Alignment(NamedTuple):
+    """The best path that writes some units."""
+
+    score: float
+    """Sum of its log probabilities."""
+    frames: tuple[tuple[int, int], ...]
+    """Of each unit: its first frame and the one after its last; empty of one that is left out."""
+
+
 class _Candidate(NamedTuple):
     """A phrase in the place of the words `[first, last)`."""
 
@@ -73,7 +92,8 @@ def with_hotwords(
     spots: Spots,
     trie: HotwordTrie,
     *,
-    first_frame: int = 0,
+    kept_frames: int,
+    alignments: dict[Window, Alignment | None],
 ) -> Placed:
     """Return a hypothesis with the hotwords that beat its words.
 
@@ -82,10 +102,11 @@ def with_hotwords(
         log_probs: float32 `[T, V]`, as its acoustic scores count them.
         spots: where hotwords may be.
         trie: of the hotwords.
-        first_frame: words whose middle is before it stay.
+        kept_frames: no hotword takes the place of words on both sides of their end.
+        alignments: those that were computed already; new ones are added.
     """
     chosen: list[_Candidate] = []
-    found = _candidates(reading, log_probs, spots, trie, first_frame)
+    found = _candidates(reading, log_probs, spots, trie, kept_frames, alignments)
     for item in sorted(found, key=lambda item: -item.gain):
         if all(_are_apart(item, other) for other in chosen):
             chosen.append(item)
@@ -123,25 +144,27 @@ def _window(reading: Reading, first: int, last: int) -> tuple[int, int]:
 
 
 def _candidates(
-    reading: Reading, log_probs: FloatArray, spots: Spots, trie: HotwordTrie, first_frame: int
+    reading: Reading,
+    log_probs: FloatArray,
+    spots: Spots,
+    trie: HotwordTrie,
+    kept_frames: int,
+    alignments: dict[Window, Alignment | None],
 ) -> Iterator[_Candidate]:
     """Yield the phrases that beat what the hypothesis says, each once for the same words."""
     frames, space = len(log_probs), trie.space
     silence = BLANK if space is None else [BLANK, space]
     between = log_probs[:, silence].reshape(frames, -1).max(1)
     bonuses = _bonuses(reading, trie)
-    kept = sum(word.start_frame + word.end_frame <= 2 * first_frame for word in reading.words)
+    kept = sum(word.start_frame + word.end_frame <= 2 * kept_frames for word in reading.words)
     for phrase, first, last in _promising(reading, log_probs, between, spots, bonuses):
-        if first < kept:
+        if first < kept < last:
             continue
         start, end = _window(reading, first, last)
-        spelling = trie.spellings[phrase]
-        spaced = spelling if space is None else (space, *spelling, space)
-        # A recording may begin and end without a space.
-        skips = (space is not None and start == 0, space is not None and end == frames)
-        aligned = best_alignment(
-            log_probs[start:end], spaced, may_skip_first=skips[0], may_skip_last=skips[1]
-        )
+        window = Window(phrase, start, end, is_last=end == frames)
+        if window not in alignments:
+            alignments[window] = _aligned(window, log_probs, trie)
+        aligned = alignments[window]
         if aligned is None:
             continue
         was = float((reading.am_scores[start:end] + reading.lm_scores[start:end]).sum())
@@ -150,6 +173,20 @@ def _candidates(
             own = aligned.frames if space is None else aligned.frames[1:-1]
             shifted = tuple((one + start, other + start) for one, other in own)
             yield _Candidate(phrase, first, last, gain, aligned.score, shifted)
+
+
+def _aligned(window: Window, log_probs: FloatArray, trie: HotwordTrie) -> Alignment | None:
+    """Return the best alignment of a phrase with a space on either side."""
+    spelling, frames = trie.spellings[window.phrase], log_probs[window.start : window.end]
+    if trie.space is None:
+        return best_alignment(frames, spelling, may_skip_first=False, may_skip_last=False)
+    # An utterance may begin and end without a space.
+    return best_alignment(
+        frames,
+        (trie.space, *spelling, trie.space),
+        may_skip_first=window.start == 0,
+        may_skip_last=window.is_last,
+    )
 
 
 def _bonuses(reading: Reading, trie: HotwordTrie) -> DoubleArray:
@@ -201,15 +238,6 @@ def _promising(
 def _cumulated(values: NDArray[np.floating[Any]]) -> DoubleArray:
     """Return the sums up to each place, float64 `[N + 1]`."""
     return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-
-
-class Alignment(NamedTuple):
-    """The best path that writes some units."""
-
-    score: float
-    """Sum of its log probabilities."""
-    frames: tuple[tuple[int, int], ...]
-    """Of each unit: its first frame and the one after its last; empty of one that is left out."""
 
 
 def best_alignment(

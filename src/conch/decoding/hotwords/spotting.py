@@ -88,10 +88,6 @@ class Spotter:
         if len(phrases):
             self._found.append((phrases, ended[phrases], self._frame + 1))
 
-    def forget(self, frame: int) -> None:
-        """Drop what ended up to a frame."""
-        self._found = [item for item in self._found if item[2] > frame]
-
     def spots(self) -> Spots:
         """Return what was found, in the order of the ends."""
         nothing = np.zeros(0, np.int64)

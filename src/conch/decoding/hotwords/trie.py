@@ -38,7 +38,11 @@ class HotwordTrie(NamedTuple):
 
 
 def hotword_trie(
-    hotwords: Sequence[Hotword], vocab: Sequence[str], encode: Callable[[str], list[int]]
+    hotwords: Sequence[Hotword],
+    vocab: Sequence[str],
+    encode: Callable[[str], list[int]],
+    *,
+    skips_foreign: bool = False,
 ) -> HotwordTrie:
     """Build the trie of some phrases; of one given twice the larger weight counts.
 
@@ -46,6 +50,7 @@ def hotword_trie(
         hotwords: at least one.
         vocab: texts of the units.
         encode: units of a text.
+        skips_foreign: whether phrases are left out that the vocabulary cannot write.
 
     Raises:
         OptionError: a phrase has a character that the vocabulary has not.
@@ -55,6 +60,8 @@ def hotword_trie(
     for hotword in hotwords:
         phrase = " ".join(hotword.phrase.split())
         if foreign := sorted({*phrase} - letters):
+            if skips_foreign:
+                continue
             raise OptionError(
                 f"option 'hotwords' takes phrases in the model's characters, "
                 f"{''.join(sorted(letters)).strip()!r} and the space; sent: "
@@ -79,12 +86,12 @@ def hotword_trie(
     all_units = np.array(units)
     return HotwordTrie(
         phrases=tuple(weights),
-        weights=np.array(list(weights.values())),
+        weights=np.array(list(weights.values()), np.float64),
         spellings=tuple(spellings),
         units=all_units.clip(0),
         parents=np.array(parents),
         repeats=all_units == all_units[parents],
-        ends=np.array(ends),
+        ends=np.array(ends, np.int64),
         space=None if opens_words(vocab) else vocab.index(" "),
         opens=tuple(opens_words(vocab) and text.startswith(" ") for text in vocab),
     )
