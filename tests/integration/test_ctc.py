@@ -91,11 +91,16 @@ def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recording
 
 
 @pytest.mark.parametrize(
-    "options", [CTC, {"decoder": "wfst", "nbest": 2}, {"mode": "streaming", "decoder": "wfst"}]
+    ("options", "number", "words"),
+    [
+        (CTC, 2, ("irritating:20", "prayer:20")),
+        # No word of the graph.
+        ({"decoder": "wfst", "nbest": 2}, 5, ("insolency",)),
+        ({"mode": "streaming", "decoder": "wfst"}, 5, ("insolency",)),
+    ],
 )
-def test_hotwords_pull_up_what_was_said(client, recordings, options):
-    item = recordings[2]
-    words = ("irritating", "prayer", "small")
+def test_hotwords_pull_up_what_was_said(client, recordings, options, number, words):
+    item = recordings[number]
 
     def transcribed(**hotwords: str) -> str:
         if "mode" not in options:
@@ -112,9 +117,10 @@ def test_hotwords_pull_up_what_was_said(client, recordings, options):
         return final
 
     plain = transcribed()
-    hot = transcribed(hotwords=",".join(f"{word}:20" for word in words))
+    hot = transcribed(hotwords=", ".join((*words, "conch", "triton:12")))
     assert wer(item.text, hot) < wer(item.text, plain)
-    assert set(words) & (set(hot.split()) - set(plain.split()))
+    wanted = {word.partition(":")[0] for word in words}
+    assert wanted <= set(hot.split()) - set(plain.split())
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,7 @@ def test_hotwords_pull_up_what_was_said(client, recordings, options):
         ({"beam_size": 4, "nbest": 5}, "option 'nbest' takes at most beam_size"),
         ({"hotwords": "größe"}, "option 'hotwords' takes"),
         ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
-        ({"hotwords": ",".join(["cone"] * 2000)}, "option 'hotwords' takes at most 10000 charac"),
+        ({"hotwords": ",".join(["cone"] * 2001)}, "option 'hotwords' takes at most 10000 charac"),
         ({"hotwords": ",".join(["con"] * 2001)}, "option 'hotwords' takes at most 2000 phrases"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model"),
     ],

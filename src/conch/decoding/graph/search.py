@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,9 +77,9 @@ class WfstHypothesis:
     """Sum of the path's log probabilities, each blank's less the `blank_penalty`."""
     lm_score: float
     """Of the words and of the sentence's end, by the n-grams as they are in the graph."""
-    am_scores: DoubleArray
+    am_scores: DoubleArray = field(compare=False)
     """float64 `[T]`: `am_score` by frame."""
-    graph_scores: DoubleArray
+    graph_scores: DoubleArray = field(compare=False)
     """float64 `[T]`: what the graph adds to the score in each frame; empty if nobody asks."""
 
 
