@@ -181,8 +181,8 @@ def _of_stream(state: BeamState, row: int, before: SearchState) -> BeamState:
     """
     size = len(before.tips)
     # Copied: a part of an array keeps the whole of it in memory.
-    own = _mapped(lambda item: item[row : row + 1, :, :size] + 0, state)
-    if own.fusion is None or before.beam_state.fusion is None:
+    own: BeamState = _mapped(lambda item: item[row : row + 1, :, :size] + 0, state)
+    if before.beam_state.fusion is None:
         return BeamState(own.beam, None)
     return own
 

@@ -191,10 +191,10 @@ def _aligned(window: Window, log_probs: FloatArray, trie: HotwordTrie) -> Alignm
 
 def _bonuses(reading: Reading, trie: HotwordTrie) -> DoubleArray:
     """Return what each phrase adds to a score beside its alignment, float64 `[P]`."""
-    lengths = np.array([len(spelling) for spelling in trie.spellings])
-    words = np.array([phrase.count(" ") + 1 for phrase in trie.phrases])
     own = reading.lm_weight * UNKNOWN + reading.word_bonus
-    return trie.weights * lengths / WHOLE_WEIGHT_UNITS + own * words
+    bonuses: DoubleArray = trie.weights * trie.lengths / WHOLE_WEIGHT_UNITS
+    bonuses += own * trie.word_counts
+    return bonuses
 
 
 def _promising(

@@ -51,8 +51,7 @@ class Spotter:
         self._unit = np.full(len(trie.units), _NEVER)
         self._blank = np.full(len(trie.units), _NEVER)
         (self._repeats,) = trie.repeats.nonzero()
-        lengths = np.array([len(spelling) for spelling in trie.spellings])
-        self._least = (-(_LEAST[0] + _LEAST[1] * lengths) * _SCALE).astype(np.int64)
+        self._least = (-(_LEAST[0] + _LEAST[1] * trie.lengths) * _SCALE).astype(np.int64)
         self._frame = 0
         self._is_silent = False
         self._found: list[tuple[IntArray, IntArray, int]] = []

@@ -23,6 +23,10 @@ class HotwordTrie(NamedTuple):
     """float64 `[P]`: nats for each phrase."""
     spellings: tuple[tuple[int, ...], ...]
     """Units of each phrase."""
+    lengths: IntArray
+    """int64 `[P]`: units of each phrase."""
+    word_counts: IntArray
+    """int64 `[P]`: words of each phrase."""
     units: IntArray
     """int64 `[N]`: the last unit of each beginning."""
     parents: IntArray
@@ -88,6 +92,8 @@ def hotword_trie(
         phrases=tuple(weights),
         weights=np.array(list(weights.values()), np.float64),
         spellings=tuple(spellings),
+        lengths=np.array([len(spelling) for spelling in spellings], np.int64),
+        word_counts=np.array([phrase.count(" ") + 1 for phrase in weights], np.int64),
         units=all_units.clip(0),
         parents=np.array(parents),
         repeats=all_units == all_units[parents],
