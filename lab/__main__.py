@@ -14,6 +14,7 @@ from lab.fairness import command as fairness
 from lab.growth import command as growth
 from lab.header import PROGRAM
 from lab.manifest import command as manifest
+from lab.names import command as names
 from lab.offline import command as offline
 from lab.orchestration import command as orchestration
 from lab.paths import command as paths
@@ -35,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     recordings.add_recordings(commands)
     paths.add_paths(commands)
     decoder.add_decoder(commands)
+    names.add_names(commands)
     orchestration.add_orchestration(commands)
     suite.add_suite(commands)
     growth.add_growth(commands)

@@ -31,7 +31,6 @@ from lab.header import lab_header
 from lab.waveforms import waveform_of
 
 _COUNTERPARTS = {"beam": "pyctcdecode beam", "beam + n-gram": "pyctcdecode beam + n-gram"}
-_HOTWORDS = ("conch", "triton inference server", "new york", "zebra crossing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,6 @@ def run(benchmark: DecoderBenchmark) -> DecoderReport:
         vocab,
         model,
         options=options,
-        hotwords=_HOTWORDS,
         batch_size=benchmark.batch_size,
         runs=benchmark.runs,
         device=device,

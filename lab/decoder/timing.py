@@ -20,7 +20,6 @@ from conch.language.arpa import read_ngrams
 from conch.language.ngram_table import NgramTable
 from conch.models.ctc.units import opens_words
 from conch.wire.errors import BenchError
-from conch.wire.hotwords import Hotword
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +57,17 @@ def searches(
     model: CtcLanguageModel | None,
     *,
     options: CtcSearchOptions,
-    hotwords: Sequence[str] = (),
     batch_size: int = 32,
     runs: int = 5,
     device: str | None = None,
 ) -> list[DecoderTime]:
-    """Return the times of this search: greedy, beam, with the n-gram, with hotwords.
+    """Return the times of this search: greedy, beam, with the n-gram.
 
     Args:
         log_probs: float32 `[T, V]` of each utterance; batched by length.
         vocab: of these.
         model: the n-gram; without one those rows are left out.
         options: beam size and weights.
-        hotwords: phrases; without any that row is left out.
         batch_size: utterances searched together.
         runs: of each.
         device: of torch, where to search; None is the CPU, by numpy.
@@ -83,12 +80,10 @@ def searches(
     def searched(own: CtcSearchOptions) -> list[str]:
         return beam_texts(search, log_probs, own, batch_size)
 
-    plain = replace(options, language_model=False, hotwords=())
+    plain = replace(options, language_model=False)
     ways = {"beam": plain}
     if model is not None:
         ways["beam + n-gram"] = replace(plain, language_model=True)
-    if hotwords:
-        ways["beam + hotwords"] = replace(plain, hotwords=tuple(map(Hotword, hotwords)))
     found = [measured("greedy", greedy, len(log_probs), runs)]
     for name, own in ways.items():
         found.append(measured(name, functools.partial(searched, own), len(log_probs), runs))

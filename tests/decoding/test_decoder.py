@@ -58,9 +58,9 @@ def test_the_largest_search_is_that_of_the_options(decoder):
     assert texts(answer)[0] == "ab"
 
 
-@pytest.mark.parametrize(("characters", "is_taken"), [(10_000, True), (10_001, False)])
+@pytest.mark.parametrize(("characters", "is_taken"), [(40_000, True), (40_001, False)])
 def test_hotwords_are_limited_in_all(decoder, characters, is_taken):
-    hotwords = ("a" * 49 + ",") * 199 + "a" * (characters - 9_950)
+    hotwords = ("a" * 49 + ",") * 799 + "a" * (characters - 39_950)
     assert len(hotwords) == characters
     (answer,) = decoder([row(log_probs_of("ab"), hotwords=hotwords)])
     assert isinstance(answer, OptionError) is not is_taken
@@ -90,7 +90,7 @@ def test_rows_of_a_batch_have_options_of_their_own(decoder):
     rows = [
         row(log_probs),
         row(log_probs, nbest=3, beam_size=4),
-        row(log_probs, hotwords="Conch:9"),
+        row(log_probs, hotwords="Conch:30"),
         row(log_probs, lm_fusion=True, lm_weight="1.5", word_bonus="3", beam_size=20),
     ]
     together = decoder(rows)
@@ -185,15 +185,19 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
         ({"nbest": 129}, "option 'nbest' takes an integer from 1 to 128; sent: 129"),
         ({"beam_size": 129}, "option 'beam_size' takes an integer from 1 to 128; sent: 129"),
         (
-            {"hotwords": "a" * 10_001},
-            "option 'hotwords' takes at most 10000 characters; sent: 10001",
+            {"hotwords": "a" * 40_001},
+            "option 'hotwords' takes at most 40000 characters; sent: 40001",
         ),
         ({"lm_weight": "many"}, "option 'lm_weight' takes a number; sent: 'many'"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model; sent: 'de'"),
         ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
         ({"hotwords": "conch:much"}, "option 'hotwords' takes a number after a colon"),
         ({"hotwords": "größe"}, "option 'hotwords'"),
-        ({"hotwords": ",".join(["a"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
+        ({"hotwords": ",".join(["a"] * 2001)}, "option 'hotwords' takes at most 2000 phrases"),
+        ({"hotwords": "a" * 101}, "option 'hotwords' takes phrases of at most 100 characters"),
+        ({"hotwords": "a:101"}, "option 'hotwords' takes weights from 0 to 100; sent: 101.0"),
+        ({"hotwords": "a:nan"}, "option 'hotwords' takes weights from 0 to 100; sent: nan"),
+        ({"hotwords": "größe", "decoder": "wfst"}, "option 'hotwords' takes phrases in the model"),
     ],
 )
 def test_a_wrong_option_fails_alone(decoder, parameters, message):
@@ -254,13 +258,21 @@ def chunks_of(streaming, log_probs, stream_id, rng, last_is_over=False, **parame
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"lm_fusion": True}, {"hotwords": "abba:9"}, {"decoder": "wfst"}]
+    "parameters",
+    [
+        {},
+        {"lm_fusion": True},
+        {"hotwords": "abba:30"},
+        {"decoder": "wfst"},
+        {"decoder": "wfst", "hotwords": "abba:60"},
+    ],
 )
 def test_a_stream_says_at_its_end_what_the_segment_says(decoder, streaming, parameters):
     rng = np.random.default_rng(0)
     log_probs = log_probs_of("--a-bb-b-a--  th-e--  -dd-o-g--", 0.3)
-    # In a graph, words that partial texts agreed on leave no room for others.
-    parameters["nbest"] = 1 if parameters.get("decoder") == "wfst" else 4
+    # Words that partial texts agreed on leave no room for others.
+    agrees = parameters.get("decoder") == "wfst" or "hotwords" in parameters
+    parameters["nbest"] = 1 if agrees else 4
     (expected,) = decoder([row(log_probs, **parameters)])
     *_, final = chunks_of(streaming, log_probs, "s", rng, **parameters)
     assert texts(final) == texts(expected)
@@ -270,13 +282,15 @@ def test_a_stream_says_at_its_end_what_the_segment_says(decoder, streaming, para
     assert len(streaming) == 0
 
 
+@pytest.mark.parametrize("hotwords", ["", "foks:40, lassie dock:40, jumps"])
 @pytest.mark.parametrize("decoder", ["ctc", "wfst"])
-def test_what_is_stable_stays(streaming, decoder):
+def test_what_is_stable_stays(streaming, decoder, hotwords):
     rng = np.random.default_rng(1)
     paths = ["the--  quick--  brow-n", "fox--  jump-s  over--  the--  la-zy--  dog"]
     for path in paths:
         stable = ""
-        for answer in chunks_of(streaming, log_probs_of(path, 0.5), 7, rng, decoder=decoder):
+        parameters = {"decoder": decoder, "hotwords": hotwords}
+        for answer in chunks_of(streaming, log_probs_of(path, 0.5), 7, rng, **parameters):
             assert texts(answer)[0].startswith(stable)
             found = answer["stable"][0].decode()
             assert found.startswith(stable)

@@ -11,7 +11,6 @@ def hypothesis(pieces, frames, probs) -> CtcHypothesis:
         text=" ".join("".join(pieces).split()),
         am_score=-1.0,
         lm_score=0.0,
-        bias_score=0.0,
         score=-1.0,
         units=tuple(range(1, 1 + len(pieces))),
         texts=tuple(pieces),

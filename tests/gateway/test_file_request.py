@@ -151,10 +151,12 @@ def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -
     assert "prompt" in parsed(prompt="Conch", rescore="true", rescorer="ngram").ignored
 
 
-def test_keywords_are_hotwords_of_the_decoder_that_has_them() -> None:
+@pytest.mark.parametrize("model", ["conch", "conch-ctc", "conch-wfst"])
+def test_keywords_are_hotwords(model: str) -> None:
     fields: Any = {"keywords[]": ["Conch", "Triton"]}
-    assert parsed(model="conch-ctc", **fields).options["hotwords"] == "Conch,Triton"
-    assert parsed(**fields).ignored == ("keywords",)
+    asked = parsed(model=model, **fields)
+    assert asked.options["hotwords"] == "Conch,Triton"
+    assert asked.ignored == ()
 
 
 @pytest.mark.parametrize(

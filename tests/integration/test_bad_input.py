@@ -96,8 +96,8 @@ BAD = {
     "a long name": ({"WAV": SECOND}, {"x" * 1_000_000: 2}, "unknown option 'xxx"),
     "a long value": (
         {"WAV": SECOND},
-        {"decoder": "ctc", "hotwords": "x" * 10_001},
-        "at most 10000 characters; sent: 10001",
+        {"decoder": "ctc", "hotwords": "x" * 40_001},
+        "at most 40000 characters; sent: 40001",
     ),
     "many options": (
         {"WAV": SECOND},

@@ -106,14 +106,37 @@ def test_every_way_of_decoding_and_what_its_scores_are_made_of(client, recording
     assert (best.attention_score is not None) == ("attention_rescore" in options)
 
 
-def test_hotwords_pull_up_what_was_said(client, recordings):
-    item = recordings[2]
-    words = ("irritating", "prayer", "small")
-    plain = client.transcribe(item.path, **CTC, beam_size=32)
-    hotwords = ",".join(f"{word}:8" for word in words)
-    hot = client.transcribe(item.path, **CTC, beam_size=32, hotwords=hotwords)
-    assert wer(item.text, hot.text) < wer(item.text, plain.text)
-    assert set(words) & (set(hot.text.split()) - set(plain.text.split()))
+@pytest.mark.parametrize(
+    ("options", "number", "words"),
+    [
+        (CTC, 2, ("irritating:20", "prayer:20")),
+        # No word of the graph.
+        ({"decoder": "wfst", "nbest": 2}, 5, ("insolency",)),
+        ({"mode": "streaming", "decoder": "wfst"}, 5, ("insolency",)),
+    ],
+)
+def test_hotwords_pull_up_what_was_said(client, recordings, options, number, words):
+    item = recordings[number]
+
+    def transcribed(**hotwords: str) -> str:
+        if "mode" not in options:
+            return client.transcribe(item.path, **options, **hotwords).text
+        stable = ""
+        waveform = item.waveform()
+        with client.live(endpointing=False, **options, **hotwords) as stream:
+            for start in range(0, len(waveform), 8_000):
+                answer = stream.send(waveform[start : start + 8_000])
+                assert answer.text.startswith(stable)
+                stable = answer.stable
+            final = stream.finish().text
+        assert final.startswith(stable)
+        return final
+
+    plain = transcribed()
+    hot = transcribed(hotwords=", ".join((*words, "conch", "triton:12")))
+    assert wer(item.text, hot) < wer(item.text, plain)
+    wanted = {word.partition(":")[0] for word in words}
+    assert wanted <= set(hot.split()) - set(plain.split())
 
 
 @pytest.mark.parametrize(
@@ -124,7 +147,8 @@ def test_hotwords_pull_up_what_was_said(client, recordings):
         ({"beam_size": 4, "nbest": 5}, "option 'nbest' takes at most beam_size"),
         ({"hotwords": "größe"}, "option 'hotwords' takes"),
         ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
-        ({"hotwords": ",".join(["conch"] * 1001)}, "option 'hotwords' takes at most 1000 phrases"),
+        ({"hotwords": ",".join(["cone"] * 2001)}, "option 'hotwords' takes at most 2000 phrases"),
+        ({"hotwords": ",".join(["con"] * 2001)}, "option 'hotwords' takes at most 2000 phrases"),
         ({"language": "de"}, "option 'language' takes auto or en with this CTC model"),
     ],
 )

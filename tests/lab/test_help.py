@@ -7,7 +7,7 @@ import pytest
 from lab.__main__ import build_parser
 
 COMMANDS = (
-    *("offline", "recordings", "paths", "decoder"),
+    *("offline", "recordings", "paths", "decoder", "names"),
     *("orchestration", "suite", "growth", "fairness", "chaos", "bulk", "manifest"),
 )
 

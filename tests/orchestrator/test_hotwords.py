@@ -11,7 +11,6 @@ from plain_components import PlainComponents
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.orchestrator.hotwords import (
     MOST_TRIED,
-    SHARE,
     NearMiss,
     bonus_of,
     fitting,
@@ -72,7 +71,7 @@ def test_only_the_closest_are_tried():
 
 
 def test_hotwords_in_a_text_add_their_weights_whatever_their_case():
-    assert bonus_of("Hester Prynne, and prynne's", NAMES) == pytest.approx(SHARE * 20)
+    assert bonus_of("Hester Prynne, and Prynne", NAMES) == pytest.approx(10 + 2 * 6)
     assert bonus_of("prynnes", NAMES) == 0
 
 
@@ -123,11 +122,11 @@ def recognize(components, **options):
 
 def test_a_hotword_is_written_if_it_loses_less_than_its_weight_allows():
     components = Named(I_met_Prin=-2.5, I_met_Prynne=-7.0)
-    found = recognize(components, hotwords="Prynne", nbest=2)
+    found = recognize(components, hotwords="Prynne:10", nbest=2)
     assert components.scored == ["I met Prin", "I met Prynne"]
     assert found.text == "I met Prynne"
     assert found.nbest[0].am_score == pytest.approx(-2.0 - 4.5)
-    assert found.nbest[0].score == pytest.approx(-2.0 - 4.5 + SHARE * 10)
+    assert found.nbest[0].score == pytest.approx(-2.0 - 4.5 + 6)
     assert found.nbest[1].text == "I met Prin"
 
 

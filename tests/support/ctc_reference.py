@@ -27,34 +27,10 @@ def text_scores(log_probs, vocab=VOCAB) -> dict[str, float]:
     return {text: math.log(value) for text, value in found.items()}
 
 
-def hotword_score(text: str, weights: dict[str, float]) -> float:
-    """Return what hotwords add to a complete text: their weight for every occurrence."""
-    words = text.split()
-    total = 0.0
-    for phrase, weight in weights.items():
-        wanted = phrase.split()
-        starts = range(len(words) - len(wanted) + 1)
-        total += weight * sum(words[at : at + len(wanted)] == wanted for at in starts)
-    return total
-
-
-def hotword_pending(text: str, weights: dict[str, float]) -> float:
-    """Return what hotwords add to a text that goes on: also the largest share of a match."""
-    done = text.rpartition(" ")[0]
-    starts = [0, *(at + 1 for at, letter in enumerate(text) if letter == " ")]
-    shares = [
-        weight * len(text[start:]) / len(phrase)
-        for phrase, weight in weights.items()
-        for start in starts
-        if text[start:] and phrase.startswith(text[start:])
-    ]
-    return hotword_score(done, weights) + max(shares, default=0.0)
-
-
 def beam_search(log_probs, vocab=VOCAB, size: int = 10) -> list[tuple[str, float]]:
     """Return the texts and scores of a prefix beam search, best first, prefix by prefix.
 
-    The same search as `conch.decoding.beam.step`, without n-gram and hotwords.
+    The same search as `conch.decoding.beam.step`, without n-gram.
     """
     # For each prefix, the paths that end in a blank and those that end in its last unit.
     beam: dict[tuple[int, ...], list[float]] = {(): [0.0, -math.inf]}

@@ -210,12 +210,14 @@ def test_a_stream_has_no_memory_of_the_vad_to_begin_with():
 def test_a_streams_options():
     streaming = {"mode": "streaming"}
     assert RecognitionOptions.parse(streaming, live=True).decoder == "wfst"
-    hot = RecognitionOptions.parse({"hotwords": "conch"}, live=True)
-    assert (hot.mode, hot.decoder) == ("streaming", "ctc")
-    two_pass = RecognitionOptions.parse({"mode": "two_pass", "hotwords": "conch"}, live=True)
-    assert two_pass.decoder == "attention"
+    hot = RecognitionOptions.parse({"mode": "streaming", "hotwords": "conch"}, live=True)
+    assert hot.decoder == "wfst"
+    two_pass = RecognitionOptions.parse({"hotwords": "conch"}, live=True)
+    assert (two_pass.mode, two_pass.decoder) == ("two_pass", "attention")
     first = two_pass.of_first_pass()
-    assert (first.decoder, first.hotwords) == ("ctc", "conch")
+    assert (first.decoder, first.hotwords) == ("wfst", "conch")
+    fused = RecognitionOptions.parse({"mode": "two_pass", "lm_fusion": True}, live=True)
+    assert fused.of_first_pass().decoder == "ctc"
     assert first.beam_size == RecognitionOptions.parse({"decoder": "ctc"}).beam_size
 
 
@@ -252,6 +254,10 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         (
             {"mode": "streaming", "attention_rescore": True},
             "option 'attention_rescore' goes with mode two_pass",
+        ),
+        (
+            {"mode": "two_pass", "decoder": "wfst", "lm_fusion": True},
+            "option 'lm_fusion' goes with decoder ctc; decoder is wfst",
         ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
         (

@@ -318,7 +318,7 @@ async def offline_wer(
     """
     of_streams = {"mode", "vad", "deadline_ms"}  # a deadline applies to each chunk
     if benchmark.options.get("decoder", "attention") == "attention":
-        of_streams |= {"hotwords", "hotword_weight", "lm_fusion"}  # of the first pass
+        of_streams.add("lm_fusion")  # of the first pass
     options = {key: value for key, value in benchmark.options.items() if key not in of_streams}
 
     async with AsyncClient(url, headers=benchmark.headers) as client:

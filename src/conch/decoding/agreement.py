@@ -19,6 +19,16 @@ class LocalAgreement:
         """The stable words."""
         self._last: tuple[Word, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The stable words as a text."""
+        return " ".join(word.text for word in self.kept)
+
+    @property
+    def end_s(self) -> float:
+        """End of the stable words in seconds from the utterance's start."""
+        return self.kept[-1].end if self.kept else 0.0
+
     def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
         """Take the words of the next best text; return the words to show.
 

@@ -1,5 +1,6 @@
 """The `ctc_decoder` component: CTC log probabilities to n-best texts, or scores of given texts."""
 
+import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,13 @@ from conch.decoding.beam.search import CtcSearch
 from conch.decoding.forward import text_scores
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
+from conch.decoding.hotwords.finder import HotwordFinder
+from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.search_parameters import (
     decoder_of,
     has_lattice,
+    hotwords,
     is_greedy,
     nbest_count,
     search_options,
@@ -37,7 +41,11 @@ from conch.language.ngram import LanguageModelConfig
 from conch.models.ctc.units import units_from_dict
 from conch.models.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
+from conch.wire.hotwords import Hotword
 from conch.wire.limits import MAX_STEP_S
+
+_HOTWORD_LISTS = 32
+"""Whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +117,7 @@ class CtcDecoder:
             beam=config.graph_beam,
             max_active=config.graph_max_active,
         )
+        self._tries = functools.lru_cache(_HOTWORD_LISTS)(self._new_trie)
         self._frame_s = vocabulary.frame_s
         self._language = config.language
 
@@ -149,13 +158,26 @@ class CtcDecoder:
         nbest_count(parameters)
         self._check_language(parameters)
         asks_lattice = has_lattice(parameters)
+        finder = self._new_finder(parameters)
         if decoder_of(parameters) == "ctc":
-            return BeamUtterance(self._search, search_options(parameters), self._frame_s)
+            return BeamUtterance(self._search, search_options(parameters), self._frame_s, finder)
         if self._graph is None:
             raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
         return GraphUtterance(
-            self._graph, self._graph_config, self._frame_s, has_lattice=asks_lattice
+            self._graph, self._graph_config, self._frame_s, finder, has_lattice=asks_lattice
         )
+
+    def _new_finder(self, parameters: Mapping[str, Any]) -> HotwordFinder | None:
+        """Return what finds a call's hotwords, None if there are none."""
+        words = hotwords(parameters)
+        if not words:
+            return None
+        trie = self._tries(words, parameters.get("skip_foreign") is True)
+        return HotwordFinder(trie, self._graph_config.blank_penalty) if trie.phrases else None
+
+    def _new_trie(self, words: tuple[Hotword, ...], skips_foreign: bool) -> HotwordTrie:
+        vocab, encode = self._search.vocab.texts, self._units.encode
+        return hotword_trie(words, vocab, encode, skips_foreign=skips_foreign)
 
     def _check_language(self, parameters: Mapping[str, Any]) -> None:
         language = parameters.get("language", "auto")

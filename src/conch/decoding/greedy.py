@@ -27,7 +27,6 @@ def best_path(log_probs: NDArray[np.float32], vocab: CtcVocab) -> CtcHypothesis:
         text=vocab.text_of(units),
         am_score=score,
         lm_score=0.0,
-        bias_score=0.0,
         score=score,
         units=units,
         texts=tuple(vocab.texts[unit] for unit in units),

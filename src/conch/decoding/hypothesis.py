@@ -1,8 +1,11 @@
 """Hypotheses of the CTC search, and their words with times."""
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from conch.decoding.graph.alignment import AlignedWord
 from conch.wire.result import Word
 
 
@@ -19,10 +22,8 @@ class CtcHypothesis:
 
     A final hypothesis includes the end of the sentence.
     """
-    bias_score: float
-    """Score of the hotwords; before the final one it includes partial matches."""
     score: float
-    """Score to rank by: `am_score + lm_weight · lm_score + word_bonus · words + bias_score`.
+    """Score to rank by: `am_score + lm_weight · lm_score + word_bonus · words`.
 
     An incomplete word that begins no known word costs extra until it is complete.
     """
@@ -36,39 +37,49 @@ class CtcHypothesis:
     """Log posterior of each unit at its best frame before the next unit."""
 
 
+class SpelledWord(NamedTuple):
+    """A word of a hypothesis, and what writes it."""
+
+    aligned: AlignedWord
+    """It starts with the frame of its first unit and ends with that of its last."""
+    units: tuple[int, ...]
+    """Without spaces that are units themselves."""
+
+
+def spelled_words(hypothesis: CtcHypothesis) -> Iterator[SpelledWord]:
+    """Yield the words of a hypothesis; its units may have a space only at their beginning."""
+    places: list[int] = []
+
+    def word() -> SpelledWord:
+        text = "".join(hypothesis.texts[place] for place in places).strip()
+        log_probs = [hypothesis.log_probs[place] for place in places]
+        confidence = math.exp(min(0.0, sum(log_probs) / len(log_probs)))
+        start, end = hypothesis.frames[places[0]], hypothesis.frames[places[-1]] + 1
+        units = tuple(hypothesis.units[place] for place in places)
+        return SpelledWord(AlignedWord(text, start, end, confidence), units)
+
+    for place, text in enumerate(hypothesis.texts):
+        if text.startswith(" ") and places:
+            yield word()
+            places.clear()
+        if text.strip():
+            places.append(place)
+    if places:
+        yield word()
+
+
+def timed_words(words: Iterable[AlignedWord], frame_s: float) -> tuple[Word, ...]:
+    """Return words with their times; `frame_s` is the seconds of a frame."""
+    return tuple(
+        Word(word.text, word.start_frame * frame_s, word.end_frame * frame_s, word.confidence)
+        for word in words
+    )
+
+
 def words_of(hypothesis: CtcHypothesis, frame_s: float) -> tuple[Word, ...]:
-    """Return the words of a hypothesis.
+    """Return the words of a hypothesis with their times; `frame_s` is the seconds of a frame.
 
-    A word starts with the frame of its first unit and ends with that of its last. Its confidence
-    is the geometric mean of the posteriors of its units, each at its best frame.
-
-    Args:
-        hypothesis: its units may have a space only at their beginning.
-        frame_s: seconds of a frame.
+    A word's confidence is the geometric mean of the posteriors of its units, each at its best
+    frame.
     """
-    words: list[Word] = []
-    text = ""
-    frames: list[int] = []
-    log_probs: list[float] = []
-
-    def close() -> None:
-        nonlocal text
-        if text:
-            confidence = math.exp(min(0.0, sum(log_probs) / len(log_probs)))
-            start, end = frames[0] * frame_s, (frames[-1] + 1) * frame_s
-            words.append(Word(text, start, end, confidence))
-        text = ""
-        frames.clear()
-        log_probs.clear()
-
-    units = zip(hypothesis.texts, hypothesis.frames, hypothesis.log_probs, strict=True)
-    for piece, frame, log_prob in units:
-        if piece.startswith(" "):
-            close()
-        letters = piece.strip()
-        if letters:
-            text += letters
-            frames.append(frame)
-            log_probs.append(log_prob)
-    close()
-    return tuple(words)
+    return timed_words((word.aligned for word in spelled_words(hypothesis)), frame_s)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from conch.wire.errors import OptionError
-from conch.wire.hotwords import Hotword, check_hotwords
 
 NO_LIMIT = -100.0
 """Of `unit_min_log_prob`: at or under it no unit is left out."""
@@ -26,8 +25,6 @@ class CtcSearchOptions:
 
     That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
     """
-    hotwords: tuple[Hotword, ...] = ()
-    """Phrases to prefer, at most MAX_HOTWORDS."""
     unit_min_log_prob: float = -5.0
     """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
 
@@ -42,7 +39,7 @@ class CtcSearchOptions:
         """Check the ranges.
 
         Raises:
-            OptionError: a value is out of range, or a hotword is empty.
+            OptionError: a value is out of range.
         """
         if not 1 <= self.beam_size <= 512:
             raise _out_of_range("beam_size", "an integer from 1 to 512", self.beam_size)
@@ -54,7 +51,6 @@ class CtcSearchOptions:
             raise _out_of_range("unit_min_log_prob", "a number up to 0", self.unit_min_log_prob)
         if not 0.5 <= self.skip_blank_above <= 1:
             raise _out_of_range("skip_blank_above", "a number from 0.5 to 1", self.skip_blank_above)
-        check_hotwords(self.hotwords)
 
 
 def _out_of_range(name: str, wanted: str, sent: object) -> OptionError:

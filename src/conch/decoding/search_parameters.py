@@ -5,7 +5,12 @@ from typing import Any
 
 from conch.decoding.options import CtcSearchOptions
 from conch.wire.errors import OptionError
-from conch.wire.hotwords import Hotword, hotwords_of
+from conch.wire.hotwords import (
+    DEFAULT_HOTWORD_WEIGHT,
+    Hotword,
+    check_hotwords,
+    hotwords_of,
+)
 from conch.wire.limits import MAX_TEXTS
 
 
@@ -25,11 +30,19 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
         lm_weight=_number(parameters, "lm_weight", default.lm_weight),
         word_bonus=_number(parameters, "word_bonus", default.word_bonus),
         prune_history=nbest_count(parameters) == 1,
-        hotwords=hotwords_of(
-            str(parameters.get("hotwords", "")).lower(),
-            _number(parameters, "hotword_weight", Hotword("").weight),
-        ),
     )
+
+
+def hotwords(parameters: Mapping[str, Any]) -> tuple[Hotword, ...]:
+    """Return the hotwords of a call.
+
+    Raises:
+        OptionError: they are too many, one is too long, or a weight is out of range.
+    """
+    weight = _number(parameters, "hotword_weight", DEFAULT_HOTWORD_WEIGHT)
+    found = hotwords_of(str(parameters.get("hotwords", "")).lower(), weight)
+    check_hotwords(found)
+    return found
 
 
 def decoder_of(parameters: Mapping[str, Any]) -> str:

@@ -9,7 +9,10 @@ from conch.decoding.beam.search import CtcSearch
 from conch.decoding.beam.stable import stable_text
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
 from conch.decoding.greedy import best_path
-from conch.decoding.hypothesis import CtcHypothesis, words_of
+from conch.decoding.hotwords.finder import HotwordFinder
+from conch.decoding.hotwords.placing import Reading
+from conch.decoding.hotwords.readings import reading_of_beam
+from conch.decoding.hypothesis import CtcHypothesis, timed_words, words_of
 from conch.decoding.options import CtcSearchOptions
 from conch.wire.result import Word
 
@@ -43,7 +46,13 @@ class UtteranceSearch(Protocol):
 class BeamUtterance:
     """The search of one utterance by `CtcSearch`."""
 
-    def __init__(self, search: CtcSearch, options: CtcSearchOptions, frame_s: float) -> None:
+    def __init__(
+        self,
+        search: CtcSearch,
+        options: CtcSearchOptions,
+        frame_s: float,
+        hotwords: HotwordFinder | None = None,
+    ) -> None:
         """Begin an utterance.
 
         Raises:
@@ -51,19 +60,39 @@ class BeamUtterance:
         """
         self.shared, self._frame_s = search, frame_s
         self.state = search.start(options)
+        self.hotwords = hotwords
+        self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
         """See `UtteranceSearch`."""
+        if self.hotwords is not None:
+            self.hotwords.advance(log_probs)
         (self.state,) = self.shared.advance([self.state], [log_probs])
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
         """See `UtteranceSearch`."""
-        found = self.shared.nbest(self.state, count, is_final)
-        return [of_beam(item, self._frame_s) for item in found]
+        items = self.shared.nbest(self.state, count, is_final)
+        found = [of_beam(item, self._frame_s) for item in items]
+        if self.hotwords is None:
+            return found
+        options, model = self.state.options, self.shared.language_model
+        placed = []
+        for item, plain in zip(items, found, strict=True):
+            reading = reading_of_beam(item, self.hotwords.frames, options, model)
+            placed.append(_placed(plain, self.hotwords, reading, self._frame_s))
+        agreed = _agreed(placed, self._agreement, is_final=is_final)
+        self.hotwords.keep_before(round(self._agreement.end_s / self._frame_s))
+        return agreed
 
     def stable_text(self) -> str:
-        """See `UtteranceSearch`."""
-        return stable_text(self.state, self.shared.vocab)
+        """See `UtteranceSearch`.
+
+        What every text of the beam begins with may still become a hotword. So with hotwords the
+        words count that two texts in a row agree on.
+        """
+        if self.hotwords is None:
+            return stable_text(self.state, self.shared.vocab)
+        return self._agreement.text
 
 
 class GraphUtterance:
@@ -74,17 +103,22 @@ class GraphUtterance:
         graph: DecodingGraph,
         config: WfstConfig,
         frame_s: float,
+        hotwords: HotwordFinder | None = None,
         *,
         has_lattice: bool = False,
     ) -> None:
         """Begin an utterance, for whose lattice `lattice_text` is to be asked or not."""
         self._frame_s = frame_s
+        self._graph, self._config = graph, config
+        self._stream = WfstStream(graph, config, has_graph_scores=hotwords is not None)
+        self.hotwords = hotwords
         self.has_lattice = has_lattice
-        self._stream = WfstStream(graph, config)
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
         """See `UtteranceSearch`."""
+        if self.hotwords is not None:
+            self.hotwords.advance(log_probs)
         self._stream.advance(log_probs)
 
     def nbest(self, count: int, *, is_final: bool) -> list[Found]:
@@ -93,38 +127,62 @@ class GraphUtterance:
         kaldi-decoder does not tell which words all of its paths share. So words that two texts in
         a row agree on are kept.
         """
-        if not is_final:
-            best = self._found(self._stream.best())
-            return [self._of_words(best, self._agreement.update(best.words))]
-        found: dict[str, Found] = {}
-        for item in map(self._found, self._stream.finish(count, has_lattice=self.has_lattice)):
-            spliced = self._of_words(item, self._agreement.spliced(item.words))
-            found.setdefault(spliced.text, spliced)
-        return list(found.values())
+        items = (
+            self._stream.finish(count, has_lattice=self.has_lattice)
+            if is_final
+            else (self._stream.best(),)
+        )
+        agreed = _agreed([*map(self._found, items)], self._agreement, is_final=is_final)
+        if self.hotwords is not None:
+            self.hotwords.keep_before(round(self._agreement.end_s / self._frame_s))
+        return agreed
 
     def stable_text(self) -> str:
         """See `UtteranceSearch`."""
-        return " ".join(word.text for word in self._agreement.kept)
+        return self._agreement.text
 
     def lattice_text(self) -> str:
         """Return the lattice after the final hypotheses; see `WfstStream.lattice_text`."""
         return self._stream.lattice_text()
 
-    @staticmethod
-    def _of_words(found: Found, words: tuple[Word, ...]) -> Found:
-        return found._replace(text=" ".join(word.text for word in words), words=words)
-
     def _found(self, item: WfstHypothesis) -> Found:
-        words = tuple(
-            Word(
-                word.text,
-                word.start_frame * self._frame_s,
-                word.end_frame * self._frame_s,
-                word.confidence,
-            )
-            for word in item.words
+        words = timed_words(item.words, self._frame_s)
+        found = Found(item.text, item.score, item.am_score, item.lm_score, words)
+        if self.hotwords is None:
+            return found
+        scale = self._config.acoustic_scale
+        reading = Reading(
+            item.words,
+            item.am_scores,
+            item.graph_scores,
+            lm_weight=1 / scale,
+            word_bonus=self._graph.word_bonus / scale,
         )
-        return Found(item.text, item.score, item.am_score, item.lm_score, words)
+        return _placed(found, self.hotwords, reading, self._frame_s)
+
+
+def _placed(found: Found, hotwords: HotwordFinder, reading: Reading, frame_s: float) -> Found:
+    """Return a hypothesis with the hotwords that beat its words."""
+    placed = hotwords.placed(reading)
+    return Found(
+        " ".join(word.text for word in placed.words),
+        found.score + placed.score,
+        found.am_score + placed.am_score,
+        found.lm_score + placed.lm_score,
+        timed_words(placed.words, frame_s),
+    )
+
+
+def _agreed(found: Sequence[Found], agreement: LocalAgreement, *, is_final: bool) -> list[Found]:
+    """Return hypotheses with the words that were told as stable, best first, each text once."""
+    best, *others = sorted(found, key=lambda item: -item.score)
+    spliced = [agreement.spliced(best.words) if is_final else agreement.update(best.words)]
+    spliced += [agreement.spliced(item.words) for item in others]
+    texts: dict[str, Found] = {}
+    for item, words in zip((best, *others), spliced, strict=True):
+        text = " ".join(word.text for word in words)
+        texts.setdefault(text, item._replace(text=text, words=words))
+    return list(texts.values())
 
 
 def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]) -> None:
@@ -132,6 +190,8 @@ def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]
     beams: dict[CtcSearch, list[tuple[BeamUtterance, FloatArray]]] = {}
     for search, frames in zip(searches, log_probs, strict=True):
         if isinstance(search, BeamUtterance):
+            if search.hotwords is not None:
+                search.hotwords.advance(frames)
             beams.setdefault(search.shared, []).append((search, frames))
         else:
             search.advance(frames)

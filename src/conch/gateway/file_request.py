@@ -86,10 +86,7 @@ def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> 
     if _needs_words(format, granularities, has_logprobs=has_logprobs):
         options.setdefault("word_timestamps", True)
     if keywords := sent.get("keywords", ()):
-        if options.get("decoder") == "ctc":
-            options.setdefault("hotwords", ",".join(keywords))
-        else:
-            ignored.append("keywords")
+        options.setdefault("hotwords", ",".join(keywords))
     if prompt:
         # The end is nearest to the audio: OpenAI's API too reads only so much of it.
         with_prompt = options | {"prompt": prompt[-MAX_PROMPT:]}

@@ -147,6 +147,9 @@ async def decode_step(
         is_over: Whether the utterance ends with these frames.
     """
     parameters = _search_parameters(options) if place.starts else {}
+    if place.starts and options.mode == "two_pass":
+        # Hotwords that CTC cannot write may be for Whisper.
+        parameters["skip_foreign"] = True
     if is_over:
         parameters["is_over"] = True
     outputs = await calls(

@@ -23,14 +23,13 @@ from rapidfuzz.distance import Levenshtein
 from conch.component.arrays import FloatArray
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls
-from conch.orchestrator.speech import Heard
+from conch.orchestrator.roles import EncodedSegment
 from conch.wire.hotwords import Hotword, hotwords_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
 
-SHARE = 0.6
-"""Nats of Whisper's log probability for each of a hotword's weight. Chosen on dev: with the default
-weight more would write names that nobody said."""
+WHOLE_WEIGHT_LETTERS = 10
+"""Letters from which on a phrase has all of its weight: of as many false ones, most are short."""
 LEAST_SIMILARITY = 0.55
 """Share of letters and sounds that agree, from which on a hotword is tried: the mean of both, each
 1 less the edit distance over the length of the longer one. With the sounds, the closest eight hold
@@ -60,7 +59,7 @@ class NearMiss:
 
 
 async def with_hotwords(
-    nbest: Sequence[Hypothesis], heard: Heard, options: RecognitionOptions, calls: Calls
+    nbest: Sequence[Hypothesis], encoded: EncodedSegment, options: RecognitionOptions, calls: Calls
 ) -> Sequence[Hypothesis]:
     """Return Whisper's hypotheses with the hotwords of the request, best first.
 
@@ -69,7 +68,7 @@ async def with_hotwords(
 
     Args:
         nbest: The hypotheses of one segment, best first.
-        heard: What the acoustic models hear in the segment.
+        encoded: Hidden states of the segment.
         options: Options of the request.
         calls: Calls of the request.
 
@@ -87,22 +86,25 @@ async def with_hotwords(
     if not misses:
         return scored
     texts = [best.text, *(put_in(best.text, [miss]) for miss in misses)]
-    before, *scores = await roles.attention_scores(
-        calls, await heard.encoded(), texts, options.language
-    )
+    before, *scores = await roles.attention_scores(calls, encoded, texts, options.language)
     gains = [score - before for score in scores]
     chosen = fitting(misses, gains)
     if not chosen:
         return scored
     gain = sum(gains[place] for place in chosen)
-    bonus = sum(misses[place].bonus for place in chosen)
+    added = sum(misses[place].bonus for place in chosen)
     named = replace(
         best,
         text=put_in(best.text, [misses[place] for place in chosen]),
-        score=best.score + gain + bonus,
+        score=best.score + gain + added,
         am_score=best.am_score + gain,
     )
     return [named, *(item for item in scored if item.text != named.text)]
+
+
+def bonus(hotword: Hotword) -> float:
+    """Return the nats that a hotword adds to the score of a text."""
+    return hotword.weight * min(1.0, len(_letters(hotword.phrase)) / WHOLE_WEIGHT_LETTERS)
 
 
 def bonus_of(text: str, hotwords: Sequence[Hotword]) -> float:
@@ -110,7 +112,7 @@ def bonus_of(text: str, hotwords: Sequence[Hotword]) -> float:
     words = _spaced(text)
     phrases = _index(tuple(hotwords)).spaced
     return sum(
-        SHARE * item.weight * words.count(phrase)
+        bonus(item) * words.count(phrase)
         for phrase, item in zip(phrases, hotwords, strict=True)
         if phrase in words
     )
@@ -141,7 +143,7 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
         if written != text[start:end] and (
             spaced not in _spaced(text[start:end]) or spaced == _spaced(text[start:end])
         ):
-            found.append(NearMiss(start, end, written, SHARE * hotword.weight))
+            found.append(NearMiss(start, end, written, bonus(hotword)))
         if len(found) == MOST_TRIED:
             break
     return found

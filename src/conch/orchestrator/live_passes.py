@@ -16,6 +16,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.endpointing import SHORT_PAUSE_MS, Speech, speech_span
+from conch.orchestrator.hotwords import with_hotwords
 from conch.orchestrator.live_text import LiveText, is_credible
 from conch.orchestrator.load import Allowed, Pace
 from conch.orchestrator.metrics import PASS_LATE_SECONDS, PASSES
@@ -200,7 +201,12 @@ class LivePasses:
             begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
             encoded = await roles.encode(self._calls, speech.waveform, WINDOW)
-            _, words = await roles.decode(self._calls, encoded, self._greedy, speech.start)
+            asked, start = self._greedy, speech.start
+            nbest, words = await roles.decode(self._calls, encoded, asked, start)
+            named = await with_hotwords(nbest, encoded, asked, self._calls)
+            if named[0].text != nbest[0].text:
+                text = named[0].text
+                words = await roles.align(self._calls, encoded, text, asked.language, start)
             return speech, words
 
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING

@@ -42,7 +42,7 @@ async def recognize_segment(
         is_timed = options.word_timestamps or is_paused
         start = speech.start if is_timed else None
         first, words = await roles.decode(calls, encoded, options, start)
-        named = await with_hotwords(first, heard, options, calls)
+        named = await with_hotwords(first, encoded, options, calls)
         nbest = await rescored(named, heard, options, calls)
         text = nbest[0].text
         if text != first[0].text or not is_timed:

@@ -11,6 +11,7 @@ MAX_HOTWORDS = 2000
 MAX_HOTWORD_LENGTH = 100
 """Most characters of one phrase."""
 MAX_HOTWORD_WEIGHT = 100.0
+DEFAULT_HOTWORD_WEIGHT = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,8 @@ class Hotword:
 
     phrase: str
     """One or more words."""
-    weight: float = 5.0
-    """Nats that each occurrence of the whole phrase adds to a hypothesis."""
+    weight: float
+    """Nats by which a phrase of ten letters is preferred; a shorter or longer one has its share."""
 
 
 def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:

@@ -60,13 +60,13 @@ class RecognitionOptions:
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
         "the path; auto is offline for a recording and two_pass for live audio; live audio is "
-        "streaming with decoder ctc or wfst, hotwords or lm_fusion, without endpointing, and on a "
-        "server without Whisper",
+        "streaming with decoder ctc or wfst, lm_fusion, without endpointing, and on a server "
+        "without Whisper",
     )
     decoder: Literal["attention", "ctc", "wfst"] = option(
         "attention",
         "what writes the text: Whisper, a beam search over CTC, or CTC in a graph of known words; "
-        "live text comes from wfst, and from ctc with hotwords or lm_fusion",
+        "live text comes from wfst, and from ctc with lm_fusion",
     )
     channels: Literal["mix", "split"] | int = option(
         "mix",
@@ -158,8 +158,9 @@ class RecognitionOptions:
         "phrases to prefer, separated by commas, each with or without a weight: Conch:8, Triton",
     )
     hotword_weight: float = option(
-        10.0,
-        "weight of a hotword without its own: a higher one finds more, and invents more",
+        8.0,
+        "weight of a hotword without its own, for a phrase of ten letters: shorter ones get their "
+        "share of it; a higher one finds more, and invents more",
         low=0,
         high=100,
     )
@@ -445,8 +446,7 @@ class RecognitionOptions:
         first = replace(first, lattice=False)
         if self.decoder != "attention":
             return first
-        decoder = _live_decoder({"hotwords": self.hotwords, "lm_fusion": self.lm_fusion})
-        first = replace(first, decoder=decoder)
+        first = replace(first, decoder=_live_decoder({"lm_fusion": self.lm_fusion}))
         # A beam of attention's default size was most likely not sent.
         is_chosen = self.beam_size != _defaults_of(self)["beam_size"]
         return first if is_chosen else replace(first, beam_size=_defaults_of(first)["beam_size"])
@@ -454,18 +454,14 @@ class RecognitionOptions:
 
 def _live_mode(sent: Mapping[str, Any]) -> Literal["streaming", "two_pass"]:
     """Return the default mode of live audio: two_pass, unless an option would get lost by it."""
-    decoder = sent.get("decoder", _live_decoder(sent) if _needs_ctc(sent) else "attention")
+    decoder = sent.get("decoder", _live_decoder(sent) if sent.get("lm_fusion") else "attention")
     is_passed = decoder == "attention" and sent.get("endpointing", True)
     return "two_pass" if is_passed else "streaming"
 
 
-def _needs_ctc(sent: Mapping[str, Any]) -> bool:
-    return bool(sent.get("hotwords") or sent.get("lm_fusion"))
-
-
 def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
-    """Return the default decoder of live audio: wfst, or ctc if an option needs it."""
-    return "ctc" if _needs_ctc(sent) else "wfst"
+    """Return the default decoder of live audio: wfst, or ctc, which alone has fusion."""
+    return "ctc" if sent.get("lm_fusion") else "wfst"
 
 
 def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from ctc_reference import VOCAB, hotword_score, random_log_probs, text_scores
+from ctc_reference import VOCAB, random_log_probs, text_scores
 
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
@@ -12,7 +12,6 @@ from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.wire.errors import ConfigError
-from conch.wire.hotwords import Hotword
 
 TINY = r"""\data\
 ngram 1=7
@@ -83,23 +82,19 @@ def run(search, log_probs, own, is_final=True):
 @pytest.mark.parametrize(
     "vocab", [VOCAB, ("", " a", "b", " c", "ab"), ("", " ", "a", " b")], ids=["letters", "b", "c"]
 )
-@pytest.mark.parametrize("hotwords", [(), (Hotword("ab", 3.0), Hotword("b a", 2.0))])
 @pytest.mark.parametrize("seed", range(3))
-def test_final_scores_are_those_of_enumeration(config, vocab, hotwords, seed):
+def test_final_scores_are_those_of_enumeration(config, vocab, seed):
     log_probs = random_log_probs(seed, 4, vocab)
     model = load_language_model(config)
-    own = options(hotwords=hotwords)
-    found = {item.text: item for item in run(fused(config, vocab), log_probs, own)}
+    found = {item.text: item for item in run(fused(config, vocab), log_probs, options())}
     exact = text_scores(log_probs, vocab)
     assert found.keys() == exact.keys()
     for text, am_score in exact.items():
         words = text.split()
         lm_score = model.score(words)
-        bias = hotword_score(text, {item.phrase: item.weight for item in hotwords})
-        score = am_score + 0.7 * lm_score + 0.4 * len(words) + bias
+        score = am_score + 0.7 * lm_score + 0.4 * len(words)
         assert found[text].lm_score == pytest.approx(lm_score, abs=1e-3)
         assert found[text].am_score == pytest.approx(am_score)
-        assert found[text].bias_score == pytest.approx(bias)
         assert found[text].score == pytest.approx(score, abs=1e-3)
 
 
@@ -110,9 +105,6 @@ def test_partial_scores_charge_beginnings_of_no_known_word(search):
     assert found["a b"].score == pytest.approx(
         found["a b"].am_score + 0.7 * -0.4 * math.log(10) + 0.4
     )
-    unknown = run(search, random_log_probs(1, 4), options(hotwords=(Hotword("cc", 1.0),)), False)
-    (biased,) = [item for item in unknown if item.text == "cc"]
-    assert biased.score == pytest.approx(biased.am_score + 1.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -128,10 +120,9 @@ def test_a_fusion_without_weights_finds_what_none_finds(search, seed):
 def test_chunks_and_batches_of_mixed_options_find_what_one_search_finds(search):
     every = [
         options(beam_size=8),
-        options(beam_size=3, lm_weight=0.2, hotwords=(Hotword("cab a"),)),
+        options(beam_size=3, lm_weight=0.2),
         options(beam_size=8, prune_history=True),
         CtcSearchOptions(beam_size=8),
-        CtcSearchOptions(beam_size=8, hotwords=(Hotword("bb", 2.0),)),
     ]
     inputs = [random_log_probs(seed, 60, sharpness=3) for seed in range(len(every))]
     states = [search.start(own) for own in every]

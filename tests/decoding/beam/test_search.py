@@ -16,7 +16,6 @@ from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.models.ctc.units import Characters
 from conch.wire.errors import ConfigError, OptionError
-from conch.wire.hotwords import Hotword
 from lab.training.ctc.units import greedy_text
 
 ALL = CtcSearchOptions(beam_size=512, unit_min_log_prob=-1000)
@@ -110,9 +109,7 @@ def test_a_beam_of_one_is_greedy_where_every_frame_has_a_unit_of_more_than_0_71(
 @pytest.mark.parametrize("limit", [-1000, -3.0])
 def test_chunks_find_what_the_whole_finds(search, chunks, limit):
     log_probs = random_log_probs(1, 60, sharpness=4)
-    options = CtcSearchOptions(
-        beam_size=6, unit_min_log_prob=limit, hotwords=(Hotword("ab c", 3.0),)
-    )
+    options = CtcSearchOptions(beam_size=6, unit_min_log_prob=limit)
     whole = searched(search, log_probs, options)
     parts = searched(search, log_probs, options, chunks)
     assert [item.units for item in parts] == [item.units for item in whole]
@@ -126,8 +123,7 @@ def test_streams_with_other_options_and_at_other_times_do_not_disturb_each_other
         CtcSearchOptions(),
         CtcSearchOptions(beam_size=3),
         CtcSearchOptions(beam_size=40, unit_min_log_prob=-1000),
-        CtcSearchOptions(hotwords=(Hotword("cab"), Hotword("b a", 2.0))),
-        CtcSearchOptions(beam_size=1, hotwords=(Hotword("aa"),)),
+        CtcSearchOptions(beam_size=1),
         CtcSearchOptions(skip_blank_above=0.8),
     ] * 3
     inputs = [random_log_probs(seed, 20 + 7 * seed, sharpness=3) for seed in range(len(options))]
@@ -192,7 +188,7 @@ def test_a_stream_of_hours_keeps_its_text_and_no_more(search, ends_tracing):
         return sum(trace.size for trace in traces)
 
     gc.freeze()  # all that is there already, or each look at it takes a second
-    options = CtcSearchOptions(hotwords=(Hotword("abc"),))
+    options = CtcSearchOptions()
     state = search.start(options)
     before = prefixes_held()
     quiet = torch.full((50, len(VOCAB)), -9.0, dtype=torch.float64)

@@ -195,10 +195,10 @@ def test_a_prompt_goes_where_something_reads_it() -> None:
     assert kept.endswith("whales")
 
 
-def test_keywords_are_hotwords_of_the_model_that_has_them() -> None:
+@pytest.mark.parametrize("model", [{}, {"model": "conch-ctc"}, {"model": "conch-wfst"}])
+def test_keywords_are_hotwords(model: dict[str, str]) -> None:
     words = {"keywords": ["Ishmael", "the Pequod, a ship: 1"]}
-    assert "hotwords" not in options(of_input(transcription=words))
-    chosen = options(of_input(transcription={**words, "model": "conch-ctc"}))
+    chosen = options(of_input(transcription={**words, **model}))
     assert chosen["hotwords"] == "Ishmael, the Pequod a ship 1"
 
 

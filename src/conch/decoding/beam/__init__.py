@@ -1,1 +1,1 @@
-"""A prefix beam search over batches, with n-grams and hotwords, in numpy or torch."""
+"""A prefix beam search over batches, with n-grams, in numpy or torch."""

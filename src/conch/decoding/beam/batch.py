@@ -9,7 +9,6 @@ import numpy as np
 from conch.decoding.beam.arrays import Array, namespace, on_host, placed
 from conch.decoding.beam.frames import Chunk
 from conch.decoding.beam.fusion import Fusion, FusionWeights, empty_fusion
-from conch.decoding.beam.hotwords import HotwordTables, combined, no_hotwords
 from conch.decoding.beam.language import CtcLanguageModel
 from conch.decoding.beam.prefix import Trace, linked
 from conch.decoding.beam.state import SearchState, StreamChunk
@@ -33,16 +32,16 @@ def advance_batch(
     """
     states = [chunk.state for chunk in chunks]
     size = max(len(state.tips) for state in states)
-    hotwords, starts = _joined_hotwords(states, len(vocab.texts), device)
-    before = _stacked(states, size, starts, device)
+    before = _stacked(states, size, device)
     fusion = None
     if before.fusion is not None:
-        fusion = _fusion(states, vocab, model, hotwords, size, device)
+        assert model is not None
+        fusion = _fusion(states, vocab, model, size, device)
     after, trace = _searched(chunks, vocab, before, fusion, device)
     found = []
     for row, chunk in enumerate(chunks):
         count = len(chunk.log_probs)
-        own = _of_stream(after[count], row, chunk.state, starts[row])
+        own = _of_stream(after[count], row, chunk.state)
         tips = linked(
             Trace(trace.slots[row, :count], trace.emitted[row, :count]),
             chunk.log_probs,
@@ -101,31 +100,10 @@ def _limits(states: Sequence[SearchState], device: str | None) -> Array | None:
     return placed(np.arange(sizes.max()) >= sizes[:, None, None], device)
 
 
-def _joined_hotwords(
-    states: Sequence[SearchState], width: int, device: str | None
-) -> tuple[HotwordTables | None, list[int]]:
-    """Return the automata of all streams as one, and where that of each begins.
-
-    Args:
-        states: of the streams.
-        width: of the vocabulary.
-        device: where the automata are.
-    """
-    if all(state.hotwords is None for state in states):
-        return None, [0] * len(states)
-    nothing = no_hotwords(width, device)
-    every = [nothing if state.hotwords is None else state.hotwords for state in states]
-    different = {id(item): item for item in every}
-    joined, starts = combined(list(different.values()))
-    places = dict(zip(different, starts, strict=True))
-    return joined, [places[id(item)] for item in every]
-
-
 def _fusion(
     states: Sequence[SearchState],
     vocab: CtcVocab,
-    model: CtcLanguageModel | None,
-    hotwords: HotwordTables | None,
+    model: CtcLanguageModel,
     size: int,
     device: str | None,
 ) -> Fusion:
@@ -133,7 +111,6 @@ def _fusion(
     options = [state.options for state in states]
     has_words = np.array([item.language_model for item in options])[:, None, None]
     prunes = np.array([item.prune_history for item in options])[:, None, None] & has_words
-    model = model if has_words.any() else None
     lm_weight, word_bonus = (
         np.where(has_words, np.array(numbers)[:, None, None], np.zeros(size))
         for numbers in (
@@ -141,10 +118,9 @@ def _fusion(
             [item.word_bonus for item in options],
         )
     )
-    unknown = lm_weight[:, :, :1] * (model.ngram.oov_log_prob if model else 0.0)
+    unknown = lm_weight[:, :, :1] * model.ngram.oov_log_prob
     return Fusion(
         model,
-        hotwords,
         closes_word=placed(np.array(vocab.opening), device),
         prune_history=bool(prunes.any()),
         slots=placed(np.arange(size), device),
@@ -154,15 +130,12 @@ def _fusion(
     )
 
 
-def _stacked(
-    states: Sequence[SearchState], size: int, starts: Sequence[int], device: str | None
-) -> BeamState:
+def _stacked(states: Sequence[SearchState], size: int, device: str | None) -> BeamState:
     """Return the states of all streams as one, with `size` slots each.
 
     Args:
         states: of the streams.
         size: slots, as many as any has or more.
-        starts: where the streams' automata of hotwords begin in that of all.
         device: where the states are.
     """
     beam = _joined([state.beam_state.beam for state in states], empty_beam(size, -1, device))
@@ -170,8 +143,7 @@ def _stacked(
         return BeamState(beam, None)
     nothing = empty_fusion(size, 0, device)
     fusion = _joined([state.beam_state.fusion or nothing for state in states], nothing)
-    hotword = fusion.hotword + placed(np.array(starts)[:, None, None], device)
-    return BeamState(beam, fusion._replace(hotword=hotword))
+    return BeamState(beam, fusion)
 
 
 _Record = TypeVar("_Record")
@@ -199,21 +171,20 @@ def _first_streams(state: BeamState, streams: int) -> BeamState:
     return first
 
 
-def _of_stream(state: BeamState, row: int, before: SearchState, start: int) -> BeamState:
+def _of_stream(state: BeamState, row: int, before: SearchState) -> BeamState:
     """Return one stream's own state out of that of all.
 
     Args:
         state: of all streams.
         row: of the stream.
         before: the stream's state before the chunk.
-        start: where its automaton of hotwords begins in that of all.
     """
     size = len(before.tips)
     # Copied: a part of an array keeps the whole of it in memory.
-    own = _mapped(lambda item: item[row : row + 1, :, :size] + 0, state)
-    if own.fusion is None or before.beam_state.fusion is None:
+    own: BeamState = _mapped(lambda item: item[row : row + 1, :, :size] + 0, state)
+    if before.beam_state.fusion is None:
         return BeamState(own.beam, None)
-    return BeamState(own.beam, own.fusion._replace(hotword=own.fusion.hotword - start))
+    return own
 
 
 def _mapped(function: Callable[..., Array], *records: Any) -> Any:

@@ -1,8 +1,7 @@
-"""What a prefix is ranked by besides its acoustic score: an n-gram's words, and hotwords.
+"""What a prefix is ranked by besides its acoustic score: an n-gram's words.
 
-What a prefix got for good (`prior`) is kept apart from what is pending: the cost of a beginning
-of no known word and the shares of hotwords matched in part are taken back or made good when the
-word is complete.
+What a prefix got for good (`prior`) is kept apart from what is pending: the cost of a beginning of
+no known word is taken back when the word is complete.
 
 Shapes are those of `step`.
 """
@@ -14,7 +13,6 @@ import numpy as np
 
 from conch.decoding.beam.arrays import Array, first_true, indices, namespace, placed
 from conch.decoding.beam.frames import Frame
-from conch.decoding.beam.hotwords import BETWEEN_WORDS, HotwordTables
 from conch.decoding.beam.language import CtcLanguageModel
 from conch.decoding.beam.ngram_arrays import score_words
 from conch.decoding.beam.prefix import HASH_MULTIPLIER
@@ -44,10 +42,8 @@ class FusionWeights(NamedTuple):
 class Fusion(NamedTuple):
     """What the streams of a batch are searched with."""
 
-    model: CtcLanguageModel | None
-    """The n-gram, if some stream uses it."""
-    hotwords: HotwordTables | None
-    """Those of all streams, if some stream has any."""
+    model: CtcLanguageModel
+    """The n-gram."""
     closes_word: Array
     """bool `[V]`: the units that close the word before them."""
     prune_history: bool
@@ -65,9 +61,7 @@ class Words(NamedTuple):
     """What the complete words of prefixes amount to; every field is `[B, 1, K]`."""
 
     prior: Array
-    """float64: what they and complete hotwords have added to the score."""
-    bias: Array
-    """float64: what complete hotwords have added."""
+    """float64: what they have added to the score."""
     lm_score: Array
     """float64: log probability of the words, unweighted."""
     context: Array
@@ -81,8 +75,6 @@ class FusionState(NamedTuple):
     """But the last one, which may go on."""
     node: Array
     """int64: the trie's node of the last word."""
-    hotword: Array
-    """int64: the state of the hotwords' automaton."""
     spelling: Array
     """int64: a hash of the last word's units."""
 
@@ -107,10 +99,8 @@ def empty_fusion(size: int, context: int, device: str | None) -> FusionState:
     """
     shape = (1, 1, size)
     nothing = placed(np.zeros(shape), device)
-    node, hotword, spelling, history = (
-        placed(np.full(shape, item), device) for item in (ROOT, BETWEEN_WORDS, 0, context)
-    )
-    return FusionState(Words(nothing, nothing, nothing, history), node, hotword, spelling)
+    node, spelling, history = (placed(np.full(shape, item), device) for item in (ROOT, 0, context))
+    return FusionState(Words(nothing, nothing, history), node, spelling)
 
 
 def ranked(
@@ -128,36 +118,23 @@ def ranked(
     ranks, words = _with_pending(scores, frame, state, fusion), state.words
     if frame.closing is None:
         return Ranks(ranks + words.prior, None)
-    xp, closed = namespace(ranks), words
-    done = 0.0 if fusion.hotwords is None else fusion.hotwords.done.take(state.hotword)
-    if fusion.model is not None:
-        # A word's log probability is at most 0: most need not be looked up.
-        best = xp.amax(xp.where(frame.closing, ranks, _NEVER), axis=1)[:, None]
-        best = best + words.prior + done + fusion.weights.word_bonus + ROUNDING
-        stays = ranks[:, :1] + words.prior
-        if limits is not None:
-            stays[limits] = math.inf
-        least = xp.amin(stays, axis=2)[:, None]
-        closed = _closed(best > least, state, fusion.model, fusion.weights)
-    if fusion.hotwords is not None:
-        closed = closed._replace(prior=closed.prior + done, bias=closed.bias + done)
+    xp = namespace(ranks)
+    # A word's log probability is at most 0: most need not be looked up.
+    best = xp.amax(xp.where(frame.closing, ranks, _NEVER), axis=1)[:, None]
+    best = best + words.prior + fusion.weights.word_bonus + ROUNDING
+    stays = ranks[:, :1] + words.prior
+    if limits is not None:
+        stays[limits] = math.inf
+    least = xp.amin(stays, axis=2)[:, None]
+    closed = _closed(best > least, state, fusion.model, fusion.weights)
     return Ranks(xp.where(frame.closing, closed.prior, words.prior) + ranks, closed)
 
 
 def _with_pending(scores: Array, frame: Frame, state: FusionState, fusion: Fusion) -> Array:
-    """Return scores with what the words and hotwords that are being said add as yet."""
+    """Return scores with what the words that are being said add as yet."""
     width = len(fusion.closes_word)
-    pending = None
-    if fusion.hotwords is not None:
-        pending = fusion.hotwords.pending.take(frame.units + state.hotword * width)
-        scores = scores + pending
-    if fusion.model is not None:
-        cost = fusion.model.trie.penalties.take(frame.units + state.node * width)
-        if pending is not None:
-            # Where a hotword goes on, a word that the n-gram does not know is welcome.
-            cost[pending > 0] = 0.0
-        scores = scores + cost * fusion.weights.unknown
-    return scores
+    cost = fusion.model.trie.penalties.take(frame.units + state.node * width)
+    return scores + cost * fusion.weights.unknown
 
 
 def _closed(
@@ -178,7 +155,7 @@ def _closed(
     prior.reshape(-1)[places] = words.prior.take(places) + added
     lm_score.reshape(-1)[places] = words.lm_score.take(places) + log_prob
     context.reshape(-1)[places] = history
-    return Words(prior, words.bias, lm_score, context)
+    return Words(prior, lm_score, context)
 
 
 def selected(
@@ -195,20 +172,17 @@ def selected(
     """
     xp, width = namespace(places), len(fusion.closes_word)
     words = Words(*(item.take(places) for item in state.words))
-    node, hotword, spelling = (item.take(places) for item in state[1:])
+    node, spelling = (item.take(places) for item in state[1:])
     begun = spelling
     if closed is not None:
         closes = fusion.closes_word.take(units)
         pairs = zip(closed, words, strict=True)
         words = Words(*(xp.where(closes, after.take(places), before) for after, before in pairs))
         begun = xp.where(closes, 0, spelling)
-    if fusion.model is not None:
-        node = indices(fusion.model.trie.following.take(units + node * width))
-    if fusion.hotwords is not None:
-        hotword = indices(fusion.hotwords.following.take(units + hotword * width))
+    node = indices(fusion.model.trie.following.take(units + node * width))
     if fusion.prune_history:
         spelling = xp.where(units == BLANK, spelling, begun * HASH_MULTIPLIER + units)
-    return FusionState(words, node, hotword, spelling)
+    return FusionState(words, node, spelling)
 
 
 def superseded(state: FusionState, in_blank: Array, fusion: Fusion) -> Array:
@@ -224,8 +198,6 @@ def superseded(state: FusionState, in_blank: Array, fusion: Fusion) -> Array:
     """
     # Sums of large odd multiples wrap around: different parts do not make equal keys.
     key = state.spelling + state.words.context * 5555116246627715051
-    if fusion.hotwords is not None:
-        key = key + state.hotword * 7319936632422683419
     key += in_blank * 3202034522624059733
     best = first_true(key.swapaxes(1, 2) == key)[:, None]
     return (best < fusion.slots) & fusion.weights.prunes

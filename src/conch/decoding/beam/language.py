@@ -1,5 +1,6 @@
 """The n-gram as the CTC search fuses it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from conch.cache import Arrays, cached_arrays, digest_of
 from conch.decoding.beam.arrays import Array, namespace, placed
 from conch.decoding.beam.ngram_arrays import NgramArrays, ngram_arrays, score_words
-from conch.decoding.beam.trie import NO_WORD, WordTrie, word_trie
+from conch.decoding.beam.trie import NO_WORD, ROOT, WordTrie, word_trie
 from conch.decoding.vocab import CtcVocab
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, model_path
@@ -30,6 +31,23 @@ class CtcLanguageModel:
     """The history at the beginning of a sentence."""
     end: int
     """The word that is the end of a sentence."""
+    device: str | None = None
+    """Where its arrays are, as in `arrays.placed`."""
+
+    def word_log_probs(self, words: Sequence[Sequence[int]]) -> list[float]:
+        """Return the natural log probability of each word of a text, given as its units."""
+        found = []
+        context = np.array([self.start])
+        for units in words:
+            node = ROOT
+            for unit in units:
+                node = int(self.trie.following[node, unit])
+            word = np.array([int(self.trie.words[node])])
+            history, ids = (placed(item, self.device) for item in (context, word))
+            log_prob, target = score_words(self.ngram, history, ids)
+            found.append(float(log_prob[0]))
+            context = np.array([int(target[0])])
+        return found
 
     def final(self, node: Array, context: Array) -> tuple[Array, Array]:
         """Return what the last word and the end of the sentence add, and where a word ended.
@@ -81,4 +99,4 @@ def load_ctc_language_model(
     on_device = {name: placed(array, device) for name, array in arrays.items()}
     trie = {name: on_device.pop(_TRIE + name) for name in WordTrie._fields}
     ngram = NgramArrays(**on_device, order=order, oov_log_prob=config.oov_log_prob)
-    return CtcLanguageModel(ngram, WordTrie(**trie), start, end)
+    return CtcLanguageModel(ngram, WordTrie(**trie), start, end, device)

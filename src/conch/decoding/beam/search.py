@@ -1,6 +1,5 @@
 """CTC beam search over chunks of many streams: states, batches and n-best lists."""
 
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from conch.decoding.beam.arrays import Array, namespace, on_host
 from conch.decoding.beam.batch import advance_batch
 from conch.decoding.beam.fusion import empty_fusion
-from conch.decoding.beam.hotwords import HotwordTables, hotword_tables
 from conch.decoding.beam.language import CtcLanguageModel
 from conch.decoding.beam.prefix import EMPTY, Tip, emissions_of
 from conch.decoding.beam.state import SearchState, stream_chunk
@@ -22,10 +20,6 @@ from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import BLANK, CtcVocab
 from conch.wire.errors import OptionError
-from conch.wire.hotwords import Hotword
-
-_HOTWORD_LISTS = 32
-"""Whose automata are kept for the next stream with the same."""
 
 
 class CtcSearch:
@@ -46,33 +40,26 @@ class CtcSearch:
         """
         self.vocab = vocab
         self.device = device
-        self._model = language_model
+        self.language_model = language_model
         # Then one text has one prefix, or two where a space ends it.
         self._spells_once = all(len(text) < 2 for text in vocab.texts)
-        self._hotwords = functools.lru_cache(_HOTWORD_LISTS)(self._new_hotwords)
 
     def start(self, options: CtcSearchOptions) -> SearchState:
         """Return the state of a stream before its first frame.
 
         Raises:
-            OptionError: a hotword cannot be written in the vocabulary, or there is no language
-                model.
+            OptionError: there is no language model.
         """
-        if options.language_model and self._model is None:
+        if options.language_model and self.language_model is None:
             raise OptionError(
                 "option 'lm_fusion' takes false here: no language model is loaded; sent: True"
             )
         size = options.beam_size
-        hotwords = self._hotwords(options.hotwords) if options.hotwords else None
         fusion = None
-        if options.language_model or hotwords:
-            context = self._model.start if self._model else 0
-            fusion = empty_fusion(size, context, self.device)
+        if options.language_model and self.language_model is not None:
+            fusion = empty_fusion(size, self.language_model.start, self.device)
         state = BeamState(empty_beam(size, self.vocab.space, self.device), fusion)
-        return SearchState(options, state, (EMPTY,) * size, hotwords)
-
-    def _new_hotwords(self, hotwords: tuple[Hotword, ...]) -> HotwordTables:
-        return hotword_tables(hotwords, self.vocab, self.device)
+        return SearchState(options, state, (EMPTY,) * size)
 
     def advance(
         self, states: Sequence[SearchState], log_probs: Sequence[NDArray[np.floating[Any]]]
@@ -103,7 +90,7 @@ class CtcSearch:
         for group in groups.values():
             group.sort(key=lambda index: -len(chunks[index].log_probs))
             batch = [chunks[index] for index in group]
-            moved = advance_batch(batch, self.vocab, self._model, self.device)
+            moved = advance_batch(batch, self.vocab, self.language_model, self.device)
             for index, state in zip(group, moved, strict=True):
                 found[index] = state
         return found
@@ -135,7 +122,6 @@ class CtcSearch:
                 state.tips[slot],
                 am_score=am_score,
                 lm_score=extras.lm_scores[slot],
-                bias_score=extras.bias_scores[slot],
                 score=score,
             )
             for score, am_score, slot in found[:count]
@@ -157,23 +143,18 @@ class CtcSearch:
         fusion, options = state.beam_state.fusion, state.options
         if fusion is None:
             nothing = [0.0] * len(state.tips)
-            return _Extras(nothing, nothing, nothing)
-        (prior, bias, lm_score, context), node, hotword, _ = fusion
-        rank, matched = prior, bias * 0.0
-        if state.hotwords is not None:
-            matched = state.hotwords.pending.take(hotword * len(self.vocab.texts) + BLANK)
-            gained = state.hotwords.done.take(hotword) if is_final else matched
-            rank, bias = rank + gained, bias + gained
-        if options.language_model and self._model is not None:
+            return _Extras(nothing, nothing)
+        (rank, lm_score, context), node, _ = fusion
+        if options.language_model and self.language_model is not None:
             if is_final:
-                log_prob, closes = self._model.final(node, context)
+                log_prob, closes = self.language_model.final(node, context)
                 lm_score = lm_score + log_prob
                 rank = rank + options.lm_weight * log_prob + options.word_bonus * closes
             else:
-                cost = self._model.trie.penalties.take(node * len(self.vocab.texts) + BLANK)
-                unknown = options.lm_weight * self._model.ngram.oov_log_prob
-                rank = rank + unknown * cost * (matched <= 0)
-        return _Extras(_numbers(rank), _numbers(lm_score), _numbers(bias))
+                cost = self.language_model.trie.penalties.take(node * len(self.vocab.texts) + BLANK)
+                unknown = options.lm_weight * self.language_model.ngram.oov_log_prob
+                rank = rank + unknown * cost
+        return _Extras(_numbers(rank), _numbers(lm_score))
 
     def _text_keys(self, state: SearchState) -> Sequence[str | int]:
         """Return, for each slot, what is the same where the text is."""
@@ -187,11 +168,10 @@ class CtcSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Extras:
-    """What the n-gram and hotwords say of each slot."""
+    """What the n-gram says of each slot."""
 
     ranks: list[float]
     lm_scores: list[float]
-    bias_scores: list[float]
 
 
 def _size_class(beam_size: int) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.decoding.beam.hotwords import HotwordTables
 from conch.decoding.beam.prefix import Tip
 from conch.decoding.beam.step import BeamState
 from conch.decoding.options import NO_LIMIT, CtcSearchOptions
@@ -24,8 +23,6 @@ class SearchState:
     """`[1, 1, beam_size]`, on the search's device; with a fusion if the options need one."""
     tips: tuple[Tip, ...]
     """The prefix of each slot."""
-    hotwords: HotwordTables | None
-    """Shared by streams with the same hotwords."""
     frames: int = 0
     """Seen so far."""
 

@@ -13,7 +13,7 @@ Each frame is searched in four stages:
 1. `_grow`: every prefix stays, by a blank or because its last unit goes on, and grows by every unit
    that is possible in the frame.
 2. `_merge`: a prefix that grows into another one of the beam adds to that one.
-3. `fusion.ranked`: the n-gram and hotwords are added, for streams that use them.
+3. `fusion.ranked`: the n-gram is added, for streams that use it.
 4. `_choose` and `_kept`: the best are kept.
 
 Invariants:
@@ -70,7 +70,7 @@ class Beam(NamedTuple):
 
 
 class BeamState(NamedTuple):
-    """The beam after a frame, and what the n-gram and hotwords know of its prefixes."""
+    """The beam after a frame, and what the n-gram knows of its prefixes."""
 
     beam: Beam
     fusion: FusionState | None
@@ -151,7 +151,7 @@ def advance_frames(
     Args:
         state: before them; with a fusion if there is one.
         chunk: of the same streams.
-        fusion: of the streams; None if none uses the n-gram or hotwords.
+        fusion: of the streams; None if none uses the n-gram.
 
     Returns:
         The state after each of the chunk's ends, and where its prefixes come from.

@@ -5,6 +5,7 @@ of noise; this one keeps to `max_active`.
 """
 
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,47 @@ class LatticePath:
     """Input labels, one a frame."""
     cost: float
     """Of graph and frames."""
+    fst: Any
+    """The path itself, from words to labels."""
+
+    def frame_costs(self) -> list[float]:
+        """Return what the graph and the frame cost for each label."""
+        return path_costs(
+            (arc.olabel, float(arc.weight.value))
+            for arc in path_arcs(self.fst, kaldifst.ArcIterator)
+        )
+
+
+def path_arcs(path: Any, iterator: Callable[[Any, int], Any]) -> Iterator[Any]:
+    """Yield the arcs of a transducer that is a single path, from its start.
+
+    Args:
+        path: the transducer.
+        iterator: makes what is at the first arc of a state.
+    """
+    arcs = iterator(path, path.start)
+    while not arcs.done:
+        arc = arcs.value
+        yield arc
+        arcs = iterator(path, arc.nextstate)
+
+
+def path_costs(arcs: Iterable[tuple[int, float]]) -> list[float]:
+    """Return the cost of each arc that has a label, with those without one that lie before it.
+
+    >>> path_costs([(0, 1.0), (7, 2.0), (0, 0.5), (0, 0.25), (8, 0.0), (0, 3.0)])
+    [3.0, 3.75]
+    """
+    found = []
+    pending = 0.0
+    for label, cost in arcs:
+        pending += cost
+        if label:
+            found.append(pending)
+            pending = 0.0
+    if found:
+        found[-1] += pending
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +377,7 @@ def _aligned(transducer: Any, words: list[int]) -> LatticePath:
     linear = kaldifst.make_linear_acceptor(words)
     best = kaldifst.shortest_path(kaldifst.compose(linear, transducer))
     _, labels, cost = _sequence(best)
-    return LatticePath(tuple(words), tuple(labels), cost)
+    return LatticePath(tuple(words), tuple(labels), cost, best)
 
 
 def _sequence(path: Any) -> tuple[list[int], list[int], float]:

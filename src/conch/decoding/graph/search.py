@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import kaldi_decoder
 import kaldifst
 import numpy as np
+from kaldifst.lib import _kaldifst
 
 from conch.component.arrays import DoubleArray, FloatArray, IntArray
 from conch.decoding.graph import FORMAT
@@ -21,7 +22,13 @@ from conch.decoding.graph.compact_lattice import (
     linear_lattice,
 )
 from conch.decoding.graph.fst_arrays import open_fst
-from conch.decoding.graph.lattice import LatticePath, WordLattice, word_lattice
+from conch.decoding.graph.lattice import (
+    LatticePath,
+    WordLattice,
+    path_arcs,
+    path_costs,
+    word_lattice,
+)
 from conch.decoding.graph.mapping import map_graphs
 from conch.models.ctc import BLANK
 from conch.models.ctc.units import opens_words
@@ -82,6 +89,10 @@ class WfstHypothesis:
     """Sum of the path's log probabilities, each blank's less the `blank_penalty`."""
     lm_score: float
     """Of the words and of the sentence's end, by the n-grams as they are in the graph."""
+    am_scores: DoubleArray = field(compare=False)
+    """float64 `[T]`: `am_score` by frame."""
+    graph_scores: DoubleArray = field(compare=False)
+    """float64 `[T]`: what the graph adds to the score in each frame; empty if nobody asks."""
 
 
 class _Alignment(NamedTuple):
@@ -139,9 +150,22 @@ class DecodingGraph:
 class WfstStream:
     """The search of one utterance. Not for several threads at once; the graph may be shared."""
 
-    def __init__(self, graph: DecodingGraph, config: WfstConfig | None = None) -> None:
-        """Begin an utterance."""
+    def __init__(
+        self,
+        graph: DecodingGraph,
+        config: WfstConfig | None = None,
+        *,
+        has_graph_scores: bool = False,
+    ) -> None:
+        """Begin an utterance.
+
+        Args:
+            graph: what is searched.
+            config: how.
+            has_graph_scores: whether hypotheses tell the graph's scores by frame.
+        """
         self._graph = graph  # kaldi-decoder keeps a bare pointer to it
+        self._has_graph_scores = has_graph_scores
         self._config = config or WfstConfig()
         self._decoder = kaldi_decoder.FasterDecoder(
             graph.fst,
@@ -194,9 +218,14 @@ class WfstStream:
         """
         is_found, path = self._decoder.get_best_path()
         if not is_found or not self.num_frames:
-            return WfstHypothesis("", (), 0.0, 0.0, 0.0)
+            nothing = np.zeros(self.num_frames)
+            return WfstHypothesis("", (), 0.0, 0.0, 0.0, nothing, nothing)
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
-        return self._hypothesis(self._alignment(labels), words, weight.value1)
+        costs = []
+        if self._has_graph_scores:
+            arcs = path_arcs(path, _kaldifst._ArcIteratorLattice)
+            costs = path_costs((arc.ilabel, float(arc.weight.value1)) for arc in arcs)
+        return self._hypothesis(self._alignment(labels), words, weight.value1, costs)
 
     def finish(self, nbest: int = 1, *, has_lattice: bool = False) -> tuple[WfstHypothesis, ...]:
         """End the utterance and return its hypotheses, best first, each of other words.
@@ -278,8 +307,13 @@ class WfstStream:
     def _of_lattice(self, path: LatticePath) -> WfstHypothesis:
         """Return the hypothesis of a path whose cost is that of the graph and the frames."""
         alignment = self._alignment(path.labels)
-        graph_cost = path.cost + self._config.acoustic_scale * alignment.score
-        return self._hypothesis(alignment, path.words, graph_cost)
+        scale = self._config.acoustic_scale
+        costs: Sequence[float] = []
+        if self._has_graph_scores:
+            totals = path.frame_costs()
+            acoustic = np.pad(alignment.log_probs, (0, len(totals) - len(alignment.log_probs)))
+            costs = (totals + scale * acoustic).tolist()
+        return self._hypothesis(alignment, path.words, path.cost + scale * alignment.score, costs)
 
     def _alignment(self, labels: Sequence[int]) -> _Alignment:
         """Return the units of a path's input labels, without the end."""
@@ -289,15 +323,25 @@ class WfstStream:
         return _Alignment(units, path.clip(_IMPOSSIBLE / self._config.acoustic_scale))
 
     def _hypothesis(
-        self, alignment: _Alignment, words: Sequence[int], graph_cost: float
+        self,
+        alignment: _Alignment,
+        words: Sequence[int],
+        graph_cost: float,
+        frame_costs: Sequence[float],
     ) -> WfstHypothesis:
         texts = [self._graph.words[word] for word in words if word]
         runs = unit_runs(alignment.units, self._graph.vocab)
         aligned = aligned_words(texts, runs, alignment.log_probs)
+        frames = len(alignment.units)
+        graph_scores = -np.array(frame_costs[:frames]) / self._config.acoustic_scale
+        if len(graph_scores):
+            graph_scores[-1] -= sum(frame_costs[frames:]) / self._config.acoustic_scale
         return WfstHypothesis(
             text=" ".join(word.text for word in aligned),
             words=aligned,
             score=alignment.score - graph_cost / self._config.acoustic_scale,
             am_score=alignment.score,
             lm_score=-graph_cost - self._graph.word_bonus * len(texts),
+            am_scores=alignment.log_probs.astype(np.float64),
+            graph_scores=graph_scores,
         )

@@ -11,8 +11,8 @@ import { fieldsOf, hasThreeStates, inWords, isFor, isFollowed, isNumber } from "
 const MODELS = {
   conch: ["Conch's choice", "Whisper for recordings; live text by CTC, then Whisper"],
   "conch-attention": ["Whisper", "attention decoder, with case and punctuation"],
-  "conch-ctc": ["CTC", "beam search; takes hotwords and a language model"],
-  "conch-wfst": ["CTC in a graph", "known words only; the fastest"],
+  "conch-ctc": ["CTC", "beam search; takes a language model"],
+  "conch-wfst": ["CTC in a graph", "known words and hotwords; the fastest"],
 };
 /** The same as another one, for clients that insist on its name. */
 const ALIASES = new Set(["whisper-1"]);

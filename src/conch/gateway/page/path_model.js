@@ -50,7 +50,7 @@ const PRESETS = {
  */
 export function planned(options, isLive = false) {
   const needs = new Set();
-  const needsCtc = Boolean(options.hotwords || options.lm_fusion);
+  const needsCtc = Boolean(options.lm_fusion);
   const mode = isLive ? liveMode(options, needsCtc) : "offline";
   const liveDecoder = needsCtc ? "ctc" : "wfst";
   const decoder = options.decoder ?? (mode === "streaming" ? liveDecoder : "attention");

@@ -173,7 +173,7 @@ class SessionConfig:
         if said.get("prompt") and parsed.rescore and parsed.rescorer != "ngram":
             # As of Whisper: the end of a prompt is nearest to the audio.
             chosen.setdefault("prompt", said["prompt"][-MAX_PROMPT:])
-        if said.get("keywords") and parsed.decoder == "ctc":
+        if said.get("keywords"):
             chosen.setdefault("hotwords", ", ".join(map(_phrase, said["keywords"])))
         self._parsed(chosen)
         return chosen

@@ -1,0 +1,339 @@
+"""Hotwords by several configurations: names found, other words spoiled, names invented, latency."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tqdm import tqdm
+
+from conch.bench import require
+from conch.bench.header import Header
+from conch.bench.load import Outcome, closed_loop
+from conch.bench.manifest import Utterance, read_manifest, select, spread
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.report import origin
+from conch.bench.samples import Sample, load_samples
+from conch.bench.served import triton_version
+from conch.bench.tables import number, percent, table
+from conch.cli.own_server import server_url
+from conch.client import AsyncClient
+from conch.wire.errors import BenchError
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
+from lab.header import lab_header
+from lab.names.chosen import Names, chosen_names, words_of
+from lab.names.counted import NameCounts, counts, total
+
+LISTED = "hotwords"
+"""Option whose value is the list."""
+_DECODERS: Mapping[str, Mapping[str, Any]] = {
+    "attention": {},
+    "ctc": {"decoder": "ctc"},
+    "ctc fusion": {"decoder": "ctc", "lm_fusion": True},
+    "wfst": {"decoder": "wfst"},
+}
+RUNS: Mapping[str, Mapping[str, Any]] = {
+    **_DECODERS,
+    **{f"{name} hotwords": {**options, LISTED: True} for name, options in _DECODERS.items()},
+}
+"""Options of each run that is measured by default; `hotwords` stands for the list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesBenchmark:
+    """Settings of the benchmark."""
+
+    manifest: Path
+    split: str | None = "dev"
+    train_split: str = "train"
+    """Split whose names are distractors, and whose words are no names to find."""
+    source: str | None = None
+    limit: int | None = None
+    """Largest number of utterances, half of them with names as long as there are."""
+    names: int = 100
+    distractors: int = 900
+    concurrency: int = 1
+    url: str | None = None
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: RUNS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """The figures of one run."""
+
+    name: str
+    options: RecognitionOptions
+    """Options of the requests, defaults included; without the list."""
+    counts: Flat[NameCounts]
+    """Over all utterances that were answered."""
+    recall: float | None
+    other_wer: float | None
+    """Word error rate of all words but listed names, a fraction."""
+    invented_per_hour: float | None
+    """Listed names in texts of utterances without one, per hour of these."""
+    latency_ms: float | None
+    """Median."""
+    latency_ratio: float | None
+    """To the median of the run with the same options but no hotwords; None if there is none."""
+    missed: Mapping[str, str]
+    """Text of each utterance with a name that was missed, by path."""
+    false: Mapping[str, str]
+    """Text of each utterance with a name that was invented, by path."""
+    errors: int
+    """Requests that failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesReport:
+    """The report of the benchmark."""
+
+    header: Flat[Header]
+    names: Names
+    utterances: int
+    with_names: int
+    """Utterances with a listed name."""
+    audio_s: float
+    runs: Sequence[RunFigures]
+
+
+def run(benchmark: NamesBenchmark) -> NamesReport:
+    """Measure and return the report.
+
+    The runs take turns at each utterance, so that the load of the machine is the same for all.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+        ServerError: no server answers, or it cannot be started.
+        OptionError: the options of a run contradict each other.
+    """
+    names = listed(benchmark)
+    sent = {
+        name: {key: names.option if key == LISTED else value for key, value in options.items()}
+        for name, options in benchmark.runs.items()
+    }
+    parsed = {name: RecognitionOptions.parse(options) for name, options in sent.items()}
+    samples = load_samples(some_of(_spoken(benchmark), names, benchmark.limit), "waveform")
+    header = lab_header("names", benchmark)
+    needed = {model for options in parsed.values() for model in components_of(options)}
+    with server_url(benchmark.url, ["speech", *sorted(needed)]) as url:
+        header = header.with_triton(triton_version(url.removeprefix("grpc://")))
+        outcomes = asyncio.run(answers(url, samples, sent, benchmark.concurrency))
+    latencies = {name: _median_ms(items) for name, items in outcomes.items()}
+    return NamesReport(
+        header=header,
+        names=names,
+        utterances=len(samples),
+        with_names=sum(has_name(item.utterance, names) for item in samples),
+        audio_s=round(sum(item.duration_s for item in samples), 3),
+        runs=[
+            figures(
+                name,
+                RecognitionOptions.parse(_without_list(benchmark.runs[name])),
+                samples,
+                items,
+                names,
+                latencies.get(_counterpart(name, benchmark.runs) or ""),
+            )
+            for name, items in outcomes.items()
+        ],
+    )
+
+
+def listed(benchmark: NamesBenchmark) -> Names:
+    """Return the list of hotwords.
+
+    Raises:
+        BenchError: the manifest or a package is missing, or there are no names.
+    """
+    require("jiwer", "whisper_normalizer")
+    require("spylls", extra="lab")
+    names = chosen_names(
+        _spoken(benchmark),
+        select(read_manifest(benchmark.manifest), split=benchmark.train_split),
+        dictionary().lookup,
+        benchmark.names,
+        benchmark.distractors,
+    )
+    if not names.said:
+        raise BenchError("the references have no name that the training references lack")
+    return names
+
+
+def dictionary() -> Any:
+    """Return a spelling dictionary of English."""
+    import spylls
+    from spylls.hunspell import Dictionary
+
+    return Dictionary.from_files(str(Path(spylls.__path__[0], "hunspell", "data", "en", "en_US")))
+
+
+def has_name(utterance: Utterance, names: Names) -> bool:
+    """Return whether a reference has a listed name."""
+    return not words_of([utterance]).isdisjoint(names.said)
+
+
+def some_of(utterances: Sequence[Utterance], names: Names, limit: int | None) -> list[Utterance]:
+    """Return at most `limit` utterances, half of them with names as long as there are."""
+    if limit is None:
+        return list(utterances)
+    with_names = [item for item in utterances if has_name(item, names)]
+    without = [item for item in utterances if not has_name(item, names)]
+    kept = spread(with_names, min(limit, max((limit + 1) // 2, limit - len(without))))
+    return kept + (spread(without, limit - len(kept)) if len(kept) < limit else [])
+
+
+async def answers(
+    url: str,
+    samples: Sequence[Sample],
+    runs: Mapping[str, Mapping[str, Any]],
+    concurrency: int,
+) -> dict[str, list[Outcome[Transcript]]]:
+    """Return the outcomes of each run, in the order of the samples."""
+    async with AsyncClient(url) as client:
+
+        async def send(index: int) -> Transcript:
+            place, turn = divmod(index, len(runs))
+            sample = samples[place]
+            # Nobody is always the first to hear an utterance.
+            options = list(runs.values())[(turn + place) % len(runs)]
+            return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
+
+        async def warm_up(index: int) -> Transcript:
+            options = list(runs.values())[index]
+            return await client.transcribe(
+                samples[0].audio, sample_rate=samples[0].sample_rate, **options
+            )
+
+        await closed_loop(warm_up, len(runs), 1)
+        with progress("all runs", len(samples) * len(runs)) as bar:
+
+            def show(outcome: Outcome[Transcript]) -> None:
+                if outcome.error:
+                    path = samples[outcome.index // len(runs)].utterance.path
+                    tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
+                bar.update()
+
+            load = await closed_loop(send, len(samples) * len(runs), concurrency, show)
+    found: dict[str, list[Outcome[Transcript]]] = {name: [] for name in runs}
+    order = list(runs)
+    for outcome in load.outcomes:
+        place, turn = divmod(outcome.index, len(runs))
+        found[order[(turn + place) % len(runs)]].append(outcome)
+    return found
+
+
+def figures(
+    name: str,
+    options: RecognitionOptions,
+    samples: Sequence[Sample],
+    outcomes: Sequence[Outcome[Transcript]],
+    names: Names,
+    without_ms: float | None,
+) -> RunFigures:
+    """Return the figures of a run.
+
+    Args:
+        name: Name of the run.
+        options: Its options.
+        samples: What was sent.
+        outcomes: The answers, in the same order.
+        names: The list of hotwords.
+        without_ms: Median latency without hotwords; None if it was not measured.
+    """
+    listed = frozenset((*names.said, *names.distractors))
+    found: list[NameCounts] = []
+    missed, false = {}, {}
+    quiet_s, quiet_false = 0.0, 0
+    for sample, outcome in zip(samples, outcomes, strict=True):
+        if outcome.answer is None:
+            continue
+        item, text = sample.utterance, outcome.answer.text
+        one = counts(item.text, text, listed)
+        found.append(one)
+        if one.found < one.names:
+            missed[str(item.path)] = text
+        if one.invented:
+            false[str(item.path)] = text
+        if not one.names:
+            quiet_s += sample.duration_s
+            quiet_false += one.invented
+    all_counts = total(found)
+    own_ms = _median_ms(outcomes)
+    return RunFigures(
+        name=name,
+        options=options,
+        counts=all_counts,
+        recall=all_counts.recall,
+        other_wer=all_counts.other_wer,
+        invented_per_hour=round(3600 * quiet_false / quiet_s, 2) if quiet_s else None,
+        latency_ms=own_ms,
+        latency_ratio=round(own_ms / without_ms, 3) if own_ms and without_ms else None,
+        missed=missed,
+        false=false,
+        errors=sum(outcome.answer is None for outcome in outcomes),
+    )
+
+
+def markdown(report: NamesReport) -> str:
+    """Return the table of a report and lines on its origin."""
+    columns = [
+        "run",
+        "names found %",
+        "found",
+        "WER % of the rest",
+        "names invented per hour",
+        "invented",
+        "latency",
+    ]
+    rows = [
+        [
+            item.name,
+            percent(item.recall),
+            f"{item.counts.found} of {item.counts.names}",
+            percent(item.other_wer),
+            number(item.invented_per_hour),
+            str(item.counts.invented),
+            number(item.latency_ratio, 2),
+        ]
+        for item in report.runs
+    ]
+    listed = (
+        f"{len(report.names.said)} names among {len(report.names.distractors)} distractors; "
+        f"{report.with_names} utterances with a listed name; names invented per hour of the "
+        "others, and in all; latency: ratio of medians to the same options without hotwords"
+    )
+    errors = sum(item.errors for item in report.runs)
+    parts = [
+        f"`{report.header.command}`",
+        table(columns, rows),
+        f"**{errors} requests failed and do not count.**" if errors else "",
+        f"{listed}; {origin(report.header, f'{report.utterances} utterances', report.audio_s)}",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _spoken(benchmark: NamesBenchmark) -> list[Utterance]:
+    return select(read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source)
+
+
+def _without_list(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key not in (LISTED, "hotword_weight")}
+
+
+def _counterpart(name: str, runs: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the run with the same options but no hotwords, or None."""
+    if LISTED not in runs[name]:
+        return None
+    wanted = _without_list(runs[name])
+    return next((other for other, options in runs.items() if dict(options) == wanted), None)
+
+
+def _median_ms(outcomes: Sequence[Outcome[Transcript]]) -> float | None:
+    answered = [outcome.latency_s for outcome in outcomes if outcome.answer is not None]
+    return round(1000 * median(answered), 3) if answered else None

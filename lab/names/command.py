@@ -1,0 +1,115 @@
+"""`python -m lab names`: what hotwords find, what they spoil and what they cost."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from conch.cli.arguments import Subparsers, positive
+from conch.cli.bench_arguments import add_output, add_url, add_what, count, write_report
+from conch.wire.errors import OptionError
+
+EPILOG = """
+A run is a name and its options. `hotwords` among them stands for the list. A name alone is one of
+the default runs: attention, ctc, ctc fusion, wfst, each also with ` hotwords` behind it.
+
+examples:
+  python -m lab names --manifest speech/manifest.tsv
+  python -m lab names --manifest speech/manifest.tsv --limit 60 --run wfst --run "wfst hotwords"
+  python -m lab names --manifest speech/manifest.tsv --run wfst \\
+      --run "graph at 6:decoder=wfst:hotword_weight=6:hotwords"
+
+exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
+"""
+
+
+def add_names(commands: Subparsers) -> None:
+    """Add the command to those of the laboratory."""
+    parser = commands.add_parser(
+        "names",
+        help="hotwords: names found, words spoiled, names invented",
+        description="Send a split with a list of hotwords: rare names that it speaks of, among "
+        "names of the training split that nobody says. Count the names that are found.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = add_what(parser)
+    what.set_defaults(split="dev")
+    what.add_argument(
+        "--train-split",
+        default="train",
+        metavar="NAME",
+        help="whose names are distractors, and whose words are not looked for (default: train)",
+    )
+    what.add_argument(
+        "--names", type=positive, default=100, metavar="N", help="names to find (default: 100)"
+    )
+    what.add_argument(
+        "--distractors",
+        type=count,
+        default=900,
+        metavar="N",
+        help="names in the list that nobody says (default: 900; a request takes 1000 hotwords)",
+    )
+    what.add_argument(
+        "--run",
+        dest="runs",
+        type=_run,
+        action="append",
+        default=[],
+        metavar="NAME[:OPTION=VALUE]…",
+        help="a run, as often as needed (default: every decoder with and without hotwords)",
+    )
+    what.add_argument(
+        "--list", action="store_true", help="print the list of hotwords and measure nothing"
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--concurrency", type=positive, default=1, metavar="N", help="clients at once (default: 1)"
+    )
+    add_url(how)
+    add_output(parser)
+    parser.set_defaults(run=run_names)
+
+
+def run_names(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    from lab.names import benchmark
+
+    settings = benchmark.NamesBenchmark(
+        manifest=args.manifest,
+        split=args.split,
+        train_split=args.train_split,
+        source=args.source,
+        limit=args.limit,
+        names=args.names,
+        distractors=args.distractors,
+        concurrency=args.concurrency,
+        url=args.url,
+        runs=dict(args.runs) or benchmark.RUNS,
+    )
+    if args.list:
+        listed = benchmark.listed(settings)
+        print("\n".join((*listed.said, "", *listed.distractors)))
+        return 0
+    try:
+        report = benchmark.run(settings)
+    except OptionError as error:
+        print(f"lab names: {error}", file=sys.stderr)
+        return 2
+    write_report(args, report, benchmark.markdown(report))
+    return 1 if any(item.errors == report.utterances for item in report.runs) else 0
+
+
+def _run(text: str) -> tuple[str, Mapping[str, Any]]:
+    from conch.bench.options import parse_options
+    from lab.names.benchmark import LISTED, RUNS
+
+    name, *pairs = text.split(":")
+    if not pairs and name in RUNS:
+        return name, RUNS[name]
+    try:
+        options = parse_options([pair for pair in pairs if pair != LISTED])
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return name, {**options, **({LISTED: True} if LISTED in pairs else {})}

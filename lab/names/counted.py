@@ -1,0 +1,88 @@
+"""Count names that were found, names that nobody said, and the errors of all other words."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from conch.bench.measures import normalized
+
+
+@dataclass(frozen=True, slots=True)
+class NameCounts:
+    """The counts of one utterance, or of many."""
+
+    names: int = 0
+    """Listed names in the reference."""
+    found: int = 0
+    """Those that the text has in their places."""
+    other_words: int = 0
+    """Words of the reference that are not listed."""
+    other_errors: int = 0
+    """Word errors that are not about a listed name of the reference."""
+    invented: int = 0
+    """Listed names in the text beyond those of the reference."""
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the names that was found; None without names."""
+        return round(self.found / self.names, 6) if self.names else None
+
+    @property
+    def other_wer(self) -> float | None:
+        """Word error rate of the rest, a fraction; None without words."""
+        return round(self.other_errors / self.other_words, 6) if self.other_words else None
+
+
+def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
+    """Return the counts of a text by its alignment with the reference, both normalised.
+
+    A name is found where the alignment has the very word. An extra word next to a name that was
+    missed belongs to that error, not to the rest: `for lock` in place of `verloc` is no word more.
+
+    Args:
+        reference: What was said.
+        text: What was recognised.
+        listed: The hotwords, in lower case.
+    """
+    import jiwer
+
+    said, heard = normalized(reference).split(), normalized(text).split()
+    if not said:
+        return NameCounts(invented=_invented(said, heard, listed))
+    output = jiwer.process_words(" ".join(said), " ".join(heard))
+    found = errors = 0
+    is_missed = [False] * (len(said) + 2)  # one more on each side
+    extra: Counter[int] = Counter()
+    for chunk in output.alignments[0]:
+        places = range(chunk.ref_start_idx, chunk.ref_end_idx)
+        if chunk.type == "insert":
+            extra[chunk.ref_start_idx] += chunk.hyp_end_idx - chunk.hyp_start_idx
+        elif chunk.type == "equal":
+            found += sum(said[place] in listed for place in places)
+        else:
+            for place in places:
+                is_missed[place + 1] = said[place] in listed
+                errors += said[place] not in listed
+    # Extra words before the word of a place are next to it and to the one before.
+    errors += sum(
+        number for place, number in extra.items() if not (is_missed[place] or is_missed[place + 1])
+    )
+    names = sum(word in listed for word in said)
+    return NameCounts(names, found, len(said) - names, errors, _invented(said, heard, listed))
+
+
+def total(items: Iterable[NameCounts]) -> NameCounts:
+    """Return the sums of all counts."""
+    every = list(items)
+    return NameCounts(
+        names=sum(item.names for item in every),
+        found=sum(item.found for item in every),
+        other_words=sum(item.other_words for item in every),
+        other_errors=sum(item.other_errors for item in every),
+        invented=sum(item.invented for item in every),
+    )
+
+
+def _invented(said: list[str], heard: list[str], listed: Collection[str]) -> int:
+    more = Counter(word for word in heard if word in listed)
+    return (more - Counter(said)).total()
