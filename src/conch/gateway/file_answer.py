@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from conch.gateway.file_request import FileRequest
-from conch.gateway.languages import LANGUAGES
 from conch.wire.formats import to_srt, to_text, to_webvtt
+from conch.wire.languages import LANGUAGES
 from conch.wire.result import Segment, Transcript, Word, strict_json, text_of_words
 
 SEEKS_PER_S = 100

@@ -31,6 +31,7 @@ from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
 from conch.orchestrator.history import History
+from conch.orchestrator.languages import told_by_ctc
 from conch.orchestrator.live_passes import LivePasses
 from conch.orchestrator.live_state import (
     NO_SAMPLES,
@@ -47,8 +48,10 @@ from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.second_passes import SecondPasses
 from conch.orchestrator.sending_speed import SendingSpeed
 from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
+from conch.wire.languages import codes_of
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
+from conch.wire.parts import language_of
 from conch.wire.result import (
     Hypothesis,
     OpenUtterance,
@@ -177,6 +180,7 @@ class LiveStream:
             await self._keep_alive(calls)
         changed = set(range(self._history.first if ends else known, self._history.end))
         for segment in self._second_passes.take_done():
+            segment = told_by_ctc(segment, self.options, self._config)
             self._history.replace(segment)
             self._firm.pop(segment.index, None)
             changed.add(segment.index)
@@ -221,8 +225,14 @@ class LiveStream:
             self.options, self._search_options = other, other.of_first_pass()
         self._has_first_pass = True
         if self._has_second_pass and self._passes.is_rolling and self.options.vad:
-            fits = self.options.language in ("auto", self._config.first_pass_language)
+            fits = self._fits_first_pass(self._config.first_pass_language)
             self._has_first_pass = fits and await calls.is_loaded("ctc_streaming_encoder")
+
+    def _fits_first_pass(self, language: str) -> bool:
+        """Return whether the first pass, in this language, may write what Whisper will write."""
+        chosen = codes_of(self.options.languages) or (language,)
+        is_its_own = self.options.language in ("auto", language) and language in chosen
+        return is_its_own and self.options.task == "transcribe"
 
     async def _recognize_step(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Recognise a step: by the VAD alone before speech, else by VAD and encoder together."""
@@ -368,13 +378,17 @@ class LiveStream:
         if words:
             best = Hypothesis(text_of_words(words), utterance.score, am_score=utterance.score)
             self._history.append(
-                Segment(
-                    start=round(span.start / SAMPLE_RATE, 3),
-                    end=words[-1].end,
-                    nbest=(best,),
-                    words=words if self.options.word_timestamps else (),
-                    index=self._history.end,
-                    endpoint="length",
+                told_by_ctc(
+                    Segment(
+                        start=round(span.start / SAMPLE_RATE, 3),
+                        end=words[-1].end,
+                        nbest=(best,),
+                        words=words if self.options.word_timestamps else (),
+                        index=self._history.end,
+                        endpoint="length",
+                    ),
+                    self.options,
+                    self._config,
                 )
             )
             self._told_until = round(words[-1].end * SAMPLE_RATE)
@@ -508,6 +522,7 @@ class LiveStream:
         if self._has_second_pass:
             segment = _with_passes(segment, text, found.words.get(best.text, ()), self.options)
             self._firm[segment.index] = text_of_words(text.firm)
+        segment = told_by_ctc(segment, self.options, self._config)
         self._history.append(segment)
         if self._has_second_pass:
             await self._second_passes.begin(segment, span, spoken)
@@ -567,6 +582,7 @@ class LiveStream:
         else:
             score = sum((segment.nbest[0].score for segment in segments), self._utterance.score)
             nbest = (Hypothesis(" ".join(filter(None, texts)), score, am_score=score),)
+        language, probability, translated_from = language_of(segments)
         first = min(changed, default=self._history.end)
         newest = self._history.since(first)
         return Transcript(
@@ -579,6 +595,9 @@ class LiveStream:
             stable=" ".join(filter(None, stable)),
             utterance=utterance,
             rolling=self._passes.report if self._has_second_pass else None,
+            language=language,
+            language_probability=probability,
+            translated_from=translated_from,
         )
 
     def _open_utterance(self) -> OpenUtterance | None:

@@ -16,6 +16,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.endpointing import SHORT_PAUSE_MS, Speech, speech_span
+from conch.orchestrator.languages import with_language
 from conch.orchestrator.live_text import LiveText, is_credible
 from conch.orchestrator.load import Allowed, Pace
 from conch.orchestrator.metrics import PASS_LATE_SECONDS, PASSES
@@ -39,6 +40,9 @@ was spoken."""
 AT_PAUSE = 0.5
 """Share of the interval after which a short pause is enough for the next pass: it hears whole
 words, and the speaker may be done."""
+
+SURE = 0.9
+"""Probability at which the next rolling passes over an utterance take its language as known."""
 
 Audio = Callable[[Span], SpeechSegment]
 """From a part of the stream, in samples, to its audio."""
@@ -88,6 +92,8 @@ class LivePasses:
         """Whether the stream has rolling passes, as far as load allows."""
         self.text = LiveText()
         """What the passes have found of the open utterance."""
+        self._spoken = ""
+        """Language of the open utterance, as soon as a rolling pass is sure of it."""
         self._utterance = 0
         """Number of the open utterance; passes of an earlier one are of no use."""
         self._rolling: asyncio.Task[None] | None = None
@@ -138,6 +144,7 @@ class LivePasses:
         await self.settled()
         text, self.text = self.text, LiveText()
         self._utterance += 1
+        self._spoken = ""
         self._begun_until = self._due_since = None
         if self._rolling:
             self._rolling.cancel()
@@ -200,8 +207,11 @@ class LivePasses:
             begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
             encoded = await roles.encode(self._calls, speech.waveform, WINDOW)
-            _, words = await roles.decode(self._calls, encoded, self._greedy, speech.start)
-            return speech, words
+            options = with_language(self._greedy, self._spoken)
+            found = await roles.decode(self._calls, encoded, options, speech.start)
+            if this.utterance == self._utterance and (found.probability or 0.0) >= SURE:
+                self._spoken = found.spoken
+            return speech, found.words
 
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:

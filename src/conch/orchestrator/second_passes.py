@@ -200,6 +200,9 @@ class SecondPasses:
             words=again.words if self._keeps_words else (),
             unrecognised=again.unrecognised,
             passes=2,
+            language=again.language,
+            language_probability=again.language_probability,
+            translated_from=again.translated_from,
         )
 
 

@@ -4,6 +4,7 @@ from conch.orchestrator import ctc_roles, roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.confidence import calibrated
 from conch.orchestrator.coverage import has_pause, is_thin
+from conch.orchestrator.languages import told, with_language
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.speech import Heard, SpeechSegment
 from conch.wire.options import RecognitionOptions
@@ -26,6 +27,7 @@ async def recognize_segment(
         TranscriptionError: a call failed; see `Calls`.
     """
     words: tuple[Word, ...] = ()
+    spoken, probability = "", None
     threshold = options.vad_threshold
     heard = Heard(speech, calls)
     if options.decoder != "attention":
@@ -38,15 +40,18 @@ async def recognize_segment(
         is_paused = options.coverage and has_pause(speech.speech_probs, threshold)
         is_timed = options.word_timestamps or is_paused
         start = speech.start if is_timed else None
-        first, words = await roles.decode(calls, encoded, options, start)
-        nbest = await rescored(first, heard, options, calls)
+        first = await roles.decode(calls, encoded, options, start)
+        spoken, probability, words = first.spoken, first.probability, first.words
+        nbest = await rescored(first.nbest, heard, options, calls)
         text = nbest[0].text
-        if text != first[0].text or not is_timed:
+        if text != first.nbest[0].text or not is_timed:
             may_lack = options.coverage and is_thin(text, speech.speech_probs, threshold)
             words = ()
             if text and (is_timed or may_lack):
-                words = await roles.align(calls, encoded, text, options.language, speech.start)
+                known = with_language(options, spoken)
+                words = await roles.align(calls, encoded, text, known, speech.start)
         if words and options.is_rescored:
             words = calibrated(words, nbest)
     nbest = tuple(nbest[: options.nbest])
-    return Segment(round(speech.start, 3), round(speech.end, 3), nbest, words)
+    found = Segment(round(speech.start, 3), round(speech.end, 3), nbest, words)
+    return told(found, spoken, probability, options) if text else found
