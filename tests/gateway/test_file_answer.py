@@ -9,7 +9,7 @@ import pytest
 
 from conch.gateway import file_answer
 from conch.gateway.file_request import parse
-from conch.gateway.languages import LANGUAGES
+from conch.wire.languages import LANGUAGES
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
 WORDS = (Word("Hello,", 0.5, 0.9, 0.9), Word("world.", 1.0, 1.4, 0.5))

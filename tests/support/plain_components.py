@@ -1,6 +1,7 @@
 """Components made of plain functions: which test every path, without a server."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ class PlainComponents:
         self.missing: set[str] = set()
         self.open: dict[str, dict[str, list[Any]]] = {}
         """State of each open stream in each sequence-batched component."""
+        self.language_spoken, self.language_share = "en", math.nan
         self.ended: list[tuple[str, str]] = []
 
     async def call(
@@ -118,7 +120,17 @@ class PlainComponents:
         return {
             "hypotheses": bytes_array(texts),
             "scores": -np.arange(1, len(texts) + 1, dtype=np.float32),
+            **self.language(parameters),
             **(self.aligned(texts[0], seconds) if parameters["align"] else {}),
+        }
+
+    def language(self, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Return `language_spoken`, detected if the request leaves it open."""
+        asked = parameters["language"]
+        share = self.language_share if asked == "auto" else math.nan
+        return {
+            "language": bytes_array([self.language_spoken if asked == "auto" else asked]),
+            "language_probability": np.array([share], np.float32),
         }
 
     def spoken(self, level: float, seconds: float, nbest: int) -> list[str]:

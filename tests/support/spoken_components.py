@@ -83,6 +83,7 @@ class SpokenComponents(PlainComponents):
         outputs = {
             "hypotheses": bytes_array([f"{text}{'?' * rank}" for rank in nbest]),
             "scores": np.array([-1.0 - rank for rank in nbest], np.float32),
+            **self.language(parameters),
         }
         return outputs | (columns(words) if parameters["align"] else {})
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from conch.gateway.file_request import FileRequest
-from conch.gateway.languages import LANGUAGES
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text, separator
+from conch.wire.languages import LANGUAGES
 from conch.wire.result import Segment, Transcript, Word, strict_json
 
 SEEKS_PER_S = 100

@@ -12,6 +12,7 @@ from itertools import pairwise
 from conch.orchestrator import ctc_roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
+from conch.orchestrator.languages import with_language
 from conch.orchestrator.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.orchestrator.segment import recognize_segment
 from conch.orchestrator.speech import SpeechSegment
@@ -78,6 +79,7 @@ async def _covered(
     if found.text and not found.words:  # not aligned, because nothing was doubtful
         return found
     threshold = options.vad_threshold
+    options = with_language(options, found.translated_from or found.language)
     words = _shifted(found.words, -speech.start)
     timed = within_speech(words, speech.speech_probs, threshold)
     found = replace(found, words=_shifted(timed, speech.start))
@@ -125,7 +127,10 @@ async def _repaired(
     still_left_s = sum(span.end - span.start for span in whole.unrecognised)
     if len(whole.text) <= len(found.text) or still_left_s >= hole.missing_s:
         return None
-    return replace(whole, start=found.start, end=found.end)
+    whole = replace(whole, start=found.start, end=found.end)
+    if found.language:  # as it was detected, in all of the segment
+        whole = replace(whole, language_probability=found.language_probability)
+    return whole
 
 
 def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
@@ -196,6 +201,8 @@ def _is_confirmed(hole: Hole, witness: str | None, *, has_vad: bool) -> bool:
 def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
     """Return consecutive parts as one segment. A part may end within a word."""
     spoken = [segment for segment in segments if segment.text]
+    # All parts were decoded in one language, unless the whole had no text.
+    longest = max(spoken or segments, key=lambda segment: segment.end - segment.start)
     return Segment(
         start=segments[0].start,
         end=segments[-1].end,
@@ -207,6 +214,8 @@ def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
         )
         + segments[-1].words,
         unrecognised=tuple(span for segment in segments for span in segment.unrecognised),
+        language=longest.language,
+        language_probability=longest.language_probability,
     )
 
 

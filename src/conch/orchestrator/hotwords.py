@@ -86,7 +86,7 @@ async def with_hotwords(
     if not misses:
         return scored
     texts = [best.text, *(put_in(best.text, [miss]) for miss in misses)]
-    before, *scores = await roles.attention_scores(calls, encoded, texts, options.language)
+    before, *scores = await roles.attention_scores(calls, encoded, texts, options)
     gains = [score - before for score in scores]
     chosen = fitting(misses, gains)
     if not chosen:

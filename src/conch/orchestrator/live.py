@@ -31,6 +31,7 @@ from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.ctc_roles import CtcDecoded, LogProbs
 from conch.orchestrator.endpointing import Endpointer, EndpointRules, Rule, SpeechProbs, speech_span
 from conch.orchestrator.history import History
+from conch.orchestrator.languages import told_by_ctc
 from conch.orchestrator.live_passes import LivePasses
 from conch.orchestrator.live_state import (
     NO_SAMPLES,
@@ -49,8 +50,10 @@ from conch.orchestrator.sending_speed import SendingSpeed
 from conch.orchestrator.speech import Heard, SpeechSegment, saying, share_of
 from conch.orchestrator.text_steps import check_text_models, with_text_steps_if_possible
 from conch.wire.joining import joined_text
+from conch.wire.languages import codes_of
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
+from conch.wire.parts import language_of
 from conch.wire.result import (
     Hypothesis,
     OpenUtterance,
@@ -179,6 +182,7 @@ class LiveStream:
             await self._keep_alive(calls)
         changed = set(range(self._history.first if ends else known, self._history.end))
         for segment in self._second_passes.take_done():
+            segment = told_by_ctc(segment, self.options, self._config)
             self._history.replace(segment)
             self._firm.pop(segment.index, None)
             changed.add(segment.index)
@@ -224,8 +228,14 @@ class LiveStream:
         await check_text_models(self.options, calls)
         self._has_first_pass = True
         if self._has_second_pass and self._passes.is_rolling and self.options.vad:
-            fits = self.options.language in ("auto", self._config.first_pass_language)
+            fits = self._fits_first_pass(self._config.first_pass_language)
             self._has_first_pass = fits and await calls.is_loaded("ctc_streaming_encoder")
+
+    def _fits_first_pass(self, language: str) -> bool:
+        """Return whether the first pass, in this language, may write what Whisper will write."""
+        chosen = codes_of(self.options.languages) or (language,)
+        is_its_own = self.options.language in ("auto", language) and language in chosen
+        return is_its_own and self.options.task == "transcribe"
 
     async def _recognize_step(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Recognise a step: by the VAD alone before speech, else by VAD and encoder together."""
@@ -372,13 +382,17 @@ class LiveStream:
         words, left = utterance.after_firm()
         if words:
             best = Hypothesis(text_of_words(words), utterance.score, am_score=utterance.score)
-            segment = Segment(
-                start=round(span.start / SAMPLE_RATE, 3),
-                end=words[-1].end,
-                nbest=(best,),
-                words=words if self.options.word_timestamps else (),
-                index=self._history.end,
-                endpoint="length",
+            segment = told_by_ctc(
+                Segment(
+                    start=round(span.start / SAMPLE_RATE, 3),
+                    end=words[-1].end,
+                    nbest=(best,),
+                    words=words if self.options.word_timestamps else (),
+                    index=self._history.end,
+                    endpoint="length",
+                ),
+                self.options,
+                self._config,
             )
             self._history.append(await self._with_text_steps(segment, calls))
             self._told_until = round(words[-1].end * SAMPLE_RATE)
@@ -512,7 +526,8 @@ class LiveStream:
         if self._has_second_pass:
             segment = _with_passes(segment, text, found.words.get(best.text, ()), self.options)
             self._firm[segment.index] = text_of_words(text.firm)
-        else:
+        segment = told_by_ctc(segment, self.options, self._config)
+        if not self._has_second_pass:
             segment = await self._with_text_steps(segment, calls)
         self._history.append(segment)
         if self._has_second_pass:
@@ -578,6 +593,7 @@ class LiveStream:
         else:
             score = sum((segment.nbest[0].score for segment in segments), self._utterance.score)
             nbest = (Hypothesis(joined_text(texts), score, am_score=score),)
+        language, probability, translated_from = language_of(segments)
         first = min(changed, default=self._history.end)
         newest = self._history.since(first)
         return Transcript(
@@ -590,6 +606,9 @@ class LiveStream:
             stable=joined_text(stable),
             utterance=utterance,
             rolling=self._passes.report if self._has_second_pass else None,
+            language=language,
+            language_probability=probability,
+            translated_from=translated_from,
         )
 
     def _open_utterance(self) -> OpenUtterance | None:

@@ -17,6 +17,7 @@ from conch.orchestrator import roles
 from conch.orchestrator.calls import Calls
 from conch.orchestrator.endpointing import SHORT_PAUSE_MS, Speech, speech_span
 from conch.orchestrator.hotwords import with_hotwords
+from conch.orchestrator.languages import with_language
 from conch.orchestrator.live_text import LiveText, is_credible
 from conch.orchestrator.load import Allowed, Pace
 from conch.orchestrator.metrics import PASS_LATE_SECONDS, PASSES
@@ -40,6 +41,9 @@ was spoken."""
 AT_PAUSE = 0.5
 """Share of the interval after which a short pause is enough for the next pass: it hears whole
 words, and the speaker may be done."""
+
+SURE = 0.9
+"""Probability at which the next rolling passes over an utterance take its language as known."""
 
 Audio = Callable[[Span], SpeechSegment]
 """From a part of the stream, in samples, to its audio."""
@@ -89,6 +93,8 @@ class LivePasses:
         """Whether the stream has rolling passes, as far as load allows."""
         self.text = LiveText()
         """What the passes have found of the open utterance."""
+        self._spoken = ""
+        """Language of the open utterance, as soon as a rolling pass is sure of it."""
         self._utterance = 0
         """Number of the open utterance; passes of an earlier one are of no use."""
         self._rolling: asyncio.Task[None] | None = None
@@ -139,6 +145,7 @@ class LivePasses:
         await self.settled()
         text, self.text = self.text, LiveText()
         self._utterance += 1
+        self._spoken = ""
         self._begun_until = self._due_since = None
         if self._rolling:
             self._rolling.cancel()
@@ -201,13 +208,15 @@ class LivePasses:
             begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
             encoded = await roles.encode(self._calls, speech.waveform, WINDOW)
-            asked, start = self._greedy, speech.start
-            nbest, words = await roles.decode(self._calls, encoded, asked, start)
-            named = await with_hotwords(nbest, encoded, asked, self._calls)
-            if named[0].text != nbest[0].text:
-                text = named[0].text
-                words = await roles.align(self._calls, encoded, text, asked.language, start)
-            return speech, words
+            asked, start = with_language(self._greedy, self._spoken), speech.start
+            found = await roles.decode(self._calls, encoded, asked, start)
+            if this.utterance == self._utterance and (found.probability or 0.0) >= SURE:
+                self._spoken = found.spoken
+            known = with_language(asked, found.spoken)
+            named = await with_hotwords(found.nbest, encoded, known, self._calls)
+            if named[0].text == found.nbest[0].text:
+                return speech, found.words
+            return speech, await roles.align(self._calls, encoded, named[0].text, known, start)
 
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:

@@ -10,6 +10,7 @@ from conch.orchestrator.admission import Admission
 from conch.orchestrator.calls import Calls, Components, together, within_deadline
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.fair_order import Share
+from conch.orchestrator.languages import told_by_ctc
 from conch.orchestrator.metrics import AUDIO_SECONDS, REQUESTS, Metrics
 from conch.orchestrator.offline import recognize_channels
 from conch.orchestrator.open_streams import OpenStreams
@@ -145,10 +146,13 @@ class Recognizer:
         # In a thread: some files are decoded in part, to find samples or compare channels.
         return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
-    def _segments(
+    async def _segments(
         self, recording: Recording, calls: Calls, options: RecognitionOptions
     ) -> AsyncGenerator[Segment, None]:
-        return recognize_channels(recording, options, calls, self._config.max_segments_in_flight)
+        most = self._config.max_segments_in_flight
+        async with aclosing(recognize_channels(recording, options, calls, most)) as segments:
+            async for segment in segments:
+                yield told_by_ctc(segment, options, self._config)
 
     def _count_audio(self, recording: Recording) -> None:
         self.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)

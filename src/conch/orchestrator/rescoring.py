@@ -129,4 +129,4 @@ async def _attention_scores(
     """Return Whisper's log probability of each text; nothing without `attention_rescore`."""
     if not options.attention_rescore:
         return []
-    return await roles.attention_scores(calls, await heard.encoded(), texts, options.language)
+    return await roles.attention_scores(calls, await heard.encoded(), texts, options)

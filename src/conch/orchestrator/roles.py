@@ -1,12 +1,13 @@
 """Typed calls of the components; component_models/README.md has their tensors."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from conch.component import Array, bytes_array
-from conch.orchestrator.calls import Calls, Tensor
+from conch.orchestrator.calls import Calls, Parameter, Tensor
 from conch.wire.needs import RESCORERS
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
@@ -18,6 +19,20 @@ class EncodedSegment:
 
     encoder_out: Tensor
     encoder_out_lens: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Output of the attention decoder."""
+
+    nbest: list[Hypothesis]
+    """Hypotheses, best first."""
+    words: tuple[Word, ...]
+    """Words of the best one, if they were asked for."""
+    spoken: str
+    """Code of the language of the speech."""
+    probability: float | None
+    """Its probability; None if it was not detected."""
 
 
 WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")
@@ -61,8 +76,8 @@ async def encode(
 
 async def decode(
     calls: Calls, segment: EncodedSegment, options: RecognitionOptions, start: float | None
-) -> tuple[list[Hypothesis], tuple[Word, ...]]:
-    """Return the n-best hypotheses of a segment, and the words of the best one.
+) -> Decoded:
+    """Return the n-best hypotheses of a segment, the words of the best one, and the language.
 
     Args:
         calls: Calls of the request.
@@ -75,19 +90,39 @@ async def decode(
     outputs = await calls(
         "attention_decoder",
         {"encoder_out": segment.encoder_out, "encoder_out_lens": segment.encoder_out_lens},
-        ("hypotheses", "scores", *(() if start is None else WORD_COLUMNS)),
+        (
+            *("hypotheses", "scores", "language", "language_probability"),
+            *(() if start is None else WORD_COLUMNS),
+        ),
         {
             "beam_size": options.beam_size,
             "nbest": options.beam_size if is_ranked_again else options.nbest,
-            "language": options.language,
             "align": start is not None,
+            **_what(options),
+            **({"prompt": options.prompt} if options.prompt else {}),
         },
     )
-    return hypotheses(outputs), () if start is None else words(outputs, start)
+    probability = float(outputs["language_probability"].numpy()[0])
+    return Decoded(
+        hypotheses(outputs),
+        () if start is None else words(outputs, start),
+        outputs["language"].numpy()[0].decode(),
+        None if math.isnan(probability) else round(probability, 4),
+    )
+
+
+def _what(options: RecognitionOptions) -> dict[str, Parameter]:
+    """Return the parameters that say what Whisper writes; those of the default are left out."""
+    what: dict[str, Parameter] = {"language": options.language}
+    if options.languages:
+        what["languages"] = options.languages
+    if options.task != "transcribe":
+        what["task"] = options.task
+    return what
 
 
 async def align(
-    calls: Calls, segment: EncodedSegment, text: str, language: str, start: float
+    calls: Calls, segment: EncodedSegment, text: str, options: RecognitionOptions, start: float
 ) -> tuple[Word, ...]:
     """Return the words of a text with their times; `start` is the segment's, in seconds."""
     outputs = await calls(
@@ -98,13 +133,13 @@ async def align(
             "text": bytes_array([text]),
         },
         WORD_COLUMNS,
-        {"language": language},
+        _what(options),
     )
     return words(outputs, start)
 
 
 async def attention_scores(
-    calls: Calls, segment: EncodedSegment, texts: list[str], language: str
+    calls: Calls, segment: EncodedSegment, texts: list[str], options: RecognitionOptions
 ) -> list[float]:
     """Return the log probability of each text by the attention decoder."""
     outputs = await calls(
@@ -115,7 +150,7 @@ async def attention_scores(
             "texts": bytes_array(texts),
         },
         ("text_scores",),
-        {"language": language},
+        _what(options),
     )
     return [float(score) for score in outputs["text_scores"].numpy()]
 

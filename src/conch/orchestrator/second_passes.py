@@ -211,6 +211,9 @@ class SecondPasses:
             unrecognised=again.unrecognised,
             lattice=again.lattice,
             passes=2,
+            language=again.language,
+            language_probability=again.language_probability,
+            translated_from=again.translated_from,
         )
 
     async def _with_steps(self, passed: asyncio.Task[Segment], *, is_whispers: bool) -> Segment:

@@ -5,6 +5,7 @@ from conch.orchestrator.calls import Calls
 from conch.orchestrator.confidence import calibrated
 from conch.orchestrator.coverage import has_pause, is_thin
 from conch.orchestrator.hotwords import with_hotwords
+from conch.orchestrator.languages import told, with_language
 from conch.orchestrator.rescoring import rescored
 from conch.orchestrator.speech import Heard, SpeechSegment
 from conch.wire.options import RecognitionOptions
@@ -27,7 +28,7 @@ async def recognize_segment(
         TranscriptionError: a call failed; see `Calls`.
     """
     words: tuple[Word, ...] = ()
-    lattice = ""
+    lattice, spoken, probability = "", "", None
     threshold = options.vad_threshold
     heard = Heard(speech, calls)
     if options.decoder != "attention":
@@ -41,16 +42,19 @@ async def recognize_segment(
         is_paused = options.coverage and has_pause(speech.speech_probs, threshold)
         is_timed = options.word_timestamps or is_paused
         start = speech.start if is_timed else None
-        first, words = await roles.decode(calls, encoded, options, start)
-        named = await with_hotwords(first, encoded, options, calls)
+        first = await roles.decode(calls, encoded, options, start)
+        spoken, probability, words = first.spoken, first.probability, first.words
+        known = with_language(options, spoken)
+        named = await with_hotwords(first.nbest, encoded, known, calls)
         nbest = await rescored(named, heard, options, calls)
         text = nbest[0].text
-        if text != first[0].text or not is_timed:
+        if text != first.nbest[0].text or not is_timed:
             may_lack = options.coverage and is_thin(text, speech.speech_probs, threshold)
             words = ()
             if text and (is_timed or may_lack):
-                words = await roles.align(calls, encoded, text, options.language, speech.start)
+                words = await roles.align(calls, encoded, text, known, speech.start)
         if words and options.is_rescored:
             words = calibrated(words, nbest)
     nbest = tuple(nbest[: options.nbest])
-    return Segment(round(speech.start, 3), round(speech.end, 3), nbest, words, lattice=lattice)
+    found = Segment(round(speech.start, 3), round(speech.end, 3), nbest, words, lattice=lattice)
+    return told(found, spoken, probability, options) if text else found

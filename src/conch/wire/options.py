@@ -76,6 +76,16 @@ class RecognitionOptions:
         high=64,
     )
     language: str = option("auto", "language code of the speech (en, de, …); auto detects it")
+    languages: str = option(
+        "",
+        "codes with commas (en,de): with language=auto, Whisper chooses among these",
+        decoders=("attention",),
+    )
+    task: Literal["transcribe", "translate"] = option(
+        "transcribe",
+        "what Whisper writes: what was said, or its translation into English; translate goes with "
+        "decoder attention and a multilingual Whisper, without rescoring and coverage",
+    )
     accuracy: Literal["fast", "balanced", "best"] = option(
         "fast",
         "how much is spent on fewer errors: balanced and best set the options of rescoring that "
@@ -122,8 +132,8 @@ class RecognitionOptions:
     )
     prompt: str = option(
         "",
-        "text that the neural rescorer reads first: what the audio is about, names; at most 400 "
-        "characters",
+        "text that Whisper and the neural rescorer read before each segment: what the audio is "
+        "about, names as they are spelled; at most 400 characters",
     )
     ctc_rescore: bool = option(
         False, "score the hypotheses again with the CTC model", decoders=("attention",)
@@ -213,7 +223,8 @@ class RecognitionOptions:
     )
     coverage: bool = option(
         True,
-        "with attention: find speech that the text leaves out, and decode it again",
+        "with attention, and task transcribe: find speech that the text leaves out, and decode it "
+        "again",
     )
     max_segment_s: float = option(
         25.0,
@@ -316,6 +327,9 @@ class RecognitionOptions:
         check_hotwords(hotwords_of(options.hotwords, options.hotword_weight))
         if problem := options._contradiction():
             raise OptionError(problem)
+        if options.task == "translate":
+            # It compares the text with the audio, by the CTC model and by the length of words.
+            options = replace(options, coverage=False)
         return options
 
     def _is_followed(self, name: str, decoders: tuple[str, ...]) -> bool:
@@ -360,16 +374,28 @@ class RecognitionOptions:
                 "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there "
                 "the words are told as stable before an utterance can be rescored"
             )
-        if (self.prompt or self.lm_context) and not (self.rescore and self.rescorer != "ngram"):
-            name = "prompt" if self.prompt else "lm_context"
+        is_neural = self.rescore and self.rescorer != "ngram"
+        if self.prompt and self.decoder != "attention" and not is_neural:
             return (
-                f"option '{name}' goes with rescore=true and rescorer auto or neural, which "
+                "option 'prompt' goes with decoder attention, or with rescore=true and rescorer "
+                f"auto or neural; decoder is {self.decoder}"
+            )
+        if self.lm_context and not is_neural:
+            return (
+                "option 'lm_context' goes with rescore=true and rescorer auto or neural, which "
                 "accuracy=balanced and best set with decoder attention and wfst"
             )
         if len(self.prompt) > MAX_PROMPT:
             return (
                 f"option 'prompt' takes at most {MAX_PROMPT} characters; sent: {len(self.prompt)}"
             )
+        if self.languages and self.language != "auto":
+            return (
+                "option 'languages' goes with language=auto, which chooses among them; "
+                f"language is {self.language!r:.40}"
+            )
+        if self.task == "translate" and (problem := self._against_translation()):
+            return problem
         is_whispers = self.decoder == "attention" or self.attention_rescore
         if is_whispers and self.beam_size > MAX_WHISPER_BEAM:
             whispers = "decoder attention" if self.decoder == "attention" else "attention_rescore"
@@ -394,6 +420,26 @@ class RecognitionOptions:
                 "option 'max_segment_s' takes at least four times vad_pad_ms "
                 f"({self.vad_pad_ms} ms); sent: {self.max_segment_s:g}"
             )
+        return None
+
+    def _against_translation(self) -> str | None:
+        """Return the error message for an option that excludes a translation, or None."""
+        if self.decoder != "attention":
+            return (
+                "option 'task' takes transcribe with decoder ctc and wfst: Whisper translates; "
+                "sent: translate"
+            )
+        if self.accuracy != "fast":
+            return (
+                "option 'accuracy' takes fast with task=translate, whose text no other model can "
+                f"score; sent: {self.accuracy}"
+            )
+        for name in ("rescore", "ctc_rescore"):
+            if getattr(self, name):
+                return (
+                    f"option '{name}' goes with task=transcribe: a translation is not what was "
+                    "said, and no other model can score it"
+                )
         return None
 
     @property

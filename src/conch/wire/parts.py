@@ -31,6 +31,7 @@ def transcript_of(
         warnings: Field of `Transcript`.
     """
     spoken = tuple(segment for segment in segments if segment.text or segment.unrecognised)
+    language, probability, translated_from = language_of(spoken)
     return Transcript(
         nbest=joined([segment.nbest for segment in spoken], nbest),
         segments=spoken,
@@ -39,7 +40,37 @@ def transcript_of(
         stages=stages,
         channels=tuple(_channel(number, spoken) for number in channels),
         warnings=warnings,
+        language=language,
+        language_probability=probability,
+        translated_from=translated_from,
     )
+
+
+def language_of(segments: Sequence[Segment]) -> tuple[str, float | None, str]:
+    """Return the language of most of the speech, its probability, and what it is translated from.
+
+    The probability is the mean of those of its segments that have one, by their length.
+
+    Args:
+        segments: Segments with a text.
+    """
+    seconds: dict[tuple[str, str], float] = {}
+    for segment in segments:
+        if segment.language:
+            key = segment.language, segment.translated_from
+            seconds[key] = seconds.get(key, 0.0) + segment.end - segment.start
+    if not seconds:
+        return "", None, ""
+    language, translated_from = max(seconds, key=lambda key: seconds[key])
+    told = [
+        (segment.end - segment.start, segment.language_probability)
+        for segment in segments
+        if (segment.language, segment.translated_from) == (language, translated_from)
+        and segment.language_probability is not None
+    ]
+    total = sum(length for length, _ in told)
+    mean = sum(length * share for length, share in told) / total if total > 0 else None
+    return language, mean if mean is None else round(mean, 4), translated_from
 
 
 def _channel(number: int, spoken: Sequence[Segment]) -> Channel:

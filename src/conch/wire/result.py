@@ -98,8 +98,10 @@ class Segment:
     language: str = ""
     """Code of the language of the text (en, de, …); empty where the decoder does not tell it."""
     language_probability: float | None = None
-    """Probability of the language, with `language=auto` or `languages`; None if it was asked for
-    or is the decoder's only one."""
+    """Probability of the language that was heard, with `language=auto`; among `languages` given
+    that it is one of them. None if it was asked for or is the decoder's only one."""
+    translated_from: str = ""
+    """Code of the language that was spoken, with `task=translate`, which writes English."""
 
     @property
     def text(self) -> str:
@@ -207,6 +209,8 @@ class Transcript:
     """Language of most of the speech, by the length of its segments; empty if none is told."""
     language_probability: float | None = None
     """Mean of the segments' probabilities, by their length, for that language; None as theirs."""
+    translated_from: str = ""
+    """Language of most of the speech before its translation, with `task=translate`."""
 
     @property
     def text(self) -> str:

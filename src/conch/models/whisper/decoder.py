@@ -14,9 +14,11 @@ from conch.component.arrays import FloatArray
 from conch.component.ctranslate import CTranslate2Config
 from conch.models.whisper.alignment import split_words, time_words
 from conch.models.whisper.config import WINDOW_S, load_whisper, model_folder
+from conch.models.whisper.repeated import REPEATED_MARGIN, UNSURE_SPEECH, repeats_prompt
 from conch.models.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.models.whisper.tokens import WhisperTokens
 from conch.wire.errors import InvalidRequestError, OptionError, TranscriptionError
+from conch.wire.languages import codes_of
 from conch.wire.limits import MAX_WHISPER_BEAM
 from conch.wire.result import Word
 
@@ -51,15 +53,28 @@ class _Job:
     index: int
     encoder_out: FloatArray
     num_frames: int
-    language: str
+    choice: tuple[str, ...]
+    """Languages to choose from; one that needs no detection, or none for all."""
+    task: str
     beam_size: int
     nbest: int
+    prompt: str
+    """The text before."""
     before: list[int]
-    """Tokens of the text before."""
+    """Its tokens."""
     align: bool
     """Whether to align the best text too."""
     aligned_text: str | None
     scored_texts: list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """The language of a segment."""
+
+    language: str
+    probability: float
+    """NaN if there was nothing to detect."""
 
 
 class WhisperDecoder:
@@ -100,7 +115,8 @@ class WhisperDecoder:
                     language = self._language(job)
                     answers[index] = _words_outputs(self._align(job, job.aligned_text, language))
                 elif job.scored_texts is not None:
-                    scores = [self._score(job, text) for text in job.scored_texts]
+                    language = self._language(job) if job.scored_texts else ""
+                    scores = [self._score(job, text, language) for text in job.scored_texts]
                     answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
                 else:
                     key = len(job.encoder_out), job.beam_size, len(job.before)
@@ -118,18 +134,65 @@ class WhisperDecoder:
         If the best text of a row cannot be aligned, that row alone gets an error.
         """
         encoder_out = np.stack([job.encoder_out for job in jobs])
-        languages = self._languages(encoder_out, [job.language for job in jobs])
-        asked = zip(jobs, languages, strict=True)
-        prompts = [self.tokens.prompt(language, job.before) for job, language in asked]
-        found = search(self._model, self.tokens, encoder_out, prompts, beam_size, self._guards)
+        spoken = self._spoken(encoder_out, [job.choice for job in jobs])
+        found = self._decoded(jobs, encoder_out, spoken, beam_size)
         answers: list[Outputs | TranscriptionError] = []
-        for job, language, decoded in zip(jobs, languages, found, strict=True):
+        for job, heard, decoded in zip(jobs, spoken, found, strict=True):
             try:
-                words = self._align(job, decoded.texts[0], language) if job.align else []
-                answers.append(_nbest_outputs(decoded, job.nbest) | _words_outputs(words))
+                words = self._align(job, decoded.texts[0], heard.language) if job.align else []
+                answers.append(
+                    _nbest_outputs(decoded, job.nbest)
+                    | _words_outputs(words)
+                    | _language_outputs(heard)
+                )
             except TranscriptionError as error:
                 answers.append(error)
         return answers
+
+    def _decoded(
+        self,
+        jobs: Sequence[_Job],
+        encoder_out: FloatArray,
+        spoken: Sequence[_Spoken],
+        beam_size: int,
+    ) -> list[Decoded]:
+        """Return the n-best of rows that share a search, without a prompt where it was repeated."""
+
+        def searched(rows: Sequence[int], *, has_prompt: bool) -> list[Decoded]:
+            prompts = [
+                self.tokens.prompt(
+                    spoken[row].language, jobs[row].before if has_prompt else (), jobs[row].task
+                )
+                for row in rows
+            ]
+            taken = encoder_out if len(rows) == len(jobs) else encoder_out[rows]
+            return search(self._model, self.tokens, taken, prompts, beam_size, self._guards)
+
+        found = searched(range(len(jobs)), has_prompt=True)
+        doubtful = [
+            row
+            for row, job in enumerate(jobs)
+            if job.before
+            and (_is_unsure(found[row]) or repeats_prompt(found[row].texts[0], job.prompt))
+        ]
+        if doubtful:
+            again = searched(doubtful, has_prompt=False)
+            for row, decoded in zip(doubtful, again, strict=True):
+                if not self._is_heard(jobs[row], spoken[row].language, found[row], decoded):
+                    found[row] = decoded
+        return found
+
+    def _is_heard(self, job: _Job, language: str, prompted: Decoded, unprompted: Decoded) -> bool:
+        """Return whether a text that repeats its prompt is in the audio too.
+
+        Then the model finds it hardly less probable without the prompt than what it hears so.
+        """
+        if _is_unsure(prompted) or not unprompted.texts[0]:
+            return False
+        ours, others = prompted.texts[0], unprompted.texts[0]
+        num_tokens = len(self.tokens.encode(ours, _text_language(job, language)))
+        behind = self._score(job, others, language) - self._score(job, ours, language)
+        return behind <= REPEATED_MARGIN * num_tokens
 
     def _job(self, index: int, row: Row) -> _Job:
         encoder_out = row.inputs["encoder_out"].astype(np.float32, copy=False)
@@ -149,11 +212,13 @@ class WhisperDecoder:
                 f"input 'encoder_out_lens' must be from 1 to the {len(encoder_out)} frames of "
                 f"encoder_out; sent: {num_frames}"
             )
-        language = str(row.parameters.get("language", "auto"))
-        self.tokens.check_language(language)
+        choice = self._choice(row)
+        task = str(row.parameters.get("task", "transcribe"))
+        self.tokens.check_task(task)
         beam_size = _count(row.parameters, "beam_size", 5)
         nbest = _count(row.parameters, "nbest", 1)
-        before = self.tokens.before(str(row.parameters.get("prompt", "")))
+        prompt = str(row.parameters.get("prompt", ""))
+        before = self.tokens.before(prompt)
         align = bool(row.parameters.get("align", False))
         aligned = row.texts("text", 1)[0] if "text" in row.inputs else None
         scored = row.texts("texts", MAX_WHISPER_BEAM) if "texts" in row.inputs else None
@@ -161,46 +226,65 @@ class WhisperDecoder:
             index,
             encoder_out,
             num_frames,
-            language,
+            choice,
+            task,
             beam_size,
             nbest,
+            prompt,
             before,
             align,
             aligned,
             scored,
         )
 
-    def _languages(self, encoder_out: FloatArray, asked: Sequence[str]) -> list[str]:
-        """Return the language of each segment, detected if it is `auto`."""
-        if not self.tokens.multilingual:
-            return ["en"] * len(asked)
-        languages = list(asked)
-        unknown = [index for index, language in enumerate(asked) if language == "auto"]
+    def _choice(self, row: Row) -> tuple[str, ...]:
+        """Return the languages to choose from; one that needs no detection, or none for all."""
+        language = str(row.parameters.get("language", "auto"))
+        self.tokens.check_language(language)
+        choice = codes_of(str(row.parameters.get("languages", "")))
+        self.tokens.check_choice(choice)
+        if language != "auto":
+            return (language,)
+        return choice if self.tokens.multilingual else self.tokens.languages
+
+    def _spoken(self, encoder_out: FloatArray, choices: Sequence[tuple[str, ...]]) -> list[_Spoken]:
+        """Return the language of each segment, detected if there is a choice.
+
+        Of a choice, the probabilities are those given that it is one of them: they sum to 1.
+        """
+        found = [_Spoken(choice[0] if choice else "", math.nan) for choice in choices]
+        unknown = [index for index, choice in enumerate(choices) if len(choice) != 1]
         if unknown:
             ranked = self._model.detect_language(_view(encoder_out[unknown]))
             for index, candidates in zip(unknown, ranked, strict=True):
-                languages[index] = candidates[0][0].strip("<|>")
-        return languages
+                heard = {token.strip("<|>"): float(share) for token, share in candidates}
+                chosen = {code: heard[code] for code in choices[index] or heard}
+                language = max(chosen, key=lambda code: chosen[code])
+                total = sum(chosen.values())
+                # Shares of nothing: the model is as sure of none of them.
+                share = chosen[language] / total if total > 0 else 1 / len(chosen)
+                found[index] = _Spoken(language, min(1.0, share))
+        return found
 
     def _language(self, job: _Job) -> str:
-        return self._languages(job.encoder_out[None], [job.language])[0]
+        return self._spoken(job.encoder_out[None], [job.choice])[0].language
 
     def _align(self, job: _Job, text: str, language: str) -> list[Word]:
         """Return the words of a text with their times."""
         if not text.strip():
             return []
         text_tokens, result = self._forced(job, text, language)
-        words = split_words(text_tokens, self.tokens.decode, spaced=self.tokens.is_spaced(language))
+        spaced = self.tokens.is_spaced(_text_language(job, language))
+        words = split_words(text_tokens, self.tokens.decode, spaced=spaced)
         return time_words(words, result.alignments, result.text_token_probs, job.num_frames)
 
-    def _score(self, job: _Job, text: str) -> float:
+    def _score(self, job: _Job, text: str, language: str) -> float:
         """Return the natural log probability of a text's tokens, or of the end for an empty text.
 
         CTranslate2 has no probability of the end after a text.
         """
-        language = self._language(job)
         if not text.strip():
-            prompt = self.tokens.prompt(language)
+            prompt = self.tokens.prompt(language, task=job.task)
             [found] = self._model.generate(
                 _view(job.encoder_out[None]),
                 [prompt],
@@ -222,8 +306,8 @@ class WhisperDecoder:
         Raises:
             InvalidRequestError: the text has too many tokens.
         """
-        start_sequence = self.tokens.start_sequence(language)
-        tokens = self.tokens.encode(text, language)
+        start_sequence = self.tokens.start_sequence(language, job.task)
+        tokens = self.tokens.encode(text, _text_language(job, language))
         room = MAX_POSITIONS - len(start_sequence) - 2  # <|notimestamps|> and the end of text
         if len(tokens) > room:
             raise InvalidRequestError(
@@ -247,6 +331,23 @@ def _count(parameters: Any, name: str, default: int) -> int:
             f"option '{name}' takes an integer from 1 to {MAX_WHISPER_BEAM}; sent: {value!r:.80}"
         )
     return int(value)
+
+
+def _is_unsure(decoded: Decoded) -> bool:
+    """Return whether there may be no speech."""
+    return decoded.no_speech_prob > UNSURE_SPEECH
+
+
+def _text_language(job: _Job, spoken: str) -> str:
+    """Return the language of a row's text: Whisper translates into English only."""
+    return "en" if job.task == "translate" else spoken
+
+
+def _language_outputs(spoken: _Spoken) -> dict[str, Array]:
+    return {
+        "language": bytes_array([spoken.language]),
+        "language_probability": np.array([spoken.probability], dtype=np.float32),
+    }
 
 
 def _nbest_outputs(decoded: Decoded, nbest: int) -> dict[str, Array]:

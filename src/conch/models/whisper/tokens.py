@@ -7,10 +7,12 @@ from pathlib import Path
 import tokenizers
 
 from conch.wire.errors import ConfigError, OptionError
+from conch.wire.languages import known_to
 
 _LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
 MAX_PROMPT_TOKENS = 223
 """Tokens before a transcript that Whisper was trained with: half its positions, less one."""
+TASKS = ("transcribe", "translate")
 _NEEDED = ("<|startoftranscript|>", "<|startofprev|>", "<|notimestamps|>", "<|endoftext|>")
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
@@ -51,37 +53,83 @@ class WhisperTokens:
         if language == "auto" or language in self.languages:
             return
         if self.multilingual:
-            some = ", ".join(self.languages[:8])
-            known = f"auto or one of this model's {len(self.languages)} codes ({some}, …)"
+            known = f"auto or {known_to(self.languages, language)}"
         else:
             known = "auto or en: this model knows English only"
         raise OptionError(f"option 'language' takes {known}; sent: {language!r:.40}")
 
-    def start_sequence(self, language: str) -> list[int]:
-        """Return the tokens that ask for a transcript in a language."""
+    def check_choice(self, languages: Sequence[str]) -> None:
+        """Check the codes of the option `languages`.
+
+        Raises:
+            OptionError: one of them is not a language of the model.
+        """
+        for language in languages:
+            if language in self.languages:
+                continue
+            if self.multilingual:
+                known = f"codes with commas, each {known_to(self.languages, language)}"
+            else:
+                known = "en: this model knows English only"
+            raise OptionError(f"option 'languages' takes {known}; sent: {language!r:.40}")
+
+    def check_task(self, task: str) -> None:
+        """Check the option `task`.
+
+        Raises:
+            OptionError: the task is not Whisper's, or the model cannot translate.
+        """
+        if task not in TASKS:
+            raise OptionError(f"option 'task' takes {' or '.join(TASKS)}; sent: {task!r:.40}")
+        if task == "translate" and not (self.multilingual and "<|translate|>" in self._ids):
+            raise OptionError(
+                "option 'task' takes transcribe: this model knows English only, and a multilingual "
+                "Whisper translates; sent: 'translate'"
+            )
+
+    def start_sequence(self, language: str, task: str = "transcribe") -> list[int]:
+        """Return the tokens that ask for a text of speech in a language.
+
+        Args:
+            language: Language of the speech.
+            task: `transcribe`, or `translate` for a text in English.
+        """
         sequence = ["<|startoftranscript|>"]
         if self.multilingual:
-            sequence += [f"<|{language}|>", "<|transcribe|>"]
+            sequence += [f"<|{language}|>", f"<|{task}|>"]
         return [self._ids[token] for token in sequence]
 
-    def prompt(self, language: str, before: Sequence[int] = ()) -> list[int]:
-        """Return the start sequence for a transcript without timestamps.
+    def prompt(
+        self, language: str, before: Sequence[int] = (), task: str = "transcribe"
+    ) -> list[int]:
+        """Return the start sequence for a text without timestamps.
 
         Args:
             language: Language of the speech.
             before: Tokens of the text that the transcript goes on from; see `before`.
+            task: `transcribe` or `translate`.
         """
-        sequence = [*self.start_sequence(language), self._ids["<|notimestamps|>"]]
+        sequence = [*self.start_sequence(language, task), self._ids["<|notimestamps|>"]]
         return [self._ids["<|startofprev|>"], *before, *sequence] if before else sequence
 
     def before(self, text: str) -> list[int]:
         """Return the tokens of the text before a transcript.
 
-        As in openai-whisper, a space is in front, and of a long text the last MAX_PROMPT_TOKENS
-        tokens count.
+        As in openai-whisper, a space is in front. There a long text loses its beginning silently.
+
+        Raises:
+            OptionError: the text has more than MAX_PROMPT_TOKENS tokens.
         """
+        if not text.strip():
+            return []
         tokens = self._tokenizer.encode(f" {text.strip()}", add_special_tokens=False).ids
-        return list(tokens[-MAX_PROMPT_TOKENS:]) if text.strip() else []
+        if len(tokens) > MAX_PROMPT_TOKENS:
+            raise OptionError(
+                f"option 'prompt' takes at most {MAX_PROMPT_TOKENS} of Whisper's tokens, about "
+                f"{MAX_PROMPT_TOKENS * 4} English characters; sent: {len(tokens)} in {len(text)} "
+                "characters"
+            )
+        return list(tokens)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, without special tokens."""
