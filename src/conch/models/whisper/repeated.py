@@ -20,7 +20,7 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0eff\u1000-\u109f]"
 
 
 def repeats_prompt(text: str, prompt: str) -> bool:
-    """Return whether a text may repeat its prompt: it is in the prompt, or begins with a part of it.
+    """Return whether a text may repeat its prompt: it is in it, or begins with a part of it.
 
     Case and punctuation do not count. Each character of a script without spaces is a word.
 
