@@ -25,6 +25,7 @@ from conch.wire.result import Transcript, Word
 ONCE = ["vad", "attention_encoder", "attention_decoder"]
 WITNESS = ["ctc_encoder", "ctc_decoder"]
 AGAIN = ["attention_encoder", "attention_decoder"]
+DECODED = ("hypotheses", "scores", "language", "language_probability")
 
 
 @pytest.fixture(autouse=True)
@@ -195,7 +196,7 @@ def test_without_coverage_nothing_is_aligned_and_nothing_checked():
     assert transcript.text == "a b c d"
     assert components.calls == ONCE
     assert components.parameters[-1]["align"] is False
-    assert components.wanted[-1] == ("hypotheses", "scores")
+    assert components.wanted[-1] == DECODED
     assert counted == {}
 
 
@@ -203,7 +204,7 @@ def test_the_check_asks_for_words_and_keeps_them_to_itself():
     components = SpokenComponents()
     transcript, _ = recognize(components, made(".ab-cd."))
     assert components.parameters[-1]["align"] is True
-    assert components.wanted[-1] == ("hypotheses", "scores", *WORD_COLUMNS)
+    assert components.wanted[-1] == (*DECODED, *WORD_COLUMNS)
     assert transcript.words == ()
 
 
@@ -295,7 +296,8 @@ def test_silence_that_no_vad_and_no_witness_heard_is_not_cut(level):
 
         def attention_decoder(self, inputs, parameters):
             you = {"hypotheses": bytes_array(["you"]), "scores": np.array([-1.0], np.float32)}
-            return you | columns([Word("you", 0.0, 0.5, 0.1)])
+            words = columns([Word("you", 0.0, 0.5, 0.1)])
+            return you | words | self.language(parameters)
 
     components = AlwaysYou()
     silence = np.full(20 * RATE, level, np.float32)

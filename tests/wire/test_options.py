@@ -65,7 +65,10 @@ def test_numbers_become_the_type_of_their_option():
             {"prompt": "a" * 401, "rescore": True},
             "option 'prompt' takes at most 400 characters; sent: 401",
         ),
-        ({"prompt": "Triton"}, "option 'prompt' goes with rescore=true and rescorer auto or"),
+        (
+            {"prompt": "Triton", "decoder": "wfst"},
+            "option 'prompt' goes with decoder attention, or with rescore=true and rescorer",
+        ),
         (
             {"lm_context": True, "rescore": True, "rescorer": "ngram"},
             "option 'lm_context' goes with rescore=true and rescorer auto or neural",
