@@ -57,7 +57,7 @@ class NamesBenchmark:
     limit: int | None = None
     """Largest number of utterances, half of them with names as long as there are."""
     names: int = 100
-    distractors: int = 900
+    distractors: int = 1000
     concurrency: int = 1
     url: str | None = None
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: RUNS)
@@ -122,7 +122,7 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
     header = lab_header("names", benchmark)
     needed = {model for options in parsed.values() for model in components_of(options)}
     with server_url(benchmark.url, ["speech", *sorted(needed)]) as url:
-        header = header.with_triton(triton_version(url.removeprefix("grpc://")))
+        header = header.with_triton(triton_version(url))
         outcomes = asyncio.run(answers(url, samples, sent, benchmark.concurrency))
     latencies = {name: _median_ms(items) for name, items in outcomes.items()}
     return NamesReport(

@@ -47,9 +47,9 @@ def add_names(commands: Subparsers) -> None:
     what.add_argument(
         "--distractors",
         type=count,
-        default=900,
+        default=1000,
         metavar="N",
-        help="names in the list that nobody says (default: 900; a request takes 1000 hotwords)",
+        help="names in the list that nobody says (default: 1000)",
     )
     what.add_argument(
         "--run",

@@ -76,7 +76,11 @@ def test_hotwords_in_a_text_add_their_weights_whatever_their_case():
 
 
 def test_the_best_of_those_at_one_place_is_chosen_and_only_what_is_worth_it():
-    misses = [NearMiss(0, 4, "one", 6), NearMiss(2, 8, "two", 6), NearMiss(9, 12, "three", 6)]
+    misses = [
+        NearMiss(0, 4, "one", "one", 6),
+        NearMiss(2, 8, "two", "two", 6),
+        NearMiss(9, 12, "three", "three", 6),
+    ]
     assert fitting(misses, [-5, -4, -7]) == [1]
     assert fitting(misses, [-1, -4, -2]) == [0, 2]
 
@@ -128,6 +132,12 @@ def test_a_hotword_is_written_if_it_loses_less_than_its_weight_allows():
     assert found.nbest[0].am_score == pytest.approx(-2.0 - 4.5)
     assert found.nbest[0].score == pytest.approx(-2.0 - 4.5 + 6)
     assert found.nbest[1].text == "I met Prin"
+
+
+def test_a_list_in_capitals_is_tried_as_whisper_writes():
+    components = Named(I_met_Prin=-2.5, I_met_Prynne=-5.0)
+    assert recognize(components, hotwords="PRYNNE").text == "I met PRYNNE"
+    assert components.scored == ["I met Prin", "I met Prynne"]
 
 
 def test_a_hotword_that_loses_more_is_not_written():

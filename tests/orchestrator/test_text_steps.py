@@ -82,10 +82,10 @@ def test_the_steps_run_in_their_order():
 
 def test_a_models_language_is_sent_where_it_is_known():
     components = WithPost()
-    recognize(components, 0.1, itn=True, language="en")
+    recognize(components, 0.1, itn=True, language="de")
     recognize(components, 0.1, itn=True)
     sent = [item for item in components.inputs if "text" in item]
-    assert [item.get("language", [None])[0] for item in sent] == [b"en", None]
+    assert [item["language"][0] for item in sent] == [b"de", b"en"]
 
 
 def test_whispers_text_has_its_punctuation():

@@ -54,6 +54,8 @@ class NearMiss:
     """Character after the last."""
     written: str
     """The hotword, as it is to be written there."""
+    tried: str
+    """The hotword, as Whisper would write it: capitals alone are improbable."""
     bonus: float
     """Nats that the hotword adds."""
 
@@ -85,7 +87,8 @@ async def with_hotwords(
     misses = await asyncio.to_thread(near_misses, best.text, hotwords)
     if not misses:
         return scored
-    texts = [best.text, *(put_in(best.text, [miss]) for miss in misses)]
+    tried = [replace(miss, written=miss.tried) for miss in misses]
+    texts = [best.text, *(put_in(best.text, [miss]) for miss in tried)]
     before, *scores = await roles.attention_scores(calls, encoded, texts, options)
     gains = [score - before for score in scores]
     chosen = fitting(misses, gains)
@@ -143,7 +146,9 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
         if written != text[start:end] and (
             spaced not in _spaced(text[start:end]) or spaced == _spaced(text[start:end])
         ):
-            found.append(NearMiss(start, end, written, bonus(hotword)))
+            phrase = hotword.phrase
+            tried = _cased(phrase.lower(), text[start:end]) if phrase.isupper() else written
+            found.append(NearMiss(start, end, written, tried, bonus(hotword)))
         if len(found) == MOST_TRIED:
             break
     return found

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+from conch.bench.manifest import Utterance
+from lab.names.benchmark import some_of
+from lab.names.chosen import Names, chosen_names
+
+WORDS = {"the", "tree", "spoke", "went", "home", "labor"}
+
+
+def said(*texts: str) -> list[Utterance]:
+    return [Utterance(Path(f"{place}.wav"), text) for place, text in enumerate(texts)]
+
+
+def test_names_are_words_that_training_and_dictionary_lack() -> None:
+    spoken = said("VERLOC SPOKE TO WINNIE'S TREES", "POYSER LABOURS", "AVA WENT HOME")
+    training = said("Winnie went home.", "Montesinos and Merlin spoke.")
+    names = chosen_names(spoken, training, WORDS.__contains__, 10, 10)
+    assert names == Names(("poyser", "verloc"), ("merlin", "montesinos"))
+    assert names.option == "Merlin,Montesinos,Poyser,Verloc"
+    assert chosen_names(spoken, training, WORDS.__contains__, 1, 1) == chosen_names(
+        spoken, training, WORDS.__contains__, 1, 1
+    )
+
+
+def test_half_of_a_subset_has_names_as_long_as_there_are() -> None:
+    spoken = said(*(f"a b {name}" for name in ("verloc", "x", "y", "poyser", "z", "w")))
+    names = Names(("poyser", "verloc"), ())
+    texts = [item.text for item in some_of(spoken, names, 3)]
+    assert sum("verloc" in text or "poyser" in text for text in texts) == 2
+    assert len(texts) == 3
+    assert len(some_of(spoken, names, 5)) == 5
+    assert len(some_of(spoken, names, None)) == 6
