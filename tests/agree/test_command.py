@@ -18,6 +18,7 @@ from waiting import wait_until
 from conch.bench.manifest import read_manifest
 from conch.bulk import sending
 from conch.cli import main
+from conch.cli.agree import recogniser
 from conch.wire.result import Transcript
 
 COMMAND = ("--a", "attention", "--b", "wfst", "--url", "127.0.0.1:9")
@@ -223,6 +224,19 @@ def test_mistakes_are_named_before_anything_is_read(
     assert ended.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["one.wav"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("wfst", {"decoder": "wfst"}),
+        (" nbest=2 , wfst,", {"decoder": "wfst", "nbest": 2}),
+        ("hotwords=uncas, poyser:8,nbest=2", {"hotwords": "uncas, poyser:8", "nbest": 2}),
+        ("replace=well, sir=>Sir; um=>,ctc", {"replace": "well, sir=>Sir; um=>", "decoder": "ctc"}),
+    ],
+)
+def test_a_recogniser_is_a_decoder_and_options(text: str, options: dict[str, Any]) -> None:
+    assert recogniser(text) == options
 
 
 PROGRAM = """
