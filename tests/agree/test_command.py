@@ -226,6 +226,19 @@ def test_mistakes_are_named_before_anything_is_read(
     assert [path.name for path in tmp_path.iterdir()] == ["one.wav"]
 
 
+def test_pieces_do_not_become_inputs_of_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording(tmp_path / "one.wav", "hello", "hello")
+    command = ["agree", ".", *COMMAND, "--out", "labelled.tsv", "--by", "segment"]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--cut", "pieces"])
+    assert ended.value.code == 2
+    assert "--cut pieces lies in the input ., which" in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["one.wav"]
+
+
 @pytest.mark.parametrize(
     ("text", "options"),
     [

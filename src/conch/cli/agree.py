@@ -249,6 +249,10 @@ def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> 
         return "option 'channels' takes mix here: a label is for all that a file holds"
     if (args.by == "segment") != (args.cut is not None):
         return "--by segment and --cut DIR go together: a label needs the audio of its segment"
+    if args.cut is not None:
+        for folder in map(Path, args.files):
+            if folder.is_dir() and args.cut.resolve().is_relative_to(folder.resolve()):
+                return f"--cut {args.cut} lies in the input {folder}, which would then hold it too"
     if args.by == "segment":
         if args.references is not None:
             return "--references takes --by file: manifests have texts of whole files"
