@@ -205,6 +205,7 @@ def test_as_many_files_are_in_flight_as_asked_for(tmp_path: Path) -> None:
             ("--by", "segment", "--cut", "pieces", "--b", "wfst,vad_pad_ms=100"),
             "option 'vad_pad_ms' takes the same value in --a and --b",
         ),
+        (("--references", "none.tsv"), "--references none.tsv: no such file"),
         (("--rejected", "labelled.tsv"), "--out and --rejected take two files"),
         (("--rejected", "one.wav"), "would overwrite an input"),
         (("--url-b", "ftp://here"), "ftp://here"),

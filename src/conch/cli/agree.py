@@ -260,6 +260,8 @@ def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> 
             is_of_segments = name == "vad" or name.startswith(OF_SEGMENTS)
             if is_of_segments and getattr(one, name) != getattr(other, name):
                 return f"with --by segment, option '{name}' takes the same value in --a and --b"
+    if args.references is not None and not args.references.is_file():
+        return f"--references {args.references}: no such file"
     written = [path.absolute() for path in (args.out, args.rejected) if path is not None]
     if len(set(written)) != len(written):
         return "--out and --rejected take two files"
