@@ -134,10 +134,8 @@ class _Pair:
                 reason = f"{recogniser.side}: {answer.error}" if read else str(answer.error)
                 return Entry(clip.source.path, stamp, error=reason)
             heard.append(answer.transcript)
+        a, b = heard
         language = clip.language or self._agreement.language
-        found = (
-            [whole(*heard, language)]
-            if self._agreement.by == "file"
-            else by_segment(*heard, language)
-        )
+        is_whole = self._agreement.by == "file"
+        found = [whole(a, b, language)] if is_whole else by_segment(a, b, language)
         return Entry(clip.source.path, stamp, tuple(found))
