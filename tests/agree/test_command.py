@@ -18,6 +18,7 @@ from waiting import wait_until
 from conch.bench.manifest import read_manifest
 from conch.bulk import sending
 from conch.cli import main
+from conch.cli.agree import recogniser
 from conch.wire.result import Transcript
 
 COMMAND = ("--a", "attention", "--b", "wfst", "--url", "127.0.0.1:9")
@@ -204,6 +205,7 @@ def test_as_many_files_are_in_flight_as_asked_for(tmp_path: Path) -> None:
             ("--by", "segment", "--cut", "pieces", "--b", "wfst,vad_pad_ms=100"),
             "option 'vad_pad_ms' takes the same value in --a and --b",
         ),
+        (("--references", "none.tsv"), "--references none.tsv: no such file"),
         (("--rejected", "labelled.tsv"), "--out and --rejected take two files"),
         (("--rejected", "one.wav"), "would overwrite an input"),
         (("--url-b", "ftp://here"), "ftp://here"),
@@ -223,6 +225,32 @@ def test_mistakes_are_named_before_anything_is_read(
     assert ended.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["one.wav"]
+
+
+def test_pieces_do_not_become_inputs_of_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording(tmp_path / "one.wav", "hello", "hello")
+    command = ["agree", ".", *COMMAND, "--out", "labelled.tsv", "--by", "segment"]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--cut", "pieces"])
+    assert ended.value.code == 2
+    assert "--cut pieces lies in the input ., which" in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["one.wav"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("wfst", {"decoder": "wfst"}),
+        (" nbest=2 , wfst,", {"decoder": "wfst", "nbest": 2}),
+        ("hotwords=uncas, poyser:8,nbest=2", {"hotwords": "uncas, poyser:8", "nbest": 2}),
+        ("replace=well, sir=>Sir; um=>,ctc", {"replace": "well, sir=>Sir; um=>", "decoder": "ctc"}),
+    ],
+)
+def test_a_recogniser_is_a_decoder_and_options(text: str, options: dict[str, Any]) -> None:
+    assert recogniser(text) == options
 
 
 PROGRAM = """

@@ -32,7 +32,7 @@ def out(tmp_path: Path) -> Path:
 def entry(clip: Clip, error: str = "") -> Entry:
     if error:
         return Entry(clip.source.path, stamp_of(clip.path), error=error)
-    return Entry(clip.source.path, stamp_of(clip.path), 2.0, (STRETCH,))
+    return Entry(clip.source.path, stamp_of(clip.path), (STRETCH,))
 
 
 def test_an_entry_is_there_after_the_run(clip: Clip, out: Path) -> None:
@@ -86,6 +86,15 @@ def test_other_options_are_refused_until_overwrite(clip: Clip, out: Path) -> Non
     with Journal(out, other, overwrite=True) as journal:
         assert journal.found(clip) is None
         assert not out.exists()
+
+
+def test_a_run_that_heard_nothing_does_not_bind_the_next_one(clip: Clip, out: Path) -> None:
+    with Journal(out, {**ASKED, "b": {"language": "zz"}}):
+        pass
+    with Journal(out, ASKED) as journal:
+        journal.append(entry(clip))
+    with Journal(out, ASKED) as journal:
+        assert journal.found(clip) == entry(clip)
 
 
 def test_a_damaged_line_is_named(clip: Clip, out: Path) -> None:

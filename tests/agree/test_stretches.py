@@ -1,5 +1,7 @@
 """How far two recognisers agree."""
 
+from dataclasses import replace
+
 import jiwer
 import pytest
 
@@ -62,6 +64,17 @@ def test_the_language_is_of_the_caller_else_of_the_answers_else_english() -> Non
     assert whole(b, a).language == "zh"
     assert whole(a, b, "ja").language == "ja"
     assert whole(b, b).language == "en"
+
+
+def test_each_segment_is_compared_in_its_language() -> None:
+    def told(language: str) -> Transcript:
+        spoken = heard((0, 2, "twenty one"), (3, 4, "vingt et un"), language="en")
+        first, second = spoken.segments
+        return replace(spoken, segments=(first, replace(second, language=language)))
+
+    assert [item.language for item in by_segment(told("fr"), told(""))] == ["en", "fr"]
+    assert [item.language for item in by_segment(told(""), told("fr"))] == ["en", "fr"]
+    assert [item.language for item in by_segment(told("fr"), told("fr"), "de")] == ["de", "de"]
 
 
 def test_segments_are_paired_by_their_times() -> None:

@@ -33,8 +33,6 @@ class Entry:
     """Absolute path."""
     stamp: tuple[int, int]
     """Bytes of the file, and when it was last written, in nanoseconds."""
-    seconds: float = 0.0
-    """Length of the recording."""
     stretches: tuple[Stretch, ...] = ()
     error: str = ""
     """Why there are no texts; empty if there are."""
@@ -145,7 +143,9 @@ class Journal:
         if lines and not lines[-1].endswith(b"\n"):
             file.truncate(sum(map(len, lines[:-1])))
             del lines[-1]
-        if not lines:
+        if len(lines) < 2:
+            # Nothing has been heard: a run whose options are refused says nothing of the next one.
+            file.truncate(0)
             self._write(file, (json.dumps({"schema": SCHEMA, **self._asked}) + "\n").encode())
             return
         for number, line in enumerate(lines, start=1):

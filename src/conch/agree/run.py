@@ -9,7 +9,6 @@ from typing import Any, Literal, Protocol
 from conch.agree.inputs import Clip
 from conch.agree.journal import Entry, Journal, stamp_of
 from conch.agree.stretches import Side, by_segment, whole
-from conch.bench.measures import language_of
 from conch.bulk.inputs import read_audio
 from conch.bulk.sending import Sender
 from conch.wire.errors import AgreeError, OptionError
@@ -46,8 +45,8 @@ class Agreement:
     @property
     def language(self) -> str:
         """Language that an option names; empty if none does."""
-        named = [str(item.options.get("language", "")) for item in (self.a, self.b)]
-        return language_of(*named) if any(item not in ("", "auto") for item in named) else ""
+        named = (str(item.options.get("language", "auto")) for item in (self.a, self.b))
+        return next((item for item in named if item != "auto"), "")
 
 
 class Events(Protocol):
@@ -136,12 +135,7 @@ class _Pair:
                 return Entry(clip.source.path, stamp, error=reason)
             heard.append(answer.transcript)
         a, b = heard
-        language = language_of(clip.language or self._agreement.language, a.language, b.language)
-        return Entry(
-            clip.source.path,
-            stamp,
-            seconds=a.duration,
-            stretches=(whole(a, b, language),)
-            if self._agreement.by == "file"
-            else tuple(by_segment(a, b, language)),
-        )
+        language = clip.language or self._agreement.language
+        is_whole = self._agreement.by == "file"
+        found = [whole(a, b, language)] if is_whole else by_segment(a, b, language)
+        return Entry(clip.source.path, stamp, tuple(found))

@@ -10,6 +10,8 @@ from conch.wire.result import Segment, Transcript
 Side = Literal["a", "b"]
 """One of the two recognisers."""
 
+_UNHEARD = Segment(0.0, 0.0, ())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
@@ -66,17 +68,24 @@ def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch
 
     The segments are those of the voice activity detection, which both recognisers begin with. One
     that only one of them found has no text by the other.
+
+    Args:
+        a: What the first one heard.
+        b: What the second one heard.
+        language: Code of the language; empty takes what the answers tell of each segment, else of
+            the whole, else English.
     """
-    spoken = language_of(language, a.language, b.language)
-    heard_a, heard_b = _texts(a.segments), _texts(b.segments)
-    return [
-        _stretch(*span, heard_a.get(span, ""), heard_b.get(span, ""), spoken)
-        for span in sorted({*heard_a, *heard_b})
-    ]
+    heard_a, heard_b = _by_span(a.segments), _by_span(b.segments)
+    found = []
+    for span in sorted({*heard_a, *heard_b}):
+        one, other = heard_a.get(span, _UNHEARD), heard_b.get(span, _UNHEARD)
+        spoken = language_of(language, one.language, other.language, a.language, b.language)
+        found.append(_stretch(*span, one.text, other.text, spoken))
+    return found
 
 
-def _texts(segments: Sequence[Segment]) -> dict[tuple[float, float], str]:
-    return {(round(item.start, 2), round(item.end, 2)): item.text for item in segments}
+def _by_span(segments: Sequence[Segment]) -> dict[tuple[float, float], Segment]:
+    return {(round(item.start, 2), round(item.end, 2)): item for item in segments}
 
 
 def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> Stretch:

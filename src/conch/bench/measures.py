@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,6 @@ PERCENTILES = (50, 90, 95, 99)
 
 Metric = Literal["auto", "wer", "cer"]
 """What errors are counted in: words, characters, or what is usual for the language."""
-METRICS: tuple[Metric, ...] = get_args(Metric)
 
 UNSPACED = frozenset({"zh", "yue", "ja", "th", "lo", "my", "km"})
 """Languages whose errors are counted in characters. For Chinese, Japanese, Thai, Lao and Burmese

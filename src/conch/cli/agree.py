@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,7 +17,7 @@ from conch.client.address import Address
 from conch.packaged import install
 from conch.wire.errors import AgreeError, OptionError, ServerError
 from conch.wire.needs import components_of
-from conch.wire.options import RecognitionOptions
+from conch.wire.options import RecognitionOptions, words_of
 
 if TYPE_CHECKING:
     from conch.agree.inputs import Clip
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
 """Beginnings of the options that make the segments, beside `vad`."""
+DECODERS = words_of(RecognitionOptions.__dataclass_fields__["decoder"])
+_OPTION = re.compile(r"\w+=(?!>)")
+"""Beginning of `name=value`; `=>` is that of a rule of `replace`."""
 SHOWN = 20
 """Errors that are shown; --rejected has all of them."""
 
@@ -245,6 +249,10 @@ def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> 
         return "option 'channels' takes mix here: a label is for all that a file holds"
     if (args.by == "segment") != (args.cut is not None):
         return "--by segment and --cut DIR go together: a label needs the audio of its segment"
+    if args.cut is not None:
+        for folder in map(Path, args.files):
+            if folder.is_dir() and args.cut.resolve().is_relative_to(folder.resolve()):
+                return f"--cut {args.cut} lies in the input {folder}, which would then hold it too"
     if args.by == "segment":
         if args.references is not None:
             return "--references takes --by file: manifests have texts of whole files"
@@ -252,6 +260,8 @@ def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> 
             is_of_segments = name == "vad" or name.startswith(OF_SEGMENTS)
             if is_of_segments and getattr(one, name) != getattr(other, name):
                 return f"with --by segment, option '{name}' takes the same value in --a and --b"
+    if args.references is not None and not args.references.is_file():
+        return f"--references {args.references}: no such file"
     written = [path.absolute() for path in (args.out, args.rejected) if path is not None]
     if len(set(written)) != len(written):
         return "--out and --rejected take two files"
@@ -265,13 +275,23 @@ def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> 
 def recogniser(text: str) -> dict[str, Any]:
     """Return the options of `wfst,rescore=true`: the name of a decoder stands for itself.
 
+    A part that is neither belongs to the value before it: `hotwords=uncas,poyser`.
+
     Raises:
         OptionError: a part is neither a decoder nor an option, or `RecognitionOptions` refuses it.
     """
     from conch.bench.options import parse_options
 
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return parse_options([part if "=" in part else f"decoder={part}" for part in parts])
+    pairs: list[str] = []
+    for part in text.split(","):
+        word = part.strip()
+        if _OPTION.match(word):
+            pairs.append(word)
+        elif word in DECODERS or (word and not pairs):
+            pairs.append(f"decoder={word}")
+        elif word:
+            pairs[-1] += f",{part}"
+    return parse_options(pairs)
 
 
 def _write(args: argparse.Namespace, rule: "Rule", heard: "list[tuple[Clip, Entry]]") -> None:
