@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conch.component import Array
-from conch.wire.replacements import Replacements
+from conch.wire.replacements import Replacements, findable
 from conch.wire.result import Word
 
 MAX_CHANGES = 2000
@@ -85,7 +85,7 @@ def replaced(text: str, rules: Replacements) -> Rewritten:
     pieces: list[str] = []
     changes: list[Change] = []
     at = length = 0
-    for found in rules.pattern.finditer(text):
+    for found in rules.pattern.finditer(findable(text)):
         start, end = found.span()
         assert found.lastindex is not None
         new = rules.written[found.lastindex - 1]
