@@ -220,6 +220,27 @@ def test_a_live_stream_goes_on_without_a_step_that_fails(mode):
         assert segment.error.startswith("no text steps: option 'post': the answer of starred")
 
 
+def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
+    monkeypatch.setattr("conch.orchestrator.text_steps.LIVE_PATIENCE_S", 0.05)
+    components = WithPost()
+
+    async def before(model: str) -> None:
+        await (asyncio.Event().wait() if model == "starred" else asyncio.sleep(0))
+
+    components.before = before
+    answers = live("12..3", components, mode="streaming", post="starred", endpoint_silence_ms=600)
+    assert answers[-1].is_final and answers[-1].segments
+    for segment in answers[-1].segments:
+        assert segment.text and "*" not in segment.text
+        assert segment.error == "no text steps: they have taken longer than 0.05 s"
+
+
+def test_a_text_that_rules_make_too_long_is_an_error_that_names_them(monkeypatch):
+    monkeypatch.setattr("conch.orchestrator.text_steps.MAX_TEXT", 100)
+    with pytest.raises(OptionError, match=r"^option 'replace' makes texts .* has made: 109$"):
+        recognize(WithPost(), 0.1, replace=f"0.10=>{'x' * 100}; spoken=>Spoken")
+
+
 def test_a_live_stream_with_a_missing_model_ends_at_its_start():
     components = WithPost()
     components.missing = {"mask"}

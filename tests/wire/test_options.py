@@ -117,9 +117,9 @@ def test_a_request_has_so_many_options_at_most():
 def test_a_text_has_so_many_characters_at_most():
     names = ",".join(["a" * 79] * 500)
     RecognitionOptions.parse({"hotwords": names})
-    with pytest.raises(OptionError, match="^option 'hotwords' takes at most 40000 characters"):
+    with pytest.raises(OptionError, match=r"^option 'hotwords' takes at most 40000 characters"):
         RecognitionOptions.parse({"hotwords": f"{names},aa"})
-    with pytest.raises(OptionError, match="^option 'language' takes at most 10000 characters"):
+    with pytest.raises(OptionError, match=r"^option 'language' takes at most 10000 characters"):
         RecognitionOptions.parse({"language": "a" * 10_001})
 
 

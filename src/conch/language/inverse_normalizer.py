@@ -241,11 +241,11 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
 
 def _count_a_as_one(clause: list[_Said]) -> None:
     """Read `a hundred twenty` and `a hundred and twenty` as 120, once its last word is there."""
-    words = [said.word for said in clause]
+    words = [said.word for said in clause[-4:]]
     for end in (words[-3:-1], words[-4:-1]):
         begins = len(end) > 1 and end[0] == "a" and end[1] in _SCALES and end[2:] in ([], ["and"])
         if begins and words[-1] in _NUMBERS:
-            at = len(words) - 1 - len(end)
+            at = len(clause) - 1 - len(end)
             clause[at] = clause[at]._replace(word="one")
 
 

@@ -4,6 +4,7 @@ In this order: `replace`, `punctuate`, `itn`, and the models of `post`. The text
 segment, whose words follow it. component_models/README.md has the contract of the models.
 """
 
+import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +12,16 @@ import numpy as np
 from conch.component import Array, bytes_array
 from conch.orchestrator.calls import Calls, Tensor, together
 from conch.orchestrator.text_spans import Rewritten, replaced, retimed, rewritten
-from conch.wire.errors import ComponentError, MissingModelError, public_error
+from conch.wire.errors import ComponentError, MissingModelError, OptionError, public_error
 from conch.wire.limits import MAX_TEXT
 from conch.wire.needs import missing, missing_post, text_components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import read_replacements
 from conch.wire.result import Hypothesis, Segment, Word
 from conch.wire.text_steps import INVERSE_NORMALIZER, PUNCTUATOR, post_models
+
+LIVE_PATIENCE_S = 10.0
+"""Longest time for the steps of a live segment, in seconds: the text is wanted now."""
 
 
 async def check_text_models(options: RecognitionOptions, calls: Calls) -> None:
@@ -73,12 +77,14 @@ async def with_text_steps_if_possible(
 ) -> Segment:
     """Return a live segment after the steps, or as it was recognised with the error of a step.
 
-    What is said next must not get lost by a step. Arguments are those of `with_text_steps`.
+    What is said next must not get lost by a step, nor wait for one that hangs. Arguments are those of `with_text_steps`.
     """
     try:
-        return await with_text_steps(segment, options, calls, is_whispers=is_whispers)
+        async with asyncio.timeout(LIVE_PATIENCE_S) as scope:
+            return await with_text_steps(segment, options, calls, is_whispers=is_whispers)
     except Exception as failure:
-        problem = f"no text steps: {public_error(failure)}"
+        late = f"they have taken longer than {LIVE_PATIENCE_S:g} s"
+        problem = f"no text steps: {late if scope.expired() else public_error(failure)}"
         return replace(segment, error="; ".join(filter(None, (segment.error, problem))))
 
 
@@ -103,6 +109,11 @@ async def _stepped(
     """Return a text and its words after the steps."""
     if rules := read_replacements(options.replace):
         after = replaced(text, rules)
+        if len(after.text) > MAX_TEXT:
+            raise OptionError(
+                f"option 'replace' makes texts of at most {MAX_TEXT} characters of a segment; "
+                f"has made: {len(after.text)}"
+            )
         text, words = after.text, retimed(words, text, after)
     for model, option in models:
         if not text:
