@@ -220,6 +220,31 @@ def test_a_live_stream_goes_on_without_a_step_that_fails(mode):
         assert segment.error.startswith("no text steps: option 'post': the answer of starred")
 
 
+def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it():
+    class Doubtful(WithPost):
+        def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+            found = super().ctc_streaming_decoder(inputs, parameters, kept)
+            (best,) = found.pop("hypotheses")
+            stable = found.pop("stable")
+            found = {name: np.concatenate([array, array]) for name, array in found.items()}
+            return {**found, "hypotheses": bytes_array([best.decode(), "other"]), "stable": stable}
+
+    components = Doubtful()
+    live(
+        "12..34..",
+        components,
+        mode="streaming",
+        decoder="ctc",
+        replace="other=>ten",
+        rescore=True,
+        lm_context=True,
+        nbest=2,
+        endpoint_silence_ms=600,
+    )
+    contexts = [item["context"] for item in components.inputs if "context" in item]
+    assert [context[0].decode() for context in contexts] == ["other"]
+
+
 def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
     monkeypatch.setattr("conch.orchestrator.text_steps.LIVE_PATIENCE_S", 0.05)
     components = WithPost()

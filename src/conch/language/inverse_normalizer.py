@@ -7,11 +7,11 @@ in lower case, and tell which of them have become what. What surrounds those kee
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from wetext import AlignmentError, Normalizer
@@ -19,6 +19,8 @@ from wetext import AlignmentError, Normalizer
 from conch.component import Outputs, Row, bytes_array
 from conch.language.normalize import spelled
 from conch.wire.errors import ConfigError, TranscriptionError
+
+Item = TypeVar("Item")
 
 # fmt: off
 _SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion"})
@@ -62,6 +64,9 @@ _CHINESE_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 WORDS_BEFORE, WORDS_BEHIND, MOST_WORDS = 3, 6, 60
 """Words that are read with a number, and the most that are read together: the grammars take longer
 than a second for a hundred."""
+MOST_READ = 300
+"""Words, or Chinese and Japanese characters, that are read of a text: more than anybody says in a
+segment. Others wait meanwhile, as rules of a request can make a text of numbers alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +152,11 @@ class InverseNormalizer:
         if language not in self._grammars:
             return []
         if language == "en":
-            return [change for clause in _clauses(text) for change in self._english(text, clause)]
+            clauses = _within(_clauses(text), len)
+            return [change for clause in clauses for change in self._english(text, clause)]
         return [
             change
-            for start, end in _stretches(text)
+            for start, end in _within(_stretches(text), lambda stretch: stretch[1] - stretch[0])
             for change in self._han(text, start, end, language)
         ]
 
@@ -207,6 +213,16 @@ class InverseNormalizer:
             return False
         digits = "".join(takewhile(str.isdigit, new.replace(",", "")))
         return bool(digits) and int(digits) < self._config.least_alone
+
+
+def _within(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[Item]:
+    """Yield items while they have no more than MOST_READ together."""
+    read = 0
+    for item in items:
+        read += size(item)
+        if read > MOST_READ:
+            return
+        yield item
 
 
 def _guessed(text: str) -> str:

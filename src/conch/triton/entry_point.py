@@ -151,9 +151,7 @@ class EntryPoint:
     async def _stream(self, request: Any, sender: Any) -> None:
         request_id = request_id_of(request.request_id())
         span = self._begin_span(request, request_id)
-        components = TritonComponents(
-            span, sender, self._lanes.recordings, post=self._lanes.post
-        )
+        components = TritonComponents(span, sender, self._lanes.recordings, post=self._lanes.post)
         send = self._answers.through(sender)
         served = Served(request_id, self._model, OFFLINE)
         failure = None
