@@ -14,7 +14,6 @@ from tritonclient.grpc import model_config_pb2
 
 from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
-from conch.decoding.options import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.gateway import connections, form, json_text, listen, service
 from conch.gateway.config import GatewayConfig
 from conch.gateway.realtime import client_events, secrets
@@ -23,7 +22,10 @@ from conch.orchestrator import OrchestratorConfig
 from conch.orchestrator.admission import OWN_TIMES
 from conch.orchestrator.open_streams import MAX_SESSION
 from conch.wire import limits
+from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.options import MAX_PROMPT
+from conch.wire.replacements import MAX_FORM, MAX_RULES
+from conch.wire.text_steps import MAX_POST
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "guide" / "operating.md"
@@ -181,8 +183,8 @@ def limits_of_options() -> list[Limit]:
             f"{options}::test_a_request_has_so_many_options_at_most",
         ),
         Limit(
-            "a text in an option, all hotwords together",
-            f"{limits.MAX_TEXT} characters",
+            "a text in an option; all hotwords together",
+            f"{limits.MAX_TEXT} characters; {limits.MAX_HOTWORD_TEXT}",
             FIXED,
             f"{options}::test_a_text_has_so_many_characters_at_most",
         ),
@@ -191,6 +193,18 @@ def limits_of_options() -> list[Limit]:
             f"{MAX_HOTWORDS}, of {MAX_HOTWORD_LENGTH} characters each",
             FIXED,
             "tests/decoding/beam/test_hotwords.py::test_what_is_refused",
+        ),
+        Limit(
+            "rules of `replace`",
+            f"{MAX_RULES}, of forms of {MAX_FORM} characters",
+            FIXED,
+            "tests/wire/test_replacements.py::test_as_many_rules_as_allowed",
+        ),
+        Limit(
+            "models of `post`",
+            f"{MAX_POST}",
+            FIXED,
+            "tests/wire/test_text_steps.py::test_there_are_at_most_so_many",
         ),
         Limit(
             "`prompt`",

@@ -36,7 +36,8 @@ class OrchestratorConfig:
     max_calls_in_flight: int = 60
     """Component calls in flight at once, over all requests. A quarter is for live chunks, at most
     another for passes over live utterances, an eighth for models of `post`, a sixteenth for the
-    ends of streams; one more waits for a thread. Keep it 4 below the backend's `thread-pool-size`: its threads also send answers."""
+    ends of streams; one more waits for a thread. Keep it 4 below the backend's `thread-pool-size`:
+    its threads also send answers."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0

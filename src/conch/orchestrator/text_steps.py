@@ -77,7 +77,8 @@ async def with_text_steps_if_possible(
 ) -> Segment:
     """Return a live segment after the steps, or as it was recognised with the error of a step.
 
-    What is said next must not get lost by a step, nor wait for one that hangs. Arguments are those of `with_text_steps`.
+    What is said next must not get lost by a step, nor wait for one that hangs. Arguments are those
+    of `with_text_steps`.
     """
     try:
         async with asyncio.timeout(LIVE_PATIENCE_S) as scope:
@@ -108,13 +109,14 @@ async def _stepped(
 ) -> tuple[str, tuple[Word, ...]]:
     """Return a text and its words after the steps."""
     if rules := read_replacements(options.replace):
-        after = replaced(text, rules)
+        # In threads: hundreds of rules in long n-best lists, and times of long texts, take seconds.
+        after = await asyncio.to_thread(replaced, text, rules)
         if len(after.text) > MAX_TEXT:
             raise OptionError(
                 f"option 'replace' makes texts of at most {MAX_TEXT} characters of a segment; "
                 f"has made: {len(after.text)}"
             )
-        text, words = after.text, retimed(words, text, after)
+        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
     for model, option in models:
         if not text:
             break
@@ -122,7 +124,7 @@ async def _stepped(
             after = await _rewritten_by(model, option, text, language, calls)
         except MissingModelError:
             raise _missing(model, options) from None
-        text, words = after.text, retimed(words, text, after)
+        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
     return text, words
 
 
