@@ -131,6 +131,9 @@ def test_all_hypotheses_get_the_steps_and_equal_ones_are_one():
         ({"text": bytes_array(["x"]), "spans": np.zeros((1, 2), np.int32)}, "spans are integers"),
         ({"text": bytes_array(["x", "y"]), "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),
         ({"text": np.zeros(1), "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),
+        ({"text": b"x", "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),
+        ({"text": bytes_array(["x"])}, "it has no output 'spans'"),
+        ({"text": bytes_array(["x"]), "spans": np.zeros(4, np.int32)}, "spans are integers"),
         ({"text": np.array([b"\xff"], object), "spans": np.zeros((0, 4), np.int32)}, "decode"),
         (
             {"text": bytes_array(["x" * 10_001]), "spans": np.array([[0, 13, 0, 10_001]])},
@@ -151,6 +154,17 @@ def test_a_model_that_fails_is_named_with_its_option():
     components.failing = "inverse_normalizer"
     with pytest.raises(ComponentError, match=r"^option 'itn': inverse_normalizer: out of order"):
         recognize(components, 0.1, itn=True)
+
+
+def test_an_option_that_a_users_model_refuses_is_its_failure():
+    components = WithPost()
+
+    def refused(inputs: Any, parameters: Any) -> Any:
+        raise OptionError("starred: no such thing")
+
+    components.starred = refused
+    with pytest.raises(ComponentError, match=r"^option 'post': starred: no such thing$"):
+        recognize(components, 0.1, post="starred")
 
 
 def test_a_missing_model_is_an_error_before_anything_is_recognised():

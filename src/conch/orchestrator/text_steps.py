@@ -137,23 +137,27 @@ async def _rewritten_by(
     try:
         outputs = await calls(model, inputs, ("text", "spans"))
         new, spans = outputs["text"].numpy(), outputs["spans"].numpy()
-        return rewritten(text, _text_of(new), spans)
+        return rewritten(text, _text_of(new), np.asarray(spans))
     except MissingModelError:
         raise
-    except ComponentError as error:
+    except (ComponentError, OptionError) as error:
         raise ComponentError(f"option '{option}': {error}") from error
-    except ValueError as error:
-        raise ComponentError(
-            f"option '{option}': the answer of {model} is not what a text step returns: {error}"
-        ) from error
+    except KeyError as error:
+        problem = f"it has no output {error}"
+    except (IndexError, ValueError) as error:  # IndexError: no batch dimension
+        problem = str(error)
+    raise ComponentError(
+        f"option '{option}': the answer of {model} is not what a text step returns: {problem}"
+    )
 
 
-def _text_of(array: Array) -> str:
-    """Return the one text of an output.
+def _text_of(output: Array | bytes) -> str:
+    """Return the one text of an output, which is no array if the model forgot a dimension.
 
     Raises:
         ValueError: it is none, or too long.
     """
+    array = np.asarray(output)
     if array.dtype != np.object_ or array.size != 1:
         raise ValueError(f"text is BYTES [1]; it is {array.dtype} {list(array.shape)}")
     item = array.item()
