@@ -24,6 +24,8 @@ from conch.orchestrator.open_streams import MAX_SESSION
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.options import MAX_PROMPT
+from conch.wire.replacements import MAX_FORM, MAX_RULES
+from conch.wire.text_steps import MAX_POST
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "guide" / "operating.md"
@@ -193,6 +195,18 @@ def limits_of_options() -> list[Limit]:
             FIXED,
             "tests/orchestrator/test_hotwords.py::"
             "test_a_list_that_cannot_be_is_refused_before_anything_is_called",
+        ),
+        Limit(
+            "rules of `replace`",
+            f"{MAX_RULES}, of forms of {MAX_FORM} characters",
+            FIXED,
+            "tests/wire/test_replacements.py::test_as_many_rules_as_allowed",
+        ),
+        Limit(
+            "models of `post`",
+            f"{MAX_POST}",
+            FIXED,
+            "tests/wire/test_text_steps.py::test_there_are_at_most_so_many",
         ),
         Limit(
             "`prompt`",

@@ -131,6 +131,13 @@ def test_a_long_text_is_read_in_parts(normalizer):
     assert written(normalizer, text) == text.replace("twenty one", "21")
 
 
+@pytest.mark.parametrize("number", ["forty two, ", "四十二、"])
+def test_of_numbers_without_end_the_first_are_read(normalizer, number):
+    found = written(normalizer, number * 200)
+    assert found.startswith("42") and found.endswith(number)
+    assert 100 <= found.count("42") <= 150
+
+
 def test_what_stays_alone_can_be_chosen():
     normalizer = InverseNormalizer(InverseNormalizerConfig(least_alone=0))
     assert written(normalizer, "the first thing") == "the 1st thing"

@@ -59,6 +59,22 @@ def test_where_nothing_is_alike_there_is_nothing_to_try(text):
     assert near_misses(text, NAMES) == []
 
 
+@pytest.mark.parametrize("jose", ["Jose\u0301", "Jos\u00e9"])
+def test_an_accent_that_stands_alone_is_part_of_its_word(jose):
+    assert written(f"said {jose} again", "Jos\u00e9") <= {"said Jos\u00e9 again"}
+    assert "said José again" in written(f"said {jose}y again", "José")
+    assert bonus_of(f"said {jose}", hotwords_of("jos\u00e9", 10)) > 0
+    assert bonus_of("की", hotwords_of("का", 10)) == 0
+
+
+def test_a_hotword_is_tried_for_two_words_more_than_its_own_at_most():
+    names = "Timokhin, one two three four five six seven"
+    assert "to Timokhin" in written("to tim ok hin", names)
+    found = near_misses("t im ok hi nn", hotwords_of(names, 10))
+    assert found and {len("t im ok hi nn"[miss.start : miss.end].split()) for miss in found} == {3}
+    assert near_misses("one too three four five six seven", hotwords_of(names, 10)) == []
+
+
 def test_a_text_that_has_the_hotword_has_no_near_miss_there():
     assert near_misses("Prynne", hotwords_of("Prynne", 10)) == []
 

@@ -50,6 +50,13 @@ def spans(*rows: tuple[int, int, int, int]) -> np.ndarray:
         ("c plus plus is fine", "c plus plus=>C++", "C++ is fine"),
         ("C++ is C", "c++=>c plus plus", "c plus plus is C"),
         ("stra\u017fse \u212a", "strasse=>Straße; k=>kay", "Straße kay"),
+        # Signs and accents that stand alone are parts of words.
+        ("की कीमत", "की=>X; क=>Y", "X कीमत"),
+        ("cafe\u0301 cafe", "cafe=>X", "cafe\u0301 X"),
+        ("\u0130zmir i\u0307zmir", "\u0130zmir=>Smyrna", "Smyrna i\u0307zmir"),
+        # A word ends where a script without spaces begins.
+        ("我的iphone很好, iphones", "iphone=>iPhone; 很好=>好", "我的iPhone好, iphones"),
+        ("ภาษาไทย", "ไทย=>Thai", "ภาษาThai"),
         ("nothing here", "conch=>Conch", "nothing here"),
     ],
 )

@@ -131,6 +131,9 @@ def test_all_hypotheses_get_the_steps_and_equal_ones_are_one():
         ({"text": bytes_array(["x"]), "spans": np.zeros((1, 2), np.int32)}, "spans are integers"),
         ({"text": bytes_array(["x", "y"]), "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),
         ({"text": np.zeros(1), "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),
+        ({"text": b"x", "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),
+        ({"text": bytes_array(["x"])}, "it has no output 'spans'"),
+        ({"text": bytes_array(["x"]), "spans": np.zeros(4, np.int32)}, "spans are integers"),
         ({"text": np.array([b"\xff"], object), "spans": np.zeros((0, 4), np.int32)}, "decode"),
         (
             {"text": bytes_array(["x" * 10_001]), "spans": np.array([[0, 13, 0, 10_001]])},
@@ -151,6 +154,17 @@ def test_a_model_that_fails_is_named_with_its_option():
     components.failing = "inverse_normalizer"
     with pytest.raises(ComponentError, match=r"^option 'itn': inverse_normalizer: out of order"):
         recognize(components, 0.1, itn=True)
+
+
+def test_an_option_that_a_users_model_refuses_is_its_failure():
+    components = WithPost()
+
+    def refused(inputs: Any, parameters: Any) -> Any:
+        raise OptionError("starred: no such thing")
+
+    components.starred = refused
+    with pytest.raises(ComponentError, match=r"^option 'post': starred: no such thing$"):
+        recognize(components, 0.1, post="starred")
 
 
 def test_a_missing_model_is_an_error_before_anything_is_recognised():
@@ -218,6 +232,52 @@ def test_a_live_stream_goes_on_without_a_step_that_fails(mode):
     for segment in answers[-1].segments:
         assert segment.text and "x" not in segment.text
         assert segment.error.startswith("no text steps: option 'post': the answer of starred")
+
+
+def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it():
+    class Doubtful(WithPost):
+        def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+            found = super().ctc_streaming_decoder(inputs, parameters, kept)
+            (best,) = found.pop("hypotheses")
+            stable = found.pop("stable")
+            found = {name: np.concatenate([array, array]) for name, array in found.items()}
+            return {**found, "hypotheses": bytes_array([best.decode(), "other"]), "stable": stable}
+
+    components = Doubtful()
+    live(
+        "12..34..",
+        components,
+        mode="streaming",
+        decoder="ctc",
+        replace="other=>ten",
+        rescore=True,
+        lm_context=True,
+        nbest=2,
+        endpoint_silence_ms=600,
+    )
+    contexts = [item["context"] for item in components.inputs if "context" in item]
+    assert [context[0].decode() for context in contexts] == ["other"]
+
+
+def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
+    monkeypatch.setattr("conch.orchestrator.text_steps.LIVE_PATIENCE_S", 0.05)
+    components = WithPost()
+
+    async def before(model: str) -> None:
+        await (asyncio.Event().wait() if model == "starred" else asyncio.sleep(0))
+
+    components.before = before
+    answers = live("12..3", components, mode="streaming", post="starred", endpoint_silence_ms=600)
+    assert answers[-1].is_final and answers[-1].segments
+    for segment in answers[-1].segments:
+        assert segment.text and "*" not in segment.text
+        assert segment.error == "no text steps: they have taken longer than 0.05 s"
+
+
+def test_a_text_that_rules_make_too_long_is_an_error_that_names_them(monkeypatch):
+    monkeypatch.setattr("conch.orchestrator.text_steps.MAX_TEXT", 100)
+    with pytest.raises(OptionError, match=r"^option 'replace' makes texts .* has made: 109$"):
+        recognize(WithPost(), 0.1, replace=f"0.10=>{'x' * 100}; spoken=>Spoken")
 
 
 def test_a_live_stream_with_a_missing_model_ends_at_its_start():

@@ -147,6 +147,28 @@ def test_the_end_of_a_stream_has_threads_of_its_own(models):
     assert [name.split("_")[0] for name in names] == ["calls", "ends", "calls"]
 
 
+def test_a_users_model_that_hangs_holds_its_own_threads_and_not_for_ever(models, monkeypatch):
+    monkeypatch.setattr("conch.triton.components.POST_PATIENCE_S", 0.01)
+    ends, free = [], threading.Event()
+
+    def hanging(request):
+        free.wait(20)
+        ends.append(threading.current_thread().name)
+        return InferenceResponse([])
+
+    def vad(request):
+        return InferenceResponse([Tensor("speech_probs", request.inputs["waveform"])])
+
+    models.update(hanging=hanging, vad=vad)
+    with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "post") as post:
+        components = TritonComponents(None, None, pool, post=post)
+        with pytest.raises(ComponentError, match=r"^hanging has not answered within 0\.01 s$"):
+            call(components, "hanging")
+        assert "speech_probs" in call(components)
+        free.set()
+    assert [name.split("_")[0] for name in ends] == ["post"]
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [

@@ -14,7 +14,8 @@ from conch.triton.lanes import Lanes
 @pytest.mark.parametrize("most", [4, 5, 60, 100])
 def test_the_lanes_share_the_calls(most, passes):
     lanes = Lanes(most, passes)
-    sizes = [lane._max_workers for lane in (lanes.live, lanes.passes, lanes.ends, lanes.recordings)]
+    named = {lanes.live, lanes.passes, lanes.ends, lanes.recordings, lanes.post}
+    sizes = [lane._max_workers for lane in named]
     assert sum(sizes) == most
     assert min(sizes) >= 1
     lanes.close()
@@ -24,6 +25,7 @@ def test_full_lanes_hold_up_no_other():
     lanes, free = Lanes(8, 2), threading.Event()
     held = [lanes.recordings.submit(free.wait, 20) for _ in range(50)]
     held += [lanes.passes.submit(free.wait, 20) for _ in range(50)]
+    held += [lanes.post.submit(free.wait, 20) for _ in range(50)]
     assert lanes.live.submit(int).result(20) == lanes.ends.submit(int).result(20) == 0
     free.set()
     for future in held:

@@ -7,11 +7,11 @@ in lower case, and tell which of them have become what. What surrounds those kee
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from wetext import AlignmentError, Normalizer
@@ -19,6 +19,8 @@ from wetext import AlignmentError, Normalizer
 from conch.component import Outputs, Row, bytes_array
 from conch.language.normalize import spelled
 from conch.wire.errors import ConfigError, TranscriptionError
+
+Item = TypeVar("Item")
 
 # fmt: off
 _SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion"})
@@ -62,6 +64,9 @@ _CHINESE_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 WORDS_BEFORE, WORDS_BEHIND, MOST_WORDS = 3, 6, 60
 """Words that are read with a number, and the most that are read together: the grammars take longer
 than a second for a hundred."""
+MOST_READ = 300
+"""Words, or Chinese and Japanese characters, that are read of a text: more than anybody says in a
+segment. Others wait meanwhile, as rules of a request can make a text of numbers alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +152,11 @@ class InverseNormalizer:
         if language not in self._grammars:
             return []
         if language == "en":
-            return [change for clause in _clauses(text) for change in self._english(text, clause)]
+            clauses = _within(_clauses(text), len)
+            return [change for clause in clauses for change in self._english(text, clause)]
         return [
             change
-            for start, end in _stretches(text)
+            for start, end in _within(_stretches(text), lambda stretch: stretch[1] - stretch[0])
             for change in self._han(text, start, end, language)
         ]
 
@@ -209,6 +215,16 @@ class InverseNormalizer:
         return bool(digits) and int(digits) < self._config.least_alone
 
 
+def _within(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[Item]:
+    """Yield items while they have no more than MOST_READ together."""
+    read = 0
+    for item in items:
+        read += size(item)
+        if read > MOST_READ:
+            return
+        yield item
+
+
 def _guessed(text: str) -> str:
     if _KANA.search(text):
         return "ja"
@@ -241,11 +257,11 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
 
 def _count_a_as_one(clause: list[_Said]) -> None:
     """Read `a hundred twenty` and `a hundred and twenty` as 120, once its last word is there."""
-    words = [said.word for said in clause]
+    words = [said.word for said in clause[-4:]]
     for end in (words[-3:-1], words[-4:-1]):
         begins = len(end) > 1 and end[0] == "a" and end[1] in _SCALES and end[2:] in ([], ["and"])
         if begins and words[-1] in _NUMBERS:
-            at = len(words) - 1 - len(end)
+            at = len(clause) - 1 - len(end)
             clause[at] = clause[at]._replace(word="one")
 
 

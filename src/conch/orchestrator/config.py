@@ -35,8 +35,9 @@ class OrchestratorConfig:
     """Segments of one row in flight at once. It limits the memory of long recordings."""
     max_calls_in_flight: int = 60
     """Component calls in flight at once, over all requests. A quarter is for live chunks, at most
-    another for passes over live utterances, a sixteenth for the ends of streams; one more waits for
-    a thread. Keep it 4 below the backend's `thread-pool-size`: its threads also send answers."""
+    another for passes over live utterances, an eighth for models of `post`, a sixteenth for the
+    ends of streams; one more waits for a thread. Keep it 4 below the backend's `thread-pool-size`:
+    its threads also send answers."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0

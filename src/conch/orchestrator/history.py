@@ -24,17 +24,22 @@ class History:
         self.first = 0
         """Index of the first utterance that is kept."""
         self.latest_text = ""
-        """Text of the last utterance, kept or not."""
+        """What was said in the last utterance, kept or not."""
 
     @property
     def end(self) -> int:
         """Index of the next utterance."""
         return self.first + len(self._segments)
 
-    def append(self, segment: Segment) -> None:
-        """Add an utterance, whose index is `end`."""
+    def append(self, segment: Segment, said: str) -> None:
+        """Add an utterance, whose index is `end`.
+
+        Args:
+            segment: The utterance.
+            said: Its text before the text steps.
+        """
         self._segments.append(segment)
-        self.latest_text = segment.text
+        self.latest_text = said
 
     def replace(self, segment: Segment) -> None:
         """Replace an utterance that is kept by the one with the same index."""

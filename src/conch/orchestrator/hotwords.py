@@ -9,7 +9,7 @@ was heard, and audio without such words costs no call.
 import asyncio
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -26,6 +26,7 @@ from conch.orchestrator.calls import Calls
 from conch.orchestrator.roles import EncodedSegment
 from conch.wire.hotwords import Hotword, hotwords_of
 from conch.wire.options import RecognitionOptions
+from conch.wire.replacements import findable
 from conch.wire.result import Hypothesis
 
 WHOLE_WEIGHT_LETTERS = 10
@@ -39,6 +40,10 @@ MOST_TRIED = 8
 """Hotwords that are tried in a segment, the closest ones."""
 MORE_WORDS = 2
 """Words that a name may be heard as beyond its own: Timokhin as `to mock him`."""
+MOST_WORDS = 6
+"""Words of a hotword with near misses: a longer one only adds its bonus."""
+_MOST_LOOKED_AT = 1000
+"""Closest pairs of a place and a hotword, most of which are the hotword itself."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['\u2019]s$")
 _PAUSE = re.compile(r"[^\s\-]")
@@ -80,11 +85,15 @@ async def with_hotwords(
     hotwords = hotwords_of(options.hotwords, options.hotword_weight)
     if not hotwords:
         return nbest
-    scored = [replace(item, score=item.score + bonus_of(item.text, hotwords)) for item in nbest]
-    scored.sort(key=lambda item: -item.score)
-    best = scored[0]
+
+    def compare() -> tuple[list[Hypothesis], list[NearMiss]]:
+        gained = [replace(item, score=item.score + bonus_of(item.text, hotwords)) for item in nbest]
+        gained.sort(key=lambda item: -item.score)
+        return gained, near_misses(gained[0].text, hotwords)
+
     # In a thread: a thousand names beside sixty words are 10 ms.
-    misses = await asyncio.to_thread(near_misses, best.text, hotwords)
+    scored, misses = await asyncio.to_thread(compare)
+    best = scored[0]
     if not misses:
         return scored
     tried = [replace(miss, written=miss.tried) for miss in misses]
@@ -129,18 +138,14 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
         hotwords: The hotwords.
     """
     index = _index(tuple(hotwords))
-    places = _places(text, index.most_words + MORE_WORDS)
-    if not places:
-        return []
-    heard = [_letters(text[start:end]) for start, end in places]
-    similar = (
-        _similarity(heard, index.letters) + _similarity([*map(_sounds, heard)], index.sounds)
-    ) / 2
-    rows, columns = np.nonzero(similar >= LEAST_SIMILARITY)
-    found = []
-    for found_at in np.argsort(-similar[rows, columns], kind="stable"):
-        start, end = places[rows[found_at]]
-        hotword, spaced = hotwords[columns[found_at]], index.spaced[columns[found_at]]
+    found: list[tuple[float, int, int, int]] = []
+    for num_words, columns in index.by_words.items():
+        if places := _places(text, num_words + MORE_WORDS):
+            found += _alike(text, places, index, columns)
+    found.sort(key=lambda pair: -pair[0])
+    misses = []
+    for _, start, end, column in found[:_MOST_LOOKED_AT]:
+        hotword, spaced = hotwords[column], index.spaced[column]
         written = _cased(hotword.phrase, text[start:end])
         # More words around the hotword itself would only be lost.
         if written != text[start:end] and (
@@ -148,10 +153,10 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
         ):
             phrase = hotword.phrase
             tried = _cased(phrase.lower(), text[start:end]) if phrase.isupper() else written
-            found.append(NearMiss(start, end, written, tried, bonus(hotword)))
-        if len(found) == MOST_TRIED:
+            misses.append(NearMiss(start, end, written, tried, bonus(hotword)))
+        if len(misses) == MOST_TRIED:
             break
-    return found
+    return misses
 
 
 def fitting(misses: Sequence[NearMiss], gains: Sequence[float]) -> list[int]:
@@ -188,24 +193,47 @@ class _Index(NamedTuple):
     """Of each hotword."""
     spaced: list[str]
     """Its words in letters, with spaces around each."""
-    most_words: int
-    """Words of the longest."""
+    by_words: dict[int, list[int]]
+    """Places of the hotwords with so many words, up to MOST_WORDS."""
 
 
 @lru_cache(maxsize=16)
 def _index(hotwords: tuple[Hotword, ...]) -> _Index:
     letters = [_letters(item.phrase) for item in hotwords]
+    by_words: dict[int, list[int]] = {}
+    for place, item in enumerate(hotwords):
+        if (num_words := len(item.phrase.split())) <= MOST_WORDS:
+            by_words.setdefault(num_words, []).append(place)
     return _Index(
-        letters,
-        [*map(_sounds, letters)],
-        [_spaced(item.phrase) for item in hotwords],
-        max(len(item.phrase.split()) for item in hotwords),
+        letters, [*map(_sounds, letters)], [_spaced(item.phrase) for item in hotwords], by_words
     )
+
+
+def _alike(
+    text: str, places: Sequence[tuple[int, int]], index: _Index, columns: Sequence[int]
+) -> Iterator[tuple[float, int, int, int]]:
+    """Yield similarity, start, end and hotword of the closest pairs, the closest first.
+
+    Args:
+        text: The text.
+        places: Start and end of stretches of it.
+        index: The hotwords.
+        columns: Which of them are compared.
+    """
+    heard = [_letters(text[start:end]) for start, end in places]
+    similar = (
+        _similarity(heard, [index.letters[column] for column in columns])
+        + _similarity([*map(_sounds, heard)], [index.sounds[column] for column in columns])
+    ) / 2
+    rows, found = np.nonzero(similar >= LEAST_SIMILARITY)
+    shares = similar[rows, found]
+    for at in np.argsort(-shares, kind="stable")[:_MOST_LOOKED_AT]:
+        yield float(shares[at]), *places[rows[at]], columns[found[at]]
 
 
 def _places(text: str, most_words: int) -> list[tuple[int, int]]:
     """Return the start and end of runs of words without punctuation between them."""
-    words = list(_WORD.finditer(text))
+    words = list(_WORD.finditer(findable(text)))
     is_joined = [not _PAUSE.search(text[one.end() : two.start()]) for one, two in pairwise(words)]
     found = []
     for first, word in enumerate(words):
@@ -247,4 +275,5 @@ def _spaced(text: str) -> str:
 
 
 def _letters(text: str) -> str:
-    return "".join(char for char in text.casefold() if char.isalnum())
+    text = unicodedata.normalize("NFC", text.casefold())
+    return "".join(char for char in text if char.isalnum() or unicodedata.category(char)[0] == "M")

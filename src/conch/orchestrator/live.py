@@ -394,7 +394,7 @@ class LiveStream:
                 self.options,
                 self._config,
             )
-            self._history.append(await self._with_text_steps(segment, calls))
+            self._history.append(await self._with_text_steps(segment, calls), segment.text)
             self._told_until = round(words[-1].end * SAMPLE_RATE)
             self._endpointer.skip(self._told_until)
         return replace(speaking, utterance=left)
@@ -527,9 +527,10 @@ class LiveStream:
             segment = _with_passes(segment, text, found.words.get(best.text, ()), self.options)
             self._firm[segment.index] = text_of_words(text.firm)
         segment = told_by_ctc(segment, self.options, self._config)
+        recognised = segment.text
         if not self._has_second_pass:
             segment = await self._with_text_steps(segment, calls)
-        self._history.append(segment)
+        self._history.append(segment, recognised)
         if self._has_second_pass:
             is_whispers = text.heard_until > 0
             await self._second_passes.begin(segment, span, spoken, is_whispers=is_whispers)

@@ -4,6 +4,7 @@ A text step returns a new text and spans: which characters of the old text have 
 characters of the new one. Outside of the spans both texts are equal.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conch.component import Array
-from conch.wire.replacements import Replacements
+from conch.wire.replacements import Replacements, findable
 from conch.wire.result import Word
 
 MAX_CHANGES = 2000
@@ -84,7 +85,7 @@ def replaced(text: str, rules: Replacements) -> Rewritten:
     pieces: list[str] = []
     changes: list[Change] = []
     at = length = 0
-    for found in rules.pattern.finditer(text):
+    for found in rules.pattern.finditer(findable(text)):
         start, end = found.span()
         assert found.lastindex is not None
         new = rules.written[found.lastindex - 1]
@@ -125,45 +126,60 @@ def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, .
         text: The old text.
         after: The text after the step.
     """
-    if not after.changes:
+    if not after.changes or not words:
         return tuple(words)
     places = _places(words, text)
+    pieces = _pieces(text, after)
     found: list[Word | str] = []
     for start, end in _bounds(places, text, after):
-        old_start, old_end = _origin(start, end, after.changes)
-        first, last = _touched(places, old_start, old_end)
+        old_start, old_end = _origin(start, end, pieces)
+        touched = _touched(places, old_start, old_end)
         word = after.text[start:end]
-        if first > last:
+        if not touched:
             found.append(word)
             continue
-        if first == last and _is_whole(places[first], old_start, old_end):
-            found.append(replace(words[first], text=word))
+        first, last = touched[0], touched[-1]
+        if len(touched) == 1 and first.start >= old_start and first.end <= old_end:
+            found.append(replace(first.word, text=word))
             continue
-        begins = _time_at(words[first], places[first], old_start)
-        ends = _time_at(words[last], places[last], old_end)
-        least = min(item.confidence for item in words[first : last + 1])
+        begins, ends = _time_at(first, old_start), _time_at(last, old_end)
+        least = min(place.word.confidence for place in touched)
         found.append(Word(word, begins, max(begins, ends), least))
     return tuple(_with_inserted(found, words))
 
 
-def _places(words: Sequence[Word], text: str) -> list[tuple[int, int]]:
-    """Return where the words are in their text; an empty place for one that is not there."""
+class _Place(NamedTuple):
+    """Where a word is in its text."""
+
+    start: int
+    end: int
+    word: Word
+
+
+def _places(words: Sequence[Word], text: str) -> list[_Place]:
+    """Return where the words are in their text, in order, without those that are not there."""
     places, at = [], 0
     for word in words:
         start = text.find(word.text, at)
-        if start < 0 or text[at:start].strip():
-            places.append((at, at))
-            continue
-        at = start + len(word.text)
-        places.append((start, at))
+        if word.text and start >= 0 and not text[at:start].strip():
+            at = start + len(word.text)
+            places.append(_Place(start, at, word))
     return places
 
 
-def _bounds(
-    places: Sequence[tuple[int, int]], text: str, after: Rewritten
-) -> Iterator[tuple[int, int]]:
+def _pieces(text: str, after: Rewritten) -> list[Change]:
+    """Return the stretches that both texts have, equal and changed ones, in order."""
+    pieces = []
+    at = new_at = 0
+    for change in (*after.changes, Change(len(text), len(text), len(after.text), len(after.text))):
+        pieces += [Change(at, change.start, new_at, change.new_start), change]
+        at, new_at = change.end, change.new_end
+    return [item for item in pieces if item.start < item.end and item.new_start < item.new_end]
+
+
+def _bounds(places: Sequence[_Place], text: str, after: Rewritten) -> Iterator[tuple[int, int]]:
     """Yield start and end of each word in the new text."""
-    starts = [start for start, end in places if 0 < start < end and not text[start - 1].isspace()]
+    starts = [item.start for item in places if item.start and not text[item.start - 1].isspace()]
     cuts = {_moved(start, after.changes) for start in starts}
     begun: int | None = None
     for at, char in enumerate(after.text):
@@ -181,65 +197,42 @@ def _moved(at: int, changes: Sequence[Change]) -> int:
 
     What was put in front of it belongs to what comes before: punctuation, most of all.
     """
-    moved = at
-    for start, end, new_start, new_end in changes:
-        if end <= at:
-            moved = at - end + new_end
-        elif start < at:
-            return -1
-        else:
-            return new_start if start == at else moved
-    return moved
+    index = bisect_right(changes, at, key=lambda change: change.end)
+    before = changes[index - 1] if index else Change(0, 0, 0, 0)
+    if index < len(changes) and (change := changes[index]).start <= at:
+        return change.new_start if change.start == at else -1
+    return at - before.end + before.new_end
 
 
-def _origin(start: int, end: int, changes: Sequence[Change]) -> tuple[float, float]:
+def _origin(start: int, end: int, pieces: Sequence[Change]) -> tuple[float, float]:
     """Return which stretch of the old text has become a stretch of the new one.
 
     Of a change that reaches beyond the stretch, it is a share by length. Positions are fractions
     then. An empty stretch is what comes from nothing.
     """
-    pieces: list[tuple[float, float]] = []
-    at = old_at = 0
-    for change in (*changes, None):
-        # What is equal, up to the change.
-        until = change.new_start if change else end
-        low, high = max(start, at), min(end, until)
-        if low < high:
-            pieces.append((old_at + low - at, old_at + high - at))
-        if change is None:
-            break
-        size = change.new_end - change.new_start
-        low, high = max(start, change.new_start), min(end, change.new_end)
-        if low < high and change.start < change.end:
-            share = (change.end - change.start) / size
-            pieces.append(
-                (
-                    change.start + share * (low - change.new_start),
-                    change.start + share * (high - change.new_start),
-                )
-            )
-        at, old_at = change.new_end, change.end
-    if not pieces:
+    first = bisect_right(pieces, start, key=lambda piece: piece.new_end)
+    last = bisect_left(pieces, end, key=lambda piece: piece.new_start) - 1
+    if first > last:
         return 0.0, 0.0
-    return pieces[0][0], pieces[-1][1]
+    return _old_position(start, pieces[first]), _old_position(end, pieces[last])
 
 
-def _touched(places: Sequence[tuple[int, int]], start: float, end: float) -> tuple[int, int]:
-    """Return the first and the last word that a stretch shares characters with."""
-    touched = [
-        index for index, place in enumerate(places) if max(start, place[0]) < min(end, place[1])
-    ]
-    return (touched[0], touched[-1]) if touched else (0, -1)
+def _old_position(at: int, piece: Change) -> float:
+    """Return where a position of the new text was in the old one, at most at a piece's edges."""
+    share = (at - piece.new_start) / (piece.new_end - piece.new_start)
+    return piece.start + min(1.0, max(0.0, share)) * (piece.end - piece.start)
 
 
-def _is_whole(place: tuple[int, int], start: float, end: float) -> bool:
-    return start <= place[0] and place[1] <= end
+def _touched(places: Sequence[_Place], start: float, end: float) -> Sequence[_Place]:
+    """Return the words that a stretch shares characters with."""
+    first = bisect_right(places, start, key=lambda place: place.end)
+    return places[first : bisect_left(places, end, key=lambda place: place.start)]
 
 
-def _time_at(word: Word, place: tuple[int, int], at: float) -> float:
+def _time_at(place: _Place, at: float) -> float:
     """Return the time of a position in or beside a word, as if its characters were equally long."""
-    share = min(1.0, max(0.0, (at - place[0]) / (place[1] - place[0])))
-    return round(word.start + share * (word.end - word.start), 3)
+    share = min(1.0, max(0.0, (at - place.start) / (place.end - place.start)))
+    return round(place.word.start + share * (place.word.end - place.word.start), 3)
 
 
 def _with_inserted(found: Sequence[Word | str], words: Sequence[Word]) -> Iterator[Word]:

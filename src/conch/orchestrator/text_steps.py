@@ -4,6 +4,7 @@ In this order: `replace`, `punctuate`, `itn`, and the models of `post`. The text
 segment, whose words follow it. component_models/README.md has the contract of the models.
 """
 
+import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +12,16 @@ import numpy as np
 from conch.component import Array, bytes_array
 from conch.orchestrator.calls import Calls, Tensor, together
 from conch.orchestrator.text_spans import Rewritten, replaced, retimed, rewritten
-from conch.wire.errors import ComponentError, MissingModelError, public_error
+from conch.wire.errors import ComponentError, MissingModelError, OptionError, public_error
 from conch.wire.limits import MAX_TEXT
 from conch.wire.needs import missing, missing_post, text_components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import read_replacements
 from conch.wire.result import Hypothesis, Segment, Word
 from conch.wire.text_steps import INVERSE_NORMALIZER, PUNCTUATOR, post_models
+
+LIVE_PATIENCE_S = 10.0
+"""Longest time for the steps of a live segment, in seconds: the text is wanted now."""
 
 
 async def check_text_models(options: RecognitionOptions, calls: Calls) -> None:
@@ -73,12 +77,15 @@ async def with_text_steps_if_possible(
 ) -> Segment:
     """Return a live segment after the steps, or as it was recognised with the error of a step.
 
-    What is said next must not get lost by a step. Arguments are those of `with_text_steps`.
+    What is said next must not get lost by a step, nor wait for one that hangs. Arguments are those
+    of `with_text_steps`.
     """
     try:
-        return await with_text_steps(segment, options, calls, is_whispers=is_whispers)
+        async with asyncio.timeout(LIVE_PATIENCE_S) as scope:
+            return await with_text_steps(segment, options, calls, is_whispers=is_whispers)
     except Exception as failure:
-        problem = f"no text steps: {public_error(failure)}"
+        late = f"they have taken longer than {LIVE_PATIENCE_S:g} s"
+        problem = f"no text steps: {late if scope.expired() else public_error(failure)}"
         return replace(segment, error="; ".join(filter(None, (segment.error, problem))))
 
 
@@ -102,8 +109,14 @@ async def _stepped(
 ) -> tuple[str, tuple[Word, ...]]:
     """Return a text and its words after the steps."""
     if rules := read_replacements(options.replace):
-        after = replaced(text, rules)
-        text, words = after.text, retimed(words, text, after)
+        # In threads: hundreds of rules in long n-best lists, and times of long texts, take seconds.
+        after = await asyncio.to_thread(replaced, text, rules)
+        if len(after.text) > MAX_TEXT:
+            raise OptionError(
+                f"option 'replace' makes texts of at most {MAX_TEXT} characters of a segment; "
+                f"has made: {len(after.text)}"
+            )
+        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
     for model, option in models:
         if not text:
             break
@@ -111,7 +124,7 @@ async def _stepped(
             after = await _rewritten_by(model, option, text, language, calls)
         except MissingModelError:
             raise _missing(model, options) from None
-        text, words = after.text, retimed(words, text, after)
+        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
     return text, words
 
 
@@ -124,23 +137,27 @@ async def _rewritten_by(
     try:
         outputs = await calls(model, inputs, ("text", "spans"))
         new, spans = outputs["text"].numpy(), outputs["spans"].numpy()
-        return rewritten(text, _text_of(new), spans)
+        return rewritten(text, _text_of(new), np.asarray(spans))
     except MissingModelError:
         raise
-    except ComponentError as error:
+    except (ComponentError, OptionError) as error:
         raise ComponentError(f"option '{option}': {error}") from error
-    except ValueError as error:
-        raise ComponentError(
-            f"option '{option}': the answer of {model} is not what a text step returns: {error}"
-        ) from error
+    except KeyError as error:
+        problem = f"it has no output {error}"
+    except (IndexError, ValueError) as error:  # IndexError: no batch dimension
+        problem = str(error)
+    raise ComponentError(
+        f"option '{option}': the answer of {model} is not what a text step returns: {problem}"
+    )
 
 
-def _text_of(array: Array) -> str:
-    """Return the one text of an output.
+def _text_of(output: Array | bytes) -> str:
+    """Return the one text of an output, which is no array if the model forgot a dimension.
 
     Raises:
         ValueError: it is none, or too long.
     """
+    array = np.asarray(output)
     if array.dtype != np.object_ or array.size != 1:
         raise ValueError(f"text is BYTES [1]; it is {array.dtype} {list(array.shape)}")
     item = array.item()

@@ -29,11 +29,16 @@ from conch.wire.errors import (
 )
 from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
+from conch.wire.text_steps import OWN_MODELS
 
 # Texts of Triton 2.51, which gives all three errors the same status.
 _DEAD = re.compile(r"[Ss]tub process .* is not healthy")
 _NO_STREAM = "must specify the START flag"
 _NO_PLACE = "timeout of the corresponding sequence has been expired"
+
+POST_PATIENCE_S = 30.0
+"""Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
+has begun, and a request may have no deadline."""
 
 _ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
 """Asks whether a model is ready: all other threads may wait for a process that has died."""
@@ -48,6 +53,7 @@ class TritonComponents:
         sender: Any | None,
         pool: Executor,
         ends: Executor | None = None,
+        post: Executor | None = None,
     ) -> None:
         """Call nothing yet.
 
@@ -56,9 +62,10 @@ class TritonComponents:
             sender: Response sender of the request; None for calls that belong to none.
             pool: Threads in which calls wait.
             ends: Threads for calls that end a stream of a component; `pool` if there are none.
+            post: Threads for calls of models that are not Conch's own; `pool` if there are none.
         """
         self._span = span
-        self._pool, self._ends = pool, ends or pool
+        self._pool, self._ends, self._post = pool, ends or pool, post or pool
         self._sender = sender
         self._is_open = True
         self._lock = threading.Lock()
@@ -81,12 +88,22 @@ class TritonComponents:
         timeout_s: float | None,
         place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
-        """Call a component from a thread; see `conch.orchestrator.Components.call`."""
+        """Call a component from a thread; see `conch.orchestrator.Components.call`.
+
+        One that is not Conch's own has POST_PATIENCE_S to answer.
+        """
         loop = asyncio.get_running_loop()
-        pool = self._ends if place and place.ends else self._pool
-        return await loop.run_in_executor(
+        is_own = model in OWN_MODELS
+        pool = self._post if not is_own else self._ends if place and place.ends else self._pool
+        made = loop.run_in_executor(
             pool, self._call, model, inputs, wanted, parameters, timeout_s, place
         )
+        try:
+            return await asyncio.wait_for(made, None if is_own else POST_PATIENCE_S)
+        except TimeoutError as error:
+            if isinstance(error, TranscriptionError):
+                raise
+            raise ComponentError(f"{model} has not answered within {POST_PATIENCE_S:g} s") from None
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""

@@ -61,7 +61,7 @@ class EntryPoint:
         self._model, self._tracer = model, tracer_of_environment()
         self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
         self._answers = Answers()
-        detached = TritonComponents(None, None, lanes.passes, lanes.ends)
+        detached = TritonComponents(None, None, lanes.passes, lanes.ends, lanes.post)
         served = filter(None, os.environ.get(SERVED_VARIABLE, "").split(","))
         self._recognizer = recognizer = Recognizer(config, detached, served)
         streams = self._recognizer.open_streams
@@ -120,7 +120,7 @@ class EntryPoint:
         pool = self._lanes.live if request.correlation_id() else self._lanes.recordings
         request_id = request_id_of(request.request_id())
         span = self._begin_span(request, request_id)
-        components = TritonComponents(span, sender, pool, self._lanes.ends)
+        components = TritonComponents(span, sender, pool, self._lanes.ends, self._lanes.post)
         send = self._answers.through(sender)
         # A live stream has one line, which is written at its end.
         served = None if request.correlation_id() else Served(request_id, self._model, OFFLINE)
@@ -151,7 +151,7 @@ class EntryPoint:
     async def _stream(self, request: Any, sender: Any) -> None:
         request_id = request_id_of(request.request_id())
         span = self._begin_span(request, request_id)
-        components = TritonComponents(span, sender, self._lanes.recordings)
+        components = TritonComponents(span, sender, self._lanes.recordings, post=self._lanes.post)
         send = self._answers.through(sender)
         served = Served(request_id, self._model, OFFLINE)
         failure = None

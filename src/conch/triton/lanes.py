@@ -23,13 +23,20 @@ class Lanes:
         """Calls that belong to no request: passes over live utterances."""
         self.ends = _lane("end", ends)
         """Calls that end a stream of a component."""
-        self.recordings = _lane("call", max_calls - live - passes - ends)
+        post = max_calls // 8
+        self.recordings = _lane("call", max_calls - live - passes - ends - post)
         """Calls for recordings."""
+        self.post = _lane("post", post) if post else self.recordings
+        """Calls of models that are not Conch's own: one that hangs keeps its thread."""
         self.audio = _lane("audio", (os.cpu_count() or 1) + 4)
         """Reads audio files; it calls no component."""
 
     def close(self) -> None:
-        """Wait for what runs, drop what waits, and stop all threads."""
+        """Wait for what runs, drop what waits, and stop all threads.
+
+        Calls of models that are not Conch's own are not waited for.
+        """
+        self.post.shutdown(wait=False, cancel_futures=True)
         for lane in (self.live, self.passes, self.ends, self.recordings, self.audio):
             lane.shutdown(cancel_futures=True)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from conch.wire.errors import OptionError
 from conch.wire.limits import MAX_HOTWORD_TEXT
@@ -24,6 +25,7 @@ class Hotword:
     """Nats by which a phrase of ten letters is preferred; a shorter or longer one has its share."""
 
 
+@lru_cache(maxsize=16)
 def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
     """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
 

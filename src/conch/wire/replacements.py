@@ -7,8 +7,10 @@ Semicolons separate rules, and `=>` the two forms. A backslash takes the meaning
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
@@ -29,7 +31,7 @@ class Replacements:
     """Rules that were read."""
 
     pattern: re.Pattern[str]
-    """Finds the heard forms, the longest first; each is a group."""
+    """Finds the heard forms in a `findable` text, the longest first; each is a group."""
     written: tuple[str, ...]
     """The written forms, in the order of the groups."""
 
@@ -44,20 +46,56 @@ def read_replacements(rules: str) -> Replacements | None:
     Raises:
         OptionError: a rule does not parse, or there are too many.
     """
-    written: dict[str, str] = {}
+    written: dict[str, tuple[str, str]] = {}
     for number, rule in enumerate(_split(rules), 1):
         if number > MAX_RULES:
             raise OptionError(f"option 'replace' takes at most {MAX_RULES} rules")
         heard, new = _forms(rule, number)
-        heard = " ".join(heard.lower().split())
-        if heard in written:
+        heard = " ".join(heard.split())
+        if heard.lower() in written:
             raise _wrong(number, rule, "an earlier rule has this heard form, whatever its case")
-        written[heard] = new
+        # As it was sent: İ in lower case has two characters, which no pattern takes for one.
+        written[heard.lower()] = heard, new
     if not written:
         return None
-    longest_first = sorted(written, key=lambda heard: (-len(heard), heard))
-    pattern = re.compile("|".join(map(_pattern, longest_first)), re.IGNORECASE)
-    return Replacements(pattern, tuple(written[heard] for heard in longest_first))
+    longest_first = sorted(written.values(), key=lambda forms: -len(forms[0]))
+    pattern = "|".join(_pattern(heard) for heard, _ in longest_first)
+    return Replacements(re.compile(pattern, re.IGNORECASE), tuple(new for _, new in longest_first))
+
+
+def findable(text: str) -> str:
+    r"""Return a text of the same length in which `\w` and `\W` tell where words end.
+
+    Vowel signs and accents that stand alone are parts of words, which `\w` does not know. A word
+    may end at any character of a script without spaces. Others stand for both.
+
+    Args:
+        text: A text, or a heard form.
+    """
+    return text.translate(_STAND_INS)
+
+
+class _StandIns(dict[int, int]):
+    """What stands for a character in a `findable` text, by their code points."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Neither have letter case; the first are letters, the others, for private use, are none.
+        self._letters, self._others = count(0x20000), count(0xF0000)
+
+    def __missing__(self, code: int) -> int:
+        char = chr(code)
+        word = Word(char, 0.0, 0.0, 1.0)
+        if text_of_words((word, word)) == char + char and not char.isspace():
+            self[code] = next(self._others)
+        elif unicodedata.category(char)[0] == "M":
+            self[code] = next(self._letters)
+        else:
+            self[code] = code
+        return self[code]
+
+
+_STAND_INS = _StandIns()
 
 
 def _split(rules: str) -> list[str]:
@@ -91,16 +129,11 @@ def _forms(rule: str, number: int) -> tuple[str, str]:
 
 def _pattern(heard: str) -> str:
     """Return the pattern of a heard form: of whole words, where its script has spaces."""
+    heard = findable(heard)
     text = r"\s+".join(map(re.escape, heard.split()))
-    before = r"(?<!\w)" if _has_edge(heard[0]) else ""
-    after = r"(?!\w)" if _has_edge(heard[-1]) else ""
+    before = r"(?<!\w)" if heard[0].isalnum() else ""
+    after = r"(?!\w)" if heard[-1].isalnum() else ""
     return f"{before}({text}){after}"
-
-
-def _has_edge(char: str) -> bool:
-    """Return whether a character is of words that have spaces between them."""
-    word = Word(char, 0.0, 0.0, 1.0)
-    return char.isalnum() and text_of_words((word, word)) != char + char
 
 
 def _wrong(number: int, rule: str, why: str) -> OptionError:

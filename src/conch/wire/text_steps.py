@@ -19,6 +19,9 @@ NO_TEXT_STEPS = frozenset(
 )
 """Conch's own models that are no text steps: `post` must not reach them."""
 
+OWN_MODELS = NO_TEXT_STEPS | {PUNCTUATOR, INVERSE_NORMALIZER}
+"""Conch's own models: all others are a user's."""
+
 _NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
