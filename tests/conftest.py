@@ -18,6 +18,7 @@ OWN_SERVERS = (
     "tests/integration/test_whisper.py",
     "tests/integration/test_benchmark_models.py",
     "tests/integration/test_gpu_configs.py",
+    "tests/integration/test_languages.py",
     "tests/integration/test_resume_killed.py",
     "tests/integration/test_prometheus.py",
     "tests/integration/test_soak.py",

@@ -79,7 +79,7 @@ def test_keys_by_either_header(curl, locked):
     assert (error["type"], error["code"]) == ("authentication_error", "invalid_api_key")
 
 
-def test_translations_are_refused_with_the_parameter(curl, gateway, speech):
+def test_an_english_model_refuses_translations_with_the_parameter(curl, gateway, speech):
     form = *MULTIPART, "-F", f"file=@{speech.path}", "-F", "model=whisper-1"
     error = json.loads(curl(gateway, "/audio/translations", *form))["error"]
     assert (error["type"], error["param"]) == ("invalid_request_error", "model")

@@ -68,6 +68,21 @@ def test_verbose_json_has_every_key_of_a_segment_and_numbers_for_times() -> None
     assert "".join(item["text"] for item in found["segments"]) == " Hello, world. Again."
 
 
+@pytest.mark.parametrize(
+    ("told", "options", "task", "language"),
+    [
+        ("zh", {}, "transcribe", "chinese"),
+        ("en", {"task": "translate"}, "translate", "english"),
+        ("", {}, "transcribe", "unknown"),
+    ],
+)
+def test_verbose_json_tells_the_language_of_the_answer(told, options, task, language) -> None:
+    transcript = replace(TRANSCRIPT, language=told)
+    fields: Any = {"response_format": "verbose_json", **options}
+    found = json.loads(file_answer.body(transcript, asked(**fields)))
+    assert (found["task"], found["language"]) == (task, language)
+
+
 def test_verbose_json_has_what_the_granularities_ask_for() -> None:
     found = answered(response_format="verbose_json", timestamp_granularities=["word"])
     assert "segments" not in found

@@ -138,17 +138,22 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(
 
 def test_what_means_nothing_is_told() -> None:
     asked = parsed(
-        temperature="0.2", prompt="Conch", future_field="1", **{"known_speaker_names[]": ["A", "B"]}
+        model="conch-ctc",
+        temperature="0.2",
+        prompt="Conch",
+        future_field="1",
+        **{"known_speaker_names[]": ["A", "B"]},
     )
-    assert asked.options == {}
+    assert asked.options == {"decoder": "ctc"}
     assert set(asked.ignored) == {"temperature", "prompt", "future_field", "known_speaker_names"}
 
 
 def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -> None:
-    asked = parsed(prompt="x" * 500 + "Conch", rescore="true")
+    asked = parsed(prompt="x" * 500 + "Conch")
     assert asked.options["prompt"] == "x" * 395 + "Conch"
     assert asked.ignored == ()
-    assert "prompt" in parsed(prompt="Conch", rescore="true", rescorer="ngram").ignored
+    assert parsed(prompt="Conch", model="conch-wfst", rescore="true").options["prompt"] == "Conch"
+    assert "prompt" in parsed(prompt="Conch", model="conch-wfst").ignored
 
 
 @pytest.mark.parametrize("model", ["conch", "conch-ctc", "conch-wfst"])
@@ -160,8 +165,22 @@ def test_keywords_are_hotwords(model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "language"),
-    [({"languages[]": ["de"]}, "de"), ({"languages[]": ["de", "en"]}, "auto"), ({}, None)],
+    ("fields", "options"),
+    [
+        ({}, {}),
+        ({"languages[]": ["de"]}, {"language": "de"}),
+        ({"languages[]": ["de", "en", "de"]}, {"languages": "de,en"}),
+        ({"languages": '["de", "en"]'}, {"languages": "de,en"}),
+        ({"languages": "de, en"}, {"languages": "de,en"}),
+        ({"languages": "de,en", "language": "fr"}, {"language": "fr"}),
+        ({"languages": ""}, {}),
+        ({"task": "translate"}, {"task": "translate"}),
+    ],
 )
-def test_languages(fields: dict[str, Any], language: str | None) -> None:
-    assert parsed(**fields).options.get("language") == language
+def test_languages(fields: dict[str, Any], options: dict[str, str]) -> None:
+    assert parsed(**fields).options == options
+
+
+def test_a_choice_of_languages_is_of_no_use_to_a_decoder_of_one() -> None:
+    asked = parsed(model="conch-ctc", languages="de,en")
+    assert (asked.options, asked.ignored) == ({"decoder": "ctc"}, ("languages",))

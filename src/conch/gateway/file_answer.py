@@ -54,10 +54,11 @@ def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
 
 def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     """Return the body of format verbose_json."""
-    language = str(asked.options.get("language", "auto"))
+    asked_for = str(asked.options.get("language", "auto"))
+    language = transcript.language or ("unknown" if asked_for == "auto" else asked_for)
     answer: dict[str, Any] = {
-        "task": "transcribe",
-        "language": LANGUAGES.get(language, "unknown" if language == "auto" else language),
+        "task": asked.options.get("task", "transcribe"),
+        "language": LANGUAGES.get(language, language),
         "duration": transcript.duration,
         "text": transcript.text,
         "usage": usage(transcript.duration),

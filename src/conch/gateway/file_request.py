@@ -6,6 +6,7 @@ Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscri
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from conch.client import OptionValue
@@ -14,6 +15,7 @@ from conch.gateway.json_text import read_json
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import OPTIONS, options_of_text
 from conch.wire.formats import TIMED_FORMATS
+from conch.wire.languages import codes_of
 from conch.wire.options import MAX_PROMPT, RecognitionOptions
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "conch")
@@ -50,12 +52,17 @@ class FileRequest:
         return int(self.options.get("nbest", 1))
 
 
-def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> FileRequest:
+def parse(
+    fields: Mapping[str, tuple[str, ...]],
+    aliases: Mapping[str, str],
+    forced: Mapping[str, str] = MappingProxyType({}),
+) -> FileRequest:
     """Return what a form asks for.
 
     Args:
         fields: Values by name; `x[]` and a JSON list in one value are lists too.
         aliases: Further names of models.
+        forced: Options that go before those of the form, as text.
 
     Raises:
         ApiError: a field has a value that it does not take.
@@ -75,22 +82,29 @@ def parse(fields: Mapping[str, tuple[str, ...]], aliases: Mapping[str, str]) -> 
     options = dict(options_of(_last(sent, "model"), aliases))
     options |= _chunking(sent)
     own = {name: values[-1] for name, values in sent.items() if name in OPTIONS and values}
-    languages = sent.get("languages", ())
-    if languages and "language" not in own:
-        own["language"] = languages[0] if len(languages) == 1 else "auto"
+    own.pop("languages", None)
     ignored = [name for name in sent if name in NO_MEANING]
     if not own.get("language", "auto"):
         del own["language"]
+    languages = codes_of(",".join(sent.get("languages", ())))
+    if len(languages) == 1:
+        own.setdefault("language", languages[0])
+    own |= forced
     prompt = own.pop("prompt", "")
     options |= options_of_text(own)
     if _needs_words(format, granularities, has_logprobs=has_logprobs):
         options.setdefault("word_timestamps", True)
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
+    if len(languages) > 1 and options.get("language", "auto") == "auto":
+        if RecognitionOptions.parse(options).decoder == "attention":
+            options["languages"] = ",".join(languages)
+        else:
+            ignored.append("languages")
     if prompt:
         # The end is nearest to the audio: OpenAI's API too reads only so much of it.
         with_prompt = options | {"prompt": prompt[-MAX_PROMPT:]}
-        if _reads_prompt(options):
+        if RecognitionOptions.parse(options).reads_prompt:
             options = with_prompt
         else:
             ignored.append("prompt")
@@ -129,8 +143,9 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name, values in fields.items():
         bare = name.removesuffix("[]")
-        # An option is one value, which may have brackets.
-        items = values if bare in OPTIONS else [i for value in values for i in _json_list(value)]
+        # An option is one value, which may have brackets; `languages` is OpenAI's list as well.
+        is_one = bare in OPTIONS and bare != "languages"
+        items = values if is_one else [i for value in values for i in _json_list(value)]
         found[bare] = (*found.get(bare, ()), *items)
     objects = [name for name in found if name.startswith("chunking_strategy[")]
     if objects:
@@ -211,9 +226,3 @@ def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bo
     """Return whether an answer needs the times of words; subtitles are cut at them."""
     has_words = format == "verbose_json" and "word" in granularities
     return has_words or has_logprobs or format in TIMED_FORMATS
-
-
-def _reads_prompt(options: Mapping[str, OptionValue]) -> bool:
-    """Return whether a path has a model that reads a prompt."""
-    parsed = RecognitionOptions.parse(options)
-    return parsed.rescore and parsed.rescorer != "ngram"

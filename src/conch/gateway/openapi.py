@@ -268,9 +268,10 @@ def _recordings() -> dict[str, Any]:
     translate = _operation_of(
         "Recordings",
         path_of_translations,
-        "Refuse a translation",
-        "No model here translates: a complete form is answered with 400, param model.",
-        {},
+        "Translate a recording into English",
+        "As a transcription with task=translate. A model that knows English only is answered with "
+        "400, param model.",
+        {"200": _answer("The text.", by_type, ("x-request-id", "x-conch-ignored"))},
         FOR_FILES,
         body=("multipart/form-data", translation_form()),
         curl=(f"-F file=@talk.mp3 {EXAMPLE_URL}{path_of_translations}",),

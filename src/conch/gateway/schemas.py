@@ -107,8 +107,8 @@ def transcription_form() -> Schema:
         "languages[]": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "One code is the same as language; with several the language is "
-            "detected.",
+            "description": "One code is the same as language; with several, Whisper chooses "
+            "among them.",
         },
         "keywords[]": {
             "type": "array",
@@ -122,9 +122,10 @@ def transcription_form() -> Schema:
 
 
 def translation_form() -> Schema:
-    """Return the schema of the form of a translation, which no model makes."""
-    file = transcription_form()["properties"]["file"]
-    return {"type": "object", "required": ["file"], "properties": {"file": file}}
+    """Return the schema of the form of a translation: that of a transcription without its task."""
+    form = transcription_form()
+    left = {name: item for name, item in form["properties"].items() if name != "task"}
+    return {**form, "properties": left}
 
 
 def named_schemas() -> dict[str, Schema]:
@@ -159,8 +160,8 @@ def _openai_schemas() -> dict[str, Schema]:
         "no_speech_prob": _number("0: a segment is where speech was found."),
     }
     verbose = {
-        "task": {"type": "string", "const": "transcribe"},
-        "language": _string("English name of the language that was asked for, or unknown."),
+        "task": {"type": "string", "enum": ["transcribe", "translate"]},
+        "language": _string("English name of the text's language, or unknown."),
         "duration": _number("Seconds of audio."),
         "text": _string("The whole text."),
         "segments": _list(ref("VerboseSegment"), "With timestamp_granularities[]=segment."),

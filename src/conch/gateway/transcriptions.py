@@ -1,7 +1,7 @@
 """`POST /v1/audio/transcriptions` and `/v1/audio/translations`: the text of a file."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
-from conch.wire.errors import ConchError
+from conch.wire.errors import ConchError, OptionError
 from conch.wire.result import Transcript, strict_json
 
 ROUTE = "/v1/audio/transcriptions"
@@ -34,28 +34,39 @@ async def transcribe(request: web.Request) -> web.StreamResponse:
 
     A client that goes away cancels this, and with it the work of the server.
     """
+    return await _answered(request, {})
+
+
+async def translate(request: web.Request) -> web.StreamResponse:
+    """Answer with the text of a file in English.
+
+    Raises:
+        ApiError: the model does not translate, which is known once it is to decode speech.
+    """
+    try:
+        return await _answered(request, {"task": "translate"})
+    except OptionError as error:
+        if (found := api_error(error)).param != "task":
+            raise
+        raise ApiError(
+            400,
+            f"this model does not translate: {found}; /v1/audio/transcriptions writes what was "
+            "said, in the language that was spoken",
+            param="model",
+            code="not_supported",
+        ) from None
+
+
+async def _answered(request: web.Request, forced: Mapping[str, str]) -> web.StreamResponse:
+    """Answer with the text of a file, by the options of its form and those that are forced."""
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.file_of(caller):
         async with uploaded(request, gateway.config.max_body_mb) as form:
-            asked = file_request.parse(form.fields, gateway.config.model_aliases)
+            asked = file_request.parse(form.fields, gateway.config.model_aliases, forced)
             await _check_length(form, gateway.config.max_audio_s)
             if asked.is_streamed:
                 return await _stream(request, gateway, form, asked)
             return await _answer(request, gateway, form, asked)
-
-
-async def translate(request: web.Request) -> web.StreamResponse:
-    """Answer that no model here translates."""
-    gateway = request.app[GATEWAY]
-    with gateway.file_of(request[CALLER]):
-        async with uploaded(request, gateway.config.max_body_mb):
-            raise ApiError(
-                400,
-                "no model of this server translates: /v1/audio/transcriptions writes what was "
-                "said, in the language that was spoken",
-                param="model",
-                code="not_supported",
-            )
 
 
 async def _check_length(form: Form, max_audio_s: float) -> None:

@@ -375,7 +375,7 @@ class RecognitionOptions:
                 "the words are told as stable before an utterance can be rescored"
             )
         is_neural = self.rescore and self.rescorer != "ngram"
-        if self.prompt and self.decoder != "attention" and not is_neural:
+        if self.prompt and not self.reads_prompt:
             return (
                 "option 'prompt' goes with decoder attention, or with rescore=true and rescorer "
                 f"auto or neural; decoder is {self.decoder}"
@@ -454,6 +454,11 @@ class RecognitionOptions:
         if self.attention_rescore:
             opinions.add("attention")
         return frozenset(opinions)
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether one of the models reads the prompt: Whisper, or the neural rescorer."""
+        return self.decoder == "attention" or (self.rescore and self.rescorer != "ngram")
 
     @property
     def is_rescored(self) -> bool:

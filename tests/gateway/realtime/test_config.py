@@ -146,9 +146,12 @@ def test_the_model_chooses_the_path() -> None:
     assert "this server has conch, whisper-1" in str(error)
 
 
-def test_of_several_languages_only_a_single_one_is_used() -> None:
+def test_of_several_languages_whisper_chooses() -> None:
     assert options(of_input(transcription={"languages": ["fr"]}))["language"] == "fr"
-    assert "language" not in options(of_input(transcription={"languages": ["fr", "de"]}))
+    several = options(of_input(transcription={"languages": ["fr", "de-DE"]}))
+    assert (several["languages"], "language" in several) == ("fr,de", False)
+    by_ctc = of_input(transcription={"languages": ["fr", "de"], "model": "conch-ctc"})
+    assert "languages" not in options(by_ctc)
 
 
 @pytest.mark.parametrize("delay", DELAYS)
@@ -187,7 +190,9 @@ def test_a_threshold_at_the_edge_is_the_nearest_that_conch_takes() -> None:
 
 def test_a_prompt_goes_where_something_reads_it() -> None:
     said = of_input(transcription={"prompt": "About whales."})
-    assert "prompt" not in options(said)
+    assert options(said)["prompt"] == "About whales."
+    by_ctc = of_input(transcription={"prompt": "About whales.", "model": "conch-ctc"})
+    assert "prompt" not in options(by_ctc)
     assert options(said, {"conch": {"accuracy": "best"}})["prompt"] == "About whales."
     long = of_input(transcription={"prompt": "a" * MAX_PROMPT + "whales"})
     kept = options(long, {"conch": {"accuracy": "best"}})["prompt"]

@@ -344,3 +344,41 @@ def test_a_missing_tokenizer_is_named(tmp_path):
         (tmp_path / name).symlink_to(model_folder("") / name)
     with pytest.raises(ConfigError, match=f"'{tmp_path}' has no tokenizer.json"):
         WhisperDecoder(WhisperDecoderConfig(model=str(tmp_path)))
+
+
+PROMPTS = ("Prynne, Uncas, Timaeus, Poyser, Soames.", "Thank you for watching. Please subscribe.")
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_a_prompt_is_not_repeated_for_silence_and_noise(encoder, decoder, prompt):
+    noise = (0.05 * np.random.default_rng(0).standard_normal(160_000)).astype(np.float32)
+    heard = [np.zeros(48_000, np.float32), noise, noise[:48_000]]
+    rows = encoder([Row({"waveform": waveform}) for waveform in heard])
+    plain = decoder([Row(row) for row in rows])
+    prompted = decoder([Row(row, {"prompt": prompt}) for row in rows])
+    for with_prompt, without in zip(prompted, plain, strict=True):
+        assert with_prompt["hypotheses"][0] in (b"", without["hypotheses"][0])
+
+
+def test_a_prompt_changes_the_spelling_of_what_was_said(decoder, encoded):
+    (answer,) = decoder([Row(encoded, {"prompt": "he said nothing more and went home that night"})])
+    text = answer["hypotheses"][0].decode()
+    assert text != TIGER
+    assert EnglishTextNormalizer()(text) == EnglishTextNormalizer()(TIGER)
+
+
+def test_rows_with_prompts_answer_as_if_alone(encoder, decoder, recordings):
+    rows = encoder([Row({"waveform": waveform}) for waveform, _ in recordings[:3]])
+    prompts = [{"prompt": "Names: Prynne, Uncas."}, {}, {"prompt": "A speech, about history."}]
+    together = decoder([Row(*item) for item in zip(rows, prompts, strict=True)])
+    for row, sent, answer in zip(rows, prompts, together, strict=True):
+        (alone,) = decoder([Row(row, sent)])
+        assert alone["hypotheses"][0] == answer["hypotheses"][0]
+
+
+def test_an_english_model_has_detected_nothing(decoder, encoded):
+    (answer,) = decoder([Row(encoded, {"languages": "en"})])
+    assert answer["language"].tolist() == [b"en"]
+    assert np.isnan(answer["language_probability"]).tolist() == [True]
+    (error,) = decoder([Row(encoded, {"task": "translate"})])
+    assert isinstance(error, OptionError) and "option 'task'" in str(error)

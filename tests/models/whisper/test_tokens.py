@@ -49,6 +49,36 @@ def test_languages(english, multilingual):
         english.check_language("de")
 
 
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [("german", "de"), ("German", "de"), ("zh-CN", "zh"), ("en_US", "en"), ("mandarin", "zh")],
+)
+def test_a_name_or_a_region_gets_a_hint(multilingual, sent, meant):
+    with pytest.raises(OptionError, match=f"did you mean {meant}\\?; sent: '{sent}'"):
+        multilingual.check_language(sent)
+    with pytest.raises(OptionError, match=f"option 'languages' takes codes .* mean {meant}"):
+        multilingual.check_choice(["en", sent])
+
+
+def test_what_an_english_model_lacks(english, multilingual):
+    with pytest.raises(OptionError, match="option 'task' takes transcribe: this model knows Engl"):
+        english.check_task("translate")
+    with pytest.raises(OptionError, match=r"option 'languages' takes en: .* sent: 'de'"):
+        english.check_choice(["en", "de"])
+    with pytest.raises(OptionError, match="option 'task' takes transcribe or translate; sent: 'x'"):
+        multilingual.check_task("x")
+    multilingual.check_task("translate")
+    assert multilingual.start_sequence("de", "translate") == [50257, 50260, 50357]
+
+
+def test_the_text_before(english):
+    assert english.decode(english.before(" Conch. ")) == " Conch."
+    assert english.before("  ") == []
+    assert english.prompt("en", [1, 2]) == [50360, 1, 2, 50257, 50362]
+    with pytest.raises(OptionError, match=r"option 'prompt' takes at most 223 .* sent: 224 in 448"):
+        english.before("a b " * 112)
+
+
 def test_another_tokenizer_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text(
         '{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}'

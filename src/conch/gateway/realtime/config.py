@@ -65,6 +65,7 @@ _FIELDS: Mapping[str, str] = MappingProxyType(
     {
         "decoder": "transcription.model",
         "language": "transcription.language",
+        "languages": "transcription.languages",
         "prompt": "transcription.prompt",
         "hotwords": "transcription.keywords",
         "rolling_pass_ms": "transcription.delay",
@@ -74,6 +75,11 @@ _FIELDS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Field of OpenAI's API that sets an option, below `session.audio.input`."""
+
+
+def _code(language: str) -> str:
+    """Return the code of a language; browsers tell a region as well: en-US."""
+    return language.strip().replace("_", "-").partition("-")[0].lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +176,10 @@ class SessionConfig:
             chosen["word_timestamps"] = True
         chosen |= self.own
         parsed = self._parsed(chosen)
-        if said.get("prompt") and parsed.rescore and parsed.rescorer != "ngram":
+        is_auto = chosen.get("language", "auto") == "auto"
+        if is_auto and len(self._languages) > 1 and parsed.decoder == "attention":
+            chosen.setdefault("languages", ",".join(self._languages))
+        if said.get("prompt") and parsed.reads_prompt:
             # As of Whisper: the end of a prompt is nearest to the audio.
             chosen.setdefault("prompt", said["prompt"][-MAX_PROMPT:])
         if said.get("keywords"):
@@ -211,11 +220,13 @@ class SessionConfig:
 
     @property
     def _language(self) -> str:
-        languages: Sequence[str] = self.transcription.get("languages") or []
-        only = languages[0] if len(languages) == 1 else ""
-        language = self.transcription.get("language") or only
-        # Browsers tell a region as well: en-US.
-        return language.replace("_", "-").partition("-")[0].lower()
+        only = self._languages[0] if len(self._languages) == 1 else ""
+        return _code(self.transcription.get("language") or only)
+
+    @property
+    def _languages(self) -> Sequence[str]:
+        sent = map(_code, self.transcription.get("languages") or [])
+        return tuple(dict.fromkeys(filter(None, sent)))
 
     @property
     def _turns(self) -> dict[str, Any] | None:

@@ -1,0 +1,132 @@
+"""Languages with Whisper base: detected, chosen, translated, and two of them in one file.
+
+Base is looked for in the folder that CONCH_TEST_WHISPER names, and where `conch models get base`
+puts it.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recordings import Recording, recordings_of
+
+from conch.client import Client
+from conch.launcher import ServerConfig, TritonServer
+from conch.wire.errors import OptionError
+
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
+
+ROOT = Path(__file__).parents[2]
+COMPONENTS = ("vad", "attention_encoder", "attention_decoder")
+PLACES = (
+    os.environ.get("CONCH_TEST_WHISPER", ""),
+    Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    / "conch/models/whisper-base",
+)
+PAUSE = np.zeros(24_000, np.float32)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """Yield a server whose Whisper is base."""
+    folder = next((Path(item) for item in PLACES if item and Path(item, "model.bin").is_file()), "")
+    if not folder:
+        pytest.skip("Whisper base is not here: conch models get base, or set CONCH_TEST_WHISPER")
+    components = tmp_path_factory.mktemp("repository")
+    for name in COMPONENTS:
+        shutil.copytree(ROOT / "component_models" / name, components / name)
+    for name in COMPONENTS[1:]:
+        config = components / name / "config.pbtxt"
+        text, count = re.subn(
+            r'(key: "model" value \{ string_value: )""', rf'\1"{folder}"', config.read_text()
+        )
+        assert count == 1
+        config.write_text(text)
+    config = ServerConfig(
+        model_repositories=(ROOT / "bls_models", components),
+        models=("speech", "speech_stream", *COMPONENTS),
+        stop_timeout_s=8,
+    )
+    with TritonServer(config) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: TritonServer) -> Iterator[Client]:
+    with Client(server.http_url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def chinese() -> list[Recording]:
+    return recordings_of(ROOT / "tests" / "data" / "languages")
+
+
+@pytest.fixture(scope="module")
+def both(recordings: list[Recording], chinese: list[Recording]) -> np.ndarray:
+    """Return one file of an English and a Chinese recording."""
+    english = recordings[4].waveform()
+    return np.concatenate([PAUSE, english, PAUSE, chinese[1].waveform(), PAUSE])
+
+
+def test_the_language_is_told(client: Client, recordings, chinese) -> None:
+    for item, language in ((recordings[4], "en"), (chinese[0], "zh")):
+        found = client.transcribe(item.waveform())
+        assert found.language == language == found.segments[0].language
+        assert found.language_probability is not None and found.language_probability > 0.5
+        asked = client.transcribe(item.waveform(), language=language, word_timestamps=True)
+        assert (asked.language, asked.language_probability) == (language, None)
+        assert asked.text and asked.words
+
+
+def test_each_segment_of_a_file_in_two_languages_has_its_own(client: Client, both) -> None:
+    found = client.transcribe(both, word_timestamps=True)
+    assert [segment.language for segment in found.segments] == ["en", "zh"]
+    english, chinese = found.segments
+    assert "president" in english.text.lower()
+    assert re.search(r"[\u4e00-\u9fff]{3}", chinese.text)
+    assert chinese.end - chinese.start > english.end - english.start
+    assert found.language == "zh"
+    assert found.language_probability == chinese.language_probability
+
+
+def test_a_choice_of_languages(client: Client, chinese) -> None:
+    waveform = chinese[0].waveform()
+    found = client.transcribe(waveform, languages="zh,en")
+    assert found.language == "zh" and (found.language_probability or 0.0) > 0.9
+    assert client.transcribe(waveform, languages="en,de").language in ("en", "de")
+    assert client.transcribe(waveform, languages="en").language_probability is None
+
+
+def test_a_translation_into_english(client: Client, both, chinese) -> None:
+    found = client.transcribe(chinese[0].waveform(), task="translate", word_timestamps=True)
+    assert (found.language, found.translated_from) == ("en", "zh")
+    assert found.text.isascii() and found.words
+    mixed = client.transcribe(both, task="translate")
+    assert [segment.translated_from for segment in mixed.segments] == ["en", "zh"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"language": "chinese"}, "option 'language' takes .* 99 codes; did you mean zh?"),
+        ({"languages": "en,zh-CN"}, "option 'languages' takes .* did you mean zh?"),
+        ({"prompt": "蟹" * 240}, "option 'prompt' takes at most 223 of Whisper's tokens"),
+    ],
+)
+def test_what_the_model_lacks_is_refused_by_name(client: Client, chinese, options, message) -> None:
+    with pytest.raises(OptionError, match=message):
+        client.transcribe(chinese[0].waveform(), **options)
+
+
+def test_live_utterances_have_their_languages(client: Client, both) -> None:
+    with client.live() as stream:
+        for first in range(0, len(both), 16_000):
+            stream.send(both[first : first + 16_000])
+        found = stream.finish()
+    assert [segment.language for segment in found.segments if segment.text] == ["en", "zh"]
+    assert [segment.passes for segment in found.segments] == [2, 2]
