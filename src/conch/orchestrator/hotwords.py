@@ -271,7 +271,8 @@ def _sounds(letters: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    return f" {' '.join(map(_letters, text.split()))} "
+    """Return the letters of each word with a space on both sides, so that no two share one."""
+    return f" {'  '.join(map(_letters, text.split()))} "
 
 
 def _letters(text: str) -> str:
