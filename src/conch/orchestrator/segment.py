@@ -53,5 +53,5 @@ async def recognize_segment(
         if words and options.is_rescored:
             words = calibrated(words, nbest)
     nbest = tuple(nbest[: options.nbest])
-    found = Segment(round(speech.start, 3), round(speech.end, 3), nbest, words)
-    return told(found, spoken, probability, options) if text else found
+    segment = Segment(round(speech.start, 3), round(speech.end, 3), nbest, words)
+    return told(segment, spoken, probability, options) if text else segment
