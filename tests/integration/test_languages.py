@@ -40,12 +40,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     for name in COMPONENTS:
         shutil.copytree(ROOT / "component_models" / name, components / name)
     for name in COMPONENTS[1:]:
-        config = components / name / "config.pbtxt"
+        path = components / name / "config.pbtxt"
         text, count = re.subn(
-            r'(key: "model" value \{ string_value: )""', rf'\1"{folder}"', config.read_text()
+            r'(key: "model" value \{ string_value: )""', rf'\1"{folder}"', path.read_text()
         )
         assert count == 1
-        config.write_text(text)
+        path.write_text(text)
     config = ServerConfig(
         model_repositories=(ROOT / "bls_models", components),
         models=("speech", "speech_stream", *COMPONENTS),

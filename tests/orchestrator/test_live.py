@@ -299,6 +299,9 @@ def test_without_whisper_a_stream_is_streaming_unless_it_asked_for_two_passes(
         ({}, (), {}, True),
         ({"language": "en"}, (), {}, True),
         ({"language": "de"}, (), {}, False),
+        ({"languages": "de,zh"}, (), {}, False),
+        ({"languages": "de,en"}, (), {}, True),
+        ({"task": "translate"}, (), {}, False),
         ({"language": "de"}, (), {"first_pass_language": "de"}, True),
         ({}, (), {"first_pass_language": "de"}, True),
         ({}, ("ctc_streaming_encoder",), {}, False),
@@ -320,6 +323,29 @@ def test_whisper_hears_alone_what_the_ctc_model_does_not_know(options, missing, 
         assert answers[0].utterance.text == ""
         # The text of rolling passes, and nothing before the first one.
         assert answers[3].text.startswith("spoken")
+
+
+@pytest.mark.parametrize("share", [0.95, 0.5])
+def test_rolling_passes_take_a_language_for_known_once_they_are_sure(share):
+    components = lacking()
+    components.language_spoken, components.language_share = "de", share
+    sent = {"mode": "two_pass", "coverage": False, "adaptive": False, "prompt": "Conch."}
+    answers, _ = sent_by_steps("1234567893", components, **sent)
+    calls = zip(components.calls, components.parameters, strict=True)
+    passes = [item for model, item in calls if model == "attention_decoder"]
+    assert len(passes) > 2 and {item["prompt"] for item in passes} == {"Conch."}
+    *rolling, second = [item["language"] for item in passes]
+    known = "de" if share > 0.9 else "auto"
+    assert rolling == ["auto", *[known] * (len(rolling) - 1)]
+    assert second == "auto"
+    (segment,) = answers[-1].segments
+    assert (segment.language, answers[-1].language) == ("de", "de")
+    assert segment.language_probability == pytest.approx(share)
+
+
+def test_a_stream_of_the_ctc_model_is_in_its_language():
+    answers, _ = sent_by_steps("12...", mode="streaming")
+    assert answers[-1].language == "en"
 
 
 @pytest.mark.parametrize("end", ["", "1"])

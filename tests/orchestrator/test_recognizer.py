@@ -213,7 +213,7 @@ def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():
         "language": "auto",
         "align": False,
     }
-    assert components.wanted[call][:2] == ("hypotheses", "scores")
+    assert components.wanted[call] == ("hypotheses", "scores", "language", "language_probability")
 
 
 def test_words_are_those_of_the_best_text_on_the_audios_clock():
