@@ -32,19 +32,19 @@ def test_a_stopped_run_says_so_in_one_line_and_goes_on(
 
     def has_begun() -> bool:
         assert process.poll() is None, process.communicate()[0]
-        return len(list(out.glob("part-*"))) >= 8
+        return len(list(out.glob("part-*"))) >= 3
 
     wait_until(has_begun, timeout_s=300)
     os.kill(process.pid, number)
     said = finished(process, 130)
     there = {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")}
-    assert 0 < len(there) < 60, "too late for this test"
+    assert 0 < len(there) < 18, "too late for this test"
     lines = [line for line in said.splitlines() if "cannot be decoded" not in line]
     assert len(lines) == 1, said
     assert lines[0].startswith("conch: stopped; the same command goes on from here")
     said = finished(bulk(*arguments), 1)
     assert "files were done before" in said
-    assert f"{FILES} files in 60 shards, {BAD_FILES} failed" in said
+    assert f"{FILES} files in 18 shards, {BAD_FILES} failed" in said
     assert ids(shards(out)) == sorted(map(str, short_files.iterdir()))
     assert there.items() <= {p.name: p.stat().st_mtime_ns for p in out.glob("part-*")}.items()
 
@@ -66,9 +66,9 @@ def test_overwrite_does_all_again_and_leaves_what_is_not_its_own(
     assert {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")} == before
     said = finished(bulk(*other, "--overwrite"), 0)
     assert "done before" not in said
-    assert "conch: 4 files in 4 shards, 0 failed" in said
+    assert "conch: 4 files in 2 shards, 0 failed" in said
     found = shards(out)
-    assert len(found) == 4
+    assert len(found) == 2
     assert ids(found) == [str(path) for path in files[:4]]
     assert json.loads((out / "_conch" / "run.json").read_text())["options"] == {"nbest": 2}
     assert not (out / "_files").exists()

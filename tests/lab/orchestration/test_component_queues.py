@@ -117,8 +117,8 @@ def test_the_path_is_that_of_speech_and_its_bytes_are_counted() -> None:
         # 32 frames and one value of state come out.
         "vad": 4 * (16_384 + 32 + 1),
         "attention_encoder": 4 * (16_384 + 2 * 2 + 1),
-        # The encoder's tensors again, one text and its score.
-        "attention_decoder": 4 * (2 * 2 + 1) + (len("spoken 0.25 0") + 4) + 4,
+        # The encoder's tensors again, one text and its score, the language and its probability.
+        "attention_decoder": 4 * (2 * 2 + 1) + (len("spoken 0.25 0") + 4) + 4 + (2 + 4) + 4,
     }
 
 
