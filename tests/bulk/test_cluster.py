@@ -52,7 +52,16 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator["Cluster"]:
 def plain(tmp_path_factory, short_files: Path, plain_conch: Path) -> dict[str, list[str]]:
     """Return the shards of a run on this machine alone, without any trouble."""
     out = tmp_path_factory.mktemp("plain")
-    arguments = ["bulk", short_files, "--out", out, "--conch", plain_conch]
+    arguments = [
+        "bulk",
+        short_files,
+        "--out",
+        out,
+        "--conch",
+        plain_conch,
+        "--files-per-shard",
+        "5",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "conch.cli", *map(str, arguments)], capture_output=True, text=True
     )
@@ -99,7 +108,8 @@ def in_the_middle(out: Path, process: "subprocess.Popen[str]") -> None:
 
 
 def start_on(bulk: Start, cluster: "Cluster", folder: Path, out: Path, conch: Path):
-    return bulk(folder, "--out", out, "--ray", cluster.address, "--conch", conch)
+    shards = ("--files-per-shard", "5")
+    return bulk(folder, "--out", out, "--ray", cluster.address, "--conch", conch, *shards)
 
 
 def check(out: Path, plain: dict[str, list[str]], said: str) -> None:

@@ -66,7 +66,7 @@ def test_a_bucket_is_transcribed_into_another_folder_of_it(
     system.put(f"{short_files}/", "calls/in/", recursive=True)
     arguments = (
         *("s3://calls/in", "--out", "s3://calls/out", "--shards", "parquet", "--format", "txt"),
-        *("--conch", plain_conch),
+        *("--conch", plain_conch, "--files-per-shard", "5"),
     )
     said = finished(bulk(*arguments), 1)
     assert f"{FILES} files in 60 shards, {BAD_FILES} failed" in said

@@ -62,7 +62,9 @@ def test_each_server_has_its_share(
 ) -> None:
     out = tmp_path / "out"
     urls = [part for url, _ in servers for part in ("--url", url)]
-    said = finished(bulk(short_files, "--out", out, *urls, "--jobs", "2"), 1)
+    said = finished(
+        bulk(short_files, "--out", out, *urls, "--jobs", "2", "--files-per-shard", "5"), 1
+    )
     assert f"{FILES} files in 60 shards, {BAD_FILES} failed" in said
     found = answers(out)
     assert found.keys() == {"7 packaged", "8 packaged"}
@@ -75,7 +77,7 @@ def test_a_lost_server_leaves_its_work_to_the_other(
 ) -> None:
     out = tmp_path / "out"
     urls = [part for url, _ in servers for part in ("--url", url)]
-    process = bulk(short_files, "--out", out, *urls, "--jobs", "2")
+    process = bulk(short_files, "--out", out, *urls, "--jobs", "2", "--files-per-shard", "5")
 
     def has_begun() -> bool:
         assert process.poll() is None, process.communicate()[0]
