@@ -40,8 +40,10 @@ def row_of(
     """
     called = {name: models.get(name, "") for name in transcript.path}
     stages = {name: round(stage.ms, 1) for name, stage in transcript.stages.items()}
+    head = _head(source, options)
     return {
-        **_head(source, options),
+        **head,
+        "language": transcript.language or head["language"],
         "text": transcript.text,
         "duration": transcript.duration,
         "segments": [_segment(segment) for segment in transcript.segments],
