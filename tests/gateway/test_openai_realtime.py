@@ -316,8 +316,9 @@ def test_a_secret_opens_a_session_over_tls(locked, speech):
         return OpenAI(base_url=locked.openai_url, api_key=key, http_client=transport)
 
     def connected(client: OpenAI):
-        # What the type of these does not name goes to websockets too.
-        options: Any = {"ssl": locked.trust}
+        # What the type of these does not name goes to websockets too. On two busy cores the answer
+        # to a handshake once took more than its 10 s.
+        options: Any = {"ssl": locked.trust, "open_timeout": 60}
         return client.realtime.connect(
             extra_query=TRANSCRIPTION, websocket_connection_options=options
         )
