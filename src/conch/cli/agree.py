@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers, number, output, positive
 from conch.cli.own_server import server_url
-from conch.cli.server_flags import add_server_flags, given_headers
+from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_headers, given_whisper
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client.address import Address
 from conch.packaged import install
@@ -119,6 +119,7 @@ def add_parser(subparsers: Subparsers) -> None:
     lines.add_argument("--limit", type=positive, metavar="N", help="at most N, spread evenly")
     servers = parser.add_argument_group("servers")
     add_server_flags(servers, without="without it, one is started")
+    add_whisper_flag(servers)
     for side in ("a", "b"):
         servers.add_argument(f"--url-{side}", help=f"the same, for recogniser {side} alone")
     servers.add_argument(
@@ -144,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
         raise AgreeError(f"needs {' and '.join(lacking)}: {install('bench')}")
     clips = clips_of(args.files, split=args.split, source=args.source, limit=args.limit)
     rule = Rule(args.max_cer, args.text, args.cut)
-    asked = {**options, "by": args.by}
+    asked = {**options, "by": args.by, "whisper": args.whisper or "default"}
     shown = _Shown(rule)
     with Journal(args.out, asked, overwrite=args.overwrite) as journal:
         todo = [clip for clip in clips if journal.found(clip) is None]
@@ -209,7 +210,7 @@ def _servers(
     models = {name for sent in lacking for name in components_of(RecognitionOptions.parse(sent))}
     with ExitStack() as stack:
         if lacking:
-            own = stack.enter_context(server_url(None, ["speech", *sorted(models)]))
+            own = stack.enter_context(server_url(None, ["speech", *sorted(models)], args.whisper))
             given = {side: url or own for side, url in given.items()}
         yield given["a"], given["b"]
 
@@ -229,6 +230,7 @@ def _checked(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     except ServerError as error:
         usage_error(str(error))
     given_headers(args)
+    given_whisper(args)
     if mistake := _mistake(args, options["a"], options["b"]):
         usage_error(mistake)
     if args.cut is not None:
