@@ -145,14 +145,12 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
     found.sort(key=lambda pair: -pair[0])
     misses = []
     for _, start, end, column in found[:_MOST_LOOKED_AT]:
-        hotword, spaced = hotwords[column], index.spaced[column]
-        written = _cased(hotword.phrase, text[start:end])
+        hotword, place = hotwords[column], text[start:end]
+        phrase, spaced, around = hotword.phrase, index.spaced[column], _spaced(place)
+        written = _cased(phrase, place)
         # More words around the hotword itself would only be lost.
-        if written != text[start:end] and (
-            spaced not in _spaced(text[start:end]) or spaced == _spaced(text[start:end])
-        ):
-            phrase = hotword.phrase
-            tried = _cased(phrase.lower(), text[start:end]) if phrase.isupper() else written
+        if written != place and (spaced not in around or spaced == around):
+            tried = _cased(phrase.lower(), place) if phrase.isupper() else written
             misses.append(NearMiss(start, end, written, tried, bonus(hotword)))
         if len(misses) == MOST_TRIED:
             break
