@@ -1,13 +1,17 @@
 import argparse
+import asyncio
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from conch.cli import transcribe
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.wire.errors import ServerError
+from conch.cli.progress import Progress
+from conch.client import AsyncClient
+from conch.wire.errors import ServerError, ServerLostError, UnreachableError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
@@ -103,6 +107,14 @@ def test_two_inputs_for_one_output(
     assert "one/a.wav and two/a.flac would both be written" in capsys.readouterr().err
 
 
+def test_two_recordings_of_one_name_for_scoring(
+    tmp_path: Path, no_server: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run("one/a b.wav", "two/a_b.flac", "--format", "ctm")
+    assert "both be called a_b in the ctm" in capsys.readouterr().err
+
+
 def test_files_that_are_not_there_need_no_server(
     tmp_path: Path, no_server: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,3 +177,56 @@ def test_no_server_at_the_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         error = capsys.readouterr().err
         assert error.startswith(f"conch: {path}: cannot reach a server at ")
         assert "`conch serve`" in error
+
+
+class Flaky:
+    """A client whose server gives these answers, and is there again after each error."""
+
+    def __init__(self, *answers: Transcript | ServerError) -> None:
+        self.answers = list(answers)
+        self.looks = 0
+
+    async def transcribe(self, audio: str) -> Transcript:
+        answer = self.answers.pop(0)
+        if isinstance(answer, ServerError):
+            raise answer
+        return answer
+
+    async def is_ready(self, model: str) -> bool:
+        self.looks += 1
+        return True
+
+
+def answered(client: Flaky, *, has_answered: bool) -> Transcript:
+    async def ask() -> Transcript:
+        before = asyncio.Event()
+        if has_answered:
+            before.set()
+        progress = Progress(["a.wav"], b"", can_stream=False, is_text_shown=False)
+        item = transcribe._Input("a.wav", "a.wav", progress.file("a.wav"))
+        job = transcribe.Job("text", 1, {}, 1)
+        return await transcribe._answered(job, item, cast(AsyncClient, client), before)
+
+    return asyncio.run(ask())
+
+
+NOTHING = Transcript((), (), 1.0, (), {})
+
+
+@pytest.mark.parametrize(
+    ("error", "has_answered"), [(ServerLostError("lost"), False), (UnreachableError("gone"), True)]
+)
+def test_a_file_goes_again_to_a_server_that_was_lost_with_it(
+    error: ServerError, has_answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcribe, "LOOK_S", 0.0)
+    assert answered(Flaky(error, NOTHING), has_answered=has_answered) is NOTHING
+    with pytest.raises(ServerLostError, match="once more"):
+        answered(Flaky(error, ServerLostError("once more")), has_answered=has_answered)
+
+
+def test_an_address_that_never_answered_is_not_waited_for() -> None:
+    client = Flaky(UnreachableError("gone"), NOTHING)
+    with pytest.raises(UnreachableError):
+        answered(client, has_answered=False)
+    assert client.looks == 0

@@ -19,6 +19,7 @@ import pytest
 import soundfile
 import soxr
 from recordings import Recording
+from waiting import wait_until
 
 from conch.wire.result import Transcript
 
@@ -245,16 +246,16 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> bytes:
     return mark.encode()
 
 
-def marked(mark: bytes) -> list[str]:
-    """Return the names of the living processes with a mark, without this one."""
-    found = []
+def marked(mark: bytes) -> dict[int, str]:
+    """Return the command lines of the living processes with a mark, without this one."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         # What ends meanwhile is not alive.
         with contextlib.suppress(OSError):
             if mark in (entry / "environ").read_bytes():
-                found.append((entry / "comm").read_text().strip())
+                found[int(entry.name)] = (entry / "cmdline").read_text()
     return found
 
 
@@ -269,17 +270,38 @@ def test_ctrl_c_ends_its_server_too(speech_wav: Path, tmp_path: Path, mark: byte
             line = process.stderr.readline()
             assert line, f"ended without a server: {said.decode()}"
             said += line
-        assert "tritonserver" in marked(mark)
+        assert any("/tritonserver" in command for command in marked(mark).values())
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 130
-    assert marked(mark) == []
+    assert marked(mark) == {}
+
+
+@pytest.mark.nightly
+def test_its_server_heals_and_no_file_is_lost(
+    speech_wav: Path, text: str, tmp_path: Path, mark: bytes
+) -> None:
+    files = [tmp_path / f"{number:02d}.wav" for number in range(12)]
+    for file in files:
+        file.symlink_to(speech_wav)
+    out = tmp_path / "out"
+    command = [*CONCH, "transcribe", *map(str, files), "--output-dir", str(out), "--jobs", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: len(list(out.glob("*"))) >= 2, timeout_s=120)
+        stubs = [pid for pid, command in marked(mark).items() if "/speech/1/model.py" in command]
+        # As the stub itself crashes, rarely, beside other requests.
+        os.kill(stubs[0], signal.SIGSEGV)
+        _, errors = process.communicate(timeout=150)
+    assert process.returncode == 0, errors
+    assert {path.read_text() for path in out.glob("*")} == {text}
+    assert len(list(out.glob("*"))) == len(files)
+    assert marked(mark) == {}
 
 
 def test_demo(mark: bytes) -> None:
     done = conch("demo")
     assert (done.returncode, done.stderr) == (0, "")
-    assert marked(mark) == []
+    assert marked(mark) == {}
     for part in ("accuracy=fast", "accuracy=best", "neural_rescorer", "total", "stopped"):
         assert part in done.stdout
     *_, page, curl = done.stdout.splitlines()

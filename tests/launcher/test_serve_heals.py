@@ -125,6 +125,25 @@ def test_a_server_that_freezes_while_it_starts_is_started_again(identity_reposit
         assert traces_of(name) == []
 
 
+def test_a_server_of_a_program_heals_until_its_block_ends(identity_repository: Path) -> None:
+    with TritonServer(ServerConfig([identity_repository])) as server:
+        with server.healing():
+            (stub,) = model_processes(server.pid)
+            os.kill(stub, signal.SIGKILL)
+            wait_until(lambda: server.heals["identity"] == 1)
+            assert answers(server.http_url)
+            first = server.pid
+            os.kill(first, signal.SIGKILL)
+            wait_until(lambda: server.restarts == 1)
+            assert server.pid != first
+            assert answers(server.http_url)
+            last = server.process
+            last.kill()
+            wait_until(lambda: last.poll() is not None)
+        # Whatever the restart had come to by then.
+        assert "healing" not in [thread.name for thread in threading.enumerate()]
+
+
 def test_a_serve_without_file_descriptors_heals_nothing_and_goes_on(
     identity_repository: Path,
 ) -> None:

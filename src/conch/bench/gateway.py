@@ -114,6 +114,7 @@ def run(benchmark: GatewayBenchmark, program: Sequence[str] = PROGRAM) -> Gatewa
     print("starting a server and a gateway", file=sys.stderr)
     with (
         TritonServer(ServerConfig(log_level="warning")) as server,
+        server.healing(),
         _gateway(f"grpc://{server.grpc_url}") as (gateway_url, gateway),
     ):
         sides = _Sides(f"grpc://{server.grpc_url}", gateway_url, server.pid, gateway)

@@ -33,5 +33,6 @@ def own_server(*model_repositories: Path, whisper: str = "") -> Iterator[tuple[s
     with (
         MemorySampler(os.getpid(), with_root=False) as memory,
         TritonServer(config) as server,
+        server.healing(),
     ):
         yield server.http_url, memory

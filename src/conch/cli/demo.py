@@ -45,11 +45,15 @@ def run(args: argparse.Namespace) -> int:
     """
     import soundfile
 
+    from conch.catalogue.places import find_whisper
     from conch.client import Client
 
     # Only a command that starts a server needs its packages.
     from conch.launcher import ServerConfig, TritonServer
 
+    if args.whisper:
+        # Before anything is said of a server.
+        find_whisper(args.whisper)
     duration = soundfile.info(SPEECH).duration
     print(f"speech  {SPEECH.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
     print("server  starting", flush=True)
@@ -57,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     begun = perf_counter()
     models = ("speech", *components_of(RecognitionOptions.parse({"accuracy": "best"})))
     config = ServerConfig(models=[*servable(models)], whisper=args.whisper)
-    with TritonServer(config) as server:
+    with TritonServer(config) as server, server.healing():
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:
             # The first request runs on cold caches: do not show its times.

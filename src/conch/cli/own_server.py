@@ -33,7 +33,8 @@ def server_url(url: str | None, models: Iterable[str], whisper: str = "") -> Ite
         print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
         # gRPC notices when this command is interrupted; HTTP does not.
         try:
-            yield f"grpc://{server.grpc_url}"
+            with server.healing():
+                yield f"grpc://{server.grpc_url}"
         finally:
             # No request is left, and Triton takes 4 s to unload the models.
             server.kill()

@@ -239,7 +239,8 @@ def _serve(args: argparse.Namespace) -> int:
             announce(args, _welcome(server, url, openness, args.whisper))
             server.keep_serving()
     except KeyboardInterrupt:
-        return 0
+        pass
+    return 0
 
 
 def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,25 @@ from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
 from conch.client.connections import has_streams
 from conch.client.endpoint import Endpoint
-from conch.wire.errors import ConchError, OptionError, ServerError
+from conch.wire.errors import (
+    ConchError,
+    OptionError,
+    ServerError,
+    ServerLostError,
+    UnreachableError,
+)
 from conch.wire.formats import FORMATS, TIMED_FORMATS, to_json, to_text
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
+from conch.wire.scoring_formats import recording_name
 
 PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""
+HEALED_S = 60.0
+"""Seconds to wait for a server that was lost, before its files fail."""
+LOOK_S = 0.5
+"""Seconds between two looks whether it is there again."""
 
 SUFFIXES = {"text": "txt"}
 """Suffix of the output files of a format that is not its name."""
@@ -205,6 +216,15 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
         return f"{job.format} of several files needs --output-dir"
     if job.output is not None and not job.output.absolute().parent.is_dir():
         return f"-o {job.output}: no such folder: {job.output.parent}"
+    if job.format in ("ctm", "stm") and job.output_dir is None:
+        called: dict[str, str] = {}
+        for name in names:
+            recording = recording_name(name)
+            if called.setdefault(recording, name) != name:
+                return (
+                    f"{called[recording]} and {name} would both be called {recording} in the "
+                    f"{job.format}; use --output-dir"
+                )
     owners: dict[Path, str] = {}
     inputs = {Path(name).absolute() for name in names}
     for name in names:
@@ -242,16 +262,23 @@ class _Input:
     output: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
     """Its texts for stdout; None is the end."""
 
+    @property
+    def model(self) -> str:
+        """The entry point that it goes to."""
+        return "speech_stream" if self.progress.is_streamed else "speech"
+
 
 async def _transcribe_all(
     job: Job, names: Sequence[str], stdin: bytes, client: AsyncClient, progress: Progress
 ) -> None:
     inputs = [_Input(name, stdin if name == STDIN else name, progress.file(name)) for name in names]
     slots = asyncio.Semaphore(job.jobs)
+    has_answered = asyncio.Event()
     async with client:
         ticking = asyncio.create_task(progress.tick())
         tasks = [
-            asyncio.create_task(_transcribe(job, item, client, slots, progress)) for item in inputs
+            asyncio.create_task(_transcribe(job, item, client, slots, has_answered, progress))
+            for item in inputs
         ]
         try:
             # Write one file after the other, whichever is done first.
@@ -267,7 +294,12 @@ async def _transcribe_all(
 
 
 async def _transcribe(
-    job: Job, item: _Input, client: AsyncClient, slots: asyncio.Semaphore, progress: Progress
+    job: Job,
+    item: _Input,
+    client: AsyncClient,
+    slots: asyncio.Semaphore,
+    has_answered: asyncio.Event,
+    progress: Progress,
 ) -> None:
     """Transcribe one file; queue its texts for stdout, then None."""
 
@@ -278,10 +310,7 @@ async def _transcribe(
     path = job.destination(item.name)
     try:
         async with slots:
-            if item.progress.is_streamed:
-                transcript = await _streamed(job, item, client)
-            else:
-                transcript = await client.transcribe(item.audio, **job.options)
+            transcript = await _answered(job, item, client, has_answered)
         for warning in transcript.warnings:
             progress.write(f"conch: {item.name}: warning: {warning}\n", sys.stderr)
         if path is not None:
@@ -297,6 +326,44 @@ async def _transcribe(
     finally:
         item.progress.done()
         item.output.put_nowait(None)
+
+
+async def _answered(
+    job: Job, item: _Input, client: AsyncClient, has_answered: asyncio.Event
+) -> Transcript:
+    """Transcribe one file, once more if the server was lost with it and heals."""
+    try:
+        transcript = await _asked(job, item, client)
+    except ServerLostError as error:
+        # Text on a terminal cannot be taken back, and what never answered may be a wrong address.
+        is_shown = job.is_text_shown and item.progress.is_streamed
+        is_new = isinstance(error, UnreachableError) and not has_answered.is_set()
+        if is_shown or is_new:
+            raise
+        if not await _is_back(item, client):
+            has_answered.clear()
+            raise
+        transcript = await _asked(job, item, client)
+    has_answered.set()
+    return transcript
+
+
+async def _asked(job: Job, item: _Input, client: AsyncClient) -> Transcript:
+    if item.progress.is_streamed:
+        return await _streamed(job, item, client)
+    return await client.transcribe(item.audio, **job.options)
+
+
+async def _is_back(item: _Input, client: AsyncClient) -> bool:
+    """Wait for a server that was lost, at most HEALED_S; return whether it is there."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + HEALED_S
+    while clock() < deadline:
+        await asyncio.sleep(LOOK_S)
+        with suppress(ServerError):
+            if await client.is_ready(item.model):
+                return True
+    return False
 
 
 async def _streamed(job: Job, item: _Input, client: AsyncClient) -> Transcript:

@@ -3,14 +3,14 @@
 import contextlib
 import itertools
 import subprocess
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
 
 from conch.launcher import diagnosis, probe, stubs, warmth
 from conch.launcher.admin import (
@@ -53,6 +53,8 @@ CRASH_ATTEMPTS = 2
 """Starts before a crash of tritonserver itself is an error; beside other load it may be chance."""
 POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
+END_OF_WATCH_S = 1.0
+"""Seconds for a watch to end, unless it starts the server again."""
 HEALTHY_S = 60.0
 """Seconds between two starts after which the next failure is treated as the first."""
 
@@ -193,22 +195,51 @@ class TritonServer:
         except subprocess.TimeoutExpired:
             return None
 
-    def keep_serving(self) -> NoReturn:
+    def keep_serving(self, ended: threading.Event | None = None) -> None:
         """Watch the server: heal models whose processes die or freeze, and start it again.
 
         What cannot be healed, and a server that ends by itself, is started again on the same
-        ports, as often as it takes: at once, then after 1, 2, 4 … 30 s. Only an exception ends
-        this, for example that of Ctrl-C; call `stop` on the same thread after it.
+        ports, as often as it takes: at once, then after 1, 2, 4 … 30 s. After an exception, for
+        example that of Ctrl-C, call `stop` on the same thread.
+
+        Args:
+            ended: ends this when it is set; without it only an exception does.
 
         Raises:
             ServerError: the server was not started.
         """
         endpoints, start, pace = self._listening(), self._start_on, Pace(HEALTHY_S)
+        ended = ended or threading.Event()
         assert start is not None
-        while True:
-            reason = self._watch(endpoints)
-            LOGGER.error("tritonserver is started again: %s", reason)
-            self._restart(start, endpoints, pace)
+        while not ended.is_set():
+            if reason := self._watch(endpoints, ended):
+                LOGGER.error("tritonserver is started again: %s", reason)
+                self._restart(start, endpoints, pace, ended)
+
+    @contextlib.contextmanager
+    def healing(self) -> Iterator[None]:
+        """Do what `keep_serving` does, on a thread of its own, until the block ends.
+
+        Without it Triton lets the requests of an entry point whose process has died wait for ever.
+
+        Raises:
+            ServerError: the server was not started.
+        """
+        self._listening()
+        ended = threading.Event()
+        thread = threading.Thread(
+            target=self.keep_serving, args=(ended,), name="healing", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(END_OF_WATCH_S)
+            while thread.is_alive():
+                # It starts the server again, which nobody needs any more.
+                self.kill()
+                thread.join(END_OF_WATCH_S)
 
     def log_tail(self, lines: int = 20) -> str:
         """Return the last lines of the server's log, of every level, for error messages."""
@@ -259,8 +290,8 @@ class TritonServer:
         http, grpc, metrics = (port or next(free) for port in self.config.ports().values())
         return Endpoints(address, http, grpc, metrics)
 
-    def _watch(self, endpoints: Endpoints) -> str:
-        """Heal models until only a new server helps; return why."""
+    def _watch(self, endpoints: Endpoints, ended: threading.Event) -> str:
+        """Heal models until only a new server helps; return why, nothing if `ended` is set."""
         assert self._workspace is not None
         try:
             keeper = Keeper(
@@ -277,6 +308,8 @@ class TritonServer:
         blind = False
         try:
             while self.process.poll() is None:
+                if ended.wait(LOOK_S):
+                    return ""
                 try:
                     keeper.look()
                     self._workspace.close_to_others()  # a model that was healed has new segments
@@ -286,7 +319,6 @@ class TritonServer:
                     if not blind:
                         LOGGER.error("the models' processes cannot be watched: %s", error)
                     blind = True
-                time.sleep(LOOK_S)
         except ServerError as error:
             return str(error)
         finally:
@@ -297,14 +329,17 @@ class TritonServer:
         )
 
     def _restart(
-        self, start: Callable[[Endpoints], None], endpoints: Endpoints, pace: Pace
+        self,
+        start: Callable[[Endpoints], None],
+        endpoints: Endpoints,
+        pace: Pace,
+        ended: threading.Event,
     ) -> None:
         began = time.monotonic()
         # Whoever waits for an answer hears at once that there will be none.
         with contextlib.suppress(OSError):
             self.kill()
-        while True:
-            time.sleep(pace.wait_s(time.monotonic()))
+        while not ended.wait(pace.wait_s(time.monotonic())):
             pace.attempt(time.monotonic())
             try:
                 self._end(timeout_s=0)
@@ -313,9 +348,9 @@ class TritonServer:
             except (ServerError, OSError) as error:
                 LOGGER.error("tritonserver could not be started again: %s", error)
             else:
-                break
-        self.restarts += 1
-        LOGGER.warning("tritonserver serves again after %.1f s", time.monotonic() - began)
+                self.restarts += 1
+                LOGGER.warning("tritonserver serves again after %.1f s", time.monotonic() - began)
+                return
 
     def _try_start(
         self, installation: Installation, environment: dict[str, str], endpoints: Endpoints
