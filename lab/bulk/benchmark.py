@@ -211,6 +211,8 @@ def _length(settings: BulkBenchmark, url: str, seconds: int, folder: Path) -> Le
         out = folder.with_name(f"{folder.name}-texts{turn}")
         transcribe_s.append(_timed([*transcribe, str(out), *files]))
         bulk_s.append(_bulk(settings, url, folder, shards, "--overwrite"))
+        told = f"  transcribe {transcribe_s[-1]:.1f} s, bulk {bulk_s[-1]:.1f} s"
+        print(told, file=sys.stderr, flush=True)
     return Length(
         seconds=seconds,
         files=len(files),
@@ -220,8 +222,11 @@ def _length(settings: BulkBenchmark, url: str, seconds: int, folder: Path) -> Le
 
 
 def _median_bulk(settings: BulkBenchmark, url: str, folder: Path, out: Path, *more: str) -> float:
-    turns = range(settings.turns)
-    return median(_bulk(settings, url, folder, out, "--overwrite", *more) for _ in turns)
+    taken_s = []
+    for _ in range(settings.turns):
+        taken_s.append(_bulk(settings, url, folder, out, "--overwrite", *more))
+        print(f"  bulk {taken_s[-1]:.1f} s", file=sys.stderr, flush=True)
+    return median(taken_s)
 
 
 def _bulk(settings: BulkBenchmark, url: str, folder: Path, out: Path, *more: str) -> float:

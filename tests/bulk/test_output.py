@@ -260,7 +260,16 @@ def test_a_cluster_that_does_not_answer_is_named() -> None:
             bulk_run._check_answers("127.0.0.1", port)
 
 
+class DualError(RuntimeError, BulkError):
+    """Of both classes, as Ray's `RayTaskError(BulkError)` is."""
+
+    cause: BulkError
+
+
 def test_what_a_worker_says_is_found_in_what_ray_makes_of_it() -> None:
+    dual = DualError("ray::NodeServer.url()\nconch.wire.errors.BulkError: no room\nfor it")
+    dual.cause = BulkError("no room\nfor it")
+    assert told_by_worker(dual) == "no room\nfor it"
     wrapped = RuntimeError("…\nconch.wire.errors.BulkError: no server for 3 s\n\nThe above")
     error = ValueError("ray::MapWorker")
     error.__cause__ = wrapped

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from conch.bulk.output import DONE, FILES, RUN, WORK, Output
 from conch.bulk.plan import SHARD, Shard, not_planned, shards_of, without_done
 from conch.bulk.rows import SCHEMA
 from conch.bulk.shards import ids_of
+from conch.bulk.watch import ServerEvents, ServerWatch
 from conch.bulk.work import Job, Outcome, Unit, outcome_there
 from conch.bulk.worker import Transcriber, cut_units
 from conch.client.address import is_loopback
@@ -59,7 +60,7 @@ class Bulk:
     events: "Events | None" = None
 
 
-class Events(Protocol):
+class Events(ServerEvents, Protocol):
     """What is told while a run goes on."""
 
     def begun(self, files: int, before: Sequence[Outcome]) -> None:
@@ -91,7 +92,7 @@ def run(bulk: Bulk) -> list[Outcome]:
             bulk.events.begun(len(sources), before)
         done = {outcome.shard: outcome for outcome in before}
         if shards:
-            with _ray(bulk.ray_address) as nodes:
+            with _ray(bulk.ray_address) as nodes, _watch(job, bulk.events):
                 for outcome in _transcribed(shards, job, nodes):
                     # A unit that is done again, after a worker has died, tells of its shard again.
                     if not outcome.is_shard or outcome.shard in done:
@@ -102,6 +103,10 @@ def run(bulk: Bulk) -> list[Outcome]:
         _check_all_there(output, shards)
         output.remove(WORK)
         return list(done.values())
+
+
+def _watch(job: Job, events: Events | None) -> AbstractContextManager[object]:
+    return ServerWatch(job.urls, job.headers, events) if job.urls and events else nullcontext()
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:
@@ -337,7 +342,8 @@ def told_by_worker(error: BaseException) -> str:
         if not isinstance(cause, BaseException) or cause in chain:
             break
         chain.append(cause)
-    own = [str(item) for item in chain if isinstance(item, BulkError)]
+    # Ray's wrapper derives from the class of what it wraps, and tells all of the traceback.
+    own = [str(item) for item in chain if type(item) is BulkError]
     own += [found for item in chain for found in _RAISED.findall(str(item))]
     return own[0] if own else f"Ray: {type(chain[-1]).__name__}: {chain[-1]}"
 

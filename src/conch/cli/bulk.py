@@ -20,7 +20,7 @@ from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
     from conch.bulk.run import Bulk
-    from conch.bulk.work import Outcome
+    from conch.bulk.work import Job, Outcome
 
 FORMATS = ("txt", *(name for name in formats.FORMATS if name != "text"))
 SHOWN = 20
@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.bulk.run import run as run_bulk
 
     bulk = _bulk(args)
-    shown = _Shown(bulk.job.out)
+    shown = _Shown(bulk.job)
     try:
         outcomes = run_bulk(replace(bulk, events=shown))
     except KeyboardInterrupt:
@@ -222,14 +222,15 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
 def _whisper(args: argparse.Namespace) -> str:
     """Return the choice for `conch serve`, whose working folder may be another."""
     whisper = given_whisper(args)
-    return os.path.abspath(whisper) if os.sep in whisper else whisper
+    is_path = os.sep in whisper or whisper.startswith(".")
+    return os.path.abspath(os.path.expanduser(whisper)) if is_path else whisper
 
 
 class _Shown:
     """The progress bar, and what fails, on stderr."""
 
-    def __init__(self, out: str) -> None:
-        self._out = out
+    def __init__(self, job: "Job") -> None:
+        self._job = job
         self._bar: Any = None
         self._audio_s = 0.0
         self._errors = 0
@@ -259,6 +260,15 @@ class _Shown:
         self._bar.update(outcome.files)
         self._bar.set_postfix_str(self._figures(time.monotonic() - self._started))
 
+    def server_lost(self, url: str, reason: str) -> None:
+        self._write(
+            f"conch: {reason}; its recordings wait, at most {self._job.patience_s:g} s, or go to "
+            "another --url"
+        )
+
+    def server_back(self, url: str) -> None:
+        self._write(f"conch: {url} answers again")
+
     def _figures(self, elapsed_s: float) -> str:
         speed = self._audio_s / elapsed_s if elapsed_s else 0.0
         return f"{self._audio_s / 3600:.2f} h, {speed:.1f}x real time, {self._errors} failed"
@@ -283,7 +293,9 @@ class _Shown:
     def summary(self, outcomes: Sequence["Outcome"]) -> None:
         files = sum(outcome.files for outcome in outcomes)
         failed = sum(len(outcome.errors) for outcome in outcomes)
-        text = f"conch: {files} files in {len(outcomes)} shards, {failed} failed, in {self._out}"
+        text = (
+            f"conch: {files} files in {len(outcomes)} shards, {failed} failed, in {self._job.out}"
+        )
         if self._audio_s:
             text += f"; this run: {self._figures(self._elapsed_s)}"
         print(text, file=sys.stderr)
