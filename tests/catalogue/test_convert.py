@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -63,19 +64,41 @@ def test_a_name_that_is_no_folder(source: Path, models: Path, name: str) -> None
 
 
 def test_a_name_that_is_taken(source: Path, models: Path) -> None:
-    with pytest.raises(ConfigError, match=r"--name base is the name of a model"):
+    with pytest.raises(ConfigError, match=r"^base is the name of a model .* another --name$"):
         convert(str(source), "base", "float16", ignore)
     whisper_toy(models / "hf")
     with pytest.raises(ConfigError, match=r"models/hf is there already: give another --name, or"):
         convert(str(source), "", "float16", ignore)
 
 
-def test_without_transformers(source: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
+@pytest.mark.parametrize("package", ["transformers", "torch"])
+def test_without_a_package(
+    source: Path, models: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError) as error:
         convert(str(source), "", "float16", ignore)
-    assert str(error.value).startswith("converting needs transformers, which the server does with")
-    assert str(error.value).endswith(install("convert"))
+    assert str(error.value) == f"converting needs {package}; {install('convert')}"
+    assert [path.name for path in models.iterdir()] == [".hf.lock"]
+
+
+def test_an_error_of_the_libraries_own(
+    source: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of safetensors, for a file that is cut short: it derives from Exception alone."""
+
+    class SafetensorError(Exception):
+        pass
+
+    class TransformersConverter:
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            raise SafetensorError("incomplete metadata\nhere")
+
+    # The first line imports what would keep the module of the second.
+    monkeypatch.setattr("ctranslate2.converters.TransformersConverter", TransformersConverter)
+    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
+    with pytest.raises(ConfigError, match=r"hf cannot be converted: incomplete metadata$"):
+        convert(str(source), "", "float16", ignore)
     assert [path.name for path in models.iterdir()] == [".hf.lock"]
 
 

@@ -149,6 +149,11 @@ def test_a_place_that_cannot_be_written_to(models: Path, said: list[str]) -> Non
         ("WARNING: old\nERROR: No room.\nERROR: No matching distribution\n", "No room."),
         ("Traceback\nOSError: gone\n", "OSError: gone"),
         (
+            "ERROR: Exception:\nTraceback\n  copy()\nOSError: [Errno 28] No space left on device: "
+            "'/a.whl' -> '/b.whl'\n",
+            "OSError: [Errno 28] No space left on device",
+        ),
+        (
             "WARNING: Retrying after connection broken by 'NewConnectionError('<pip.Connection "
             "object at 0x7f>: Name or service not known')': /simple/a/\nERROR: Not found\n",
             "Not found; no connection: Name or service not known",
@@ -163,3 +168,4 @@ def test_a_place_that_cannot_be_written_to(models: Path, said: list[str]) -> Non
 def test_why_pip_failed_is_one_sentence(log: str, reason: str) -> None:
     assert pip_error(log).startswith(reason)
     assert "\n" not in pip_error(log)
+    assert ".whl" not in pip_error(log), "nobody knows the temporary files"

@@ -60,11 +60,16 @@ def test_a_package_that_is_missing(models: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("asked", "hint"), [("bse", "; did you mean base?"), ("min", "; did you mean mine?")]
+    ("asked", "hint"),
+    [
+        ("bse", "did you mean base?"),
+        ("min", "did you mean mine?"),
+        ("~nobody-of-this-name/x", "conch models convert makes others"),
+    ],
 )
 def test_an_unknown_name(models: Path, asked: str, hint: str) -> None:
     whisper_toy(models / "mine")
-    expected = f"tiny.en, base, mine, or a folder in CTranslate2's format; sent: '{asked}'{hint}"
+    expected = f"tiny.en, base, mine, or a folder in CTranslate2's format; sent: '{asked}'; {hint}"
     with pytest.raises(ConfigError, match=re.escape(expected)):
         find_whisper(asked)
 
@@ -77,6 +82,30 @@ def test_a_folder_that_is_no_model_says_which(models: Path, tmp_path: Path) -> N
     (half / "model.bin").unlink()
     with pytest.raises(ConfigError, match=f"--whisper half: it lacks model.bin .{half}.$"):
         find_whisper("half")
+
+
+def test_a_name_that_no_disk_takes(models: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--whisper a{200}: File name too long$"):
+        find_whisper("a" * 300)
+
+
+def test_a_folder_that_may_not_be_read(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whisper_toy(models / "base")
+
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    # Nothing is refused to root, who may run the tests.
+    monkeypatch.setattr(Path, "is_file", refused)
+    with pytest.raises(ConfigError, match=r"base: broken: it cannot be read: .*Permission denied"):
+        find_whisper("base")
+    monkeypatch.setattr(Path, "is_dir", refused)
+    with pytest.raises(ConfigError, match=r"base: broken: it cannot be read: .*Permission denied"):
+        find_whisper("base")
+    with pytest.raises(ConfigError, match=r"^--whisper mine: Permission denied$"):
+        find_whisper("mine")
+    with pytest.raises(ConfigError, match=r"the folder of models cannot be read: .*Permission"):
+        listed()
 
 
 def test_the_list(models: Path) -> None:

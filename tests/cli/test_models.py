@@ -75,6 +75,7 @@ def test_pip_that_finds_nothing(
         ["serve", "--no-gateway", "--http-port=0", "--grpc-port=0", "--metrics-port=0"],
         ["transcribe", "a.wav"],
         ["demo"],
+        ["agree", "a.wav", "--a", "attention", "--b", "ctc", "--out", "labels.tsv"],
         ["bench", "offline", "--manifest", "manifest.tsv", "--warmup", "0"],
     ],
 )
@@ -88,8 +89,9 @@ def test_a_model_that_is_not_here_is_refused_by_every_command(
 ) -> None:
     monkeypatch.chdir(speech)
     assert main([*command, "--whisper", "base"]) == 1
-    said = capsys.readouterr().err
+    told, said = capsys.readouterr()
     assert "no --url given" not in said
+    assert "server  starting" not in told
     *_, last = said.splitlines()
     assert last == (
         f"conch {command[0]}: --whisper base: not on this machine; to have it: conch models get "
@@ -118,6 +120,16 @@ def test_a_server_that_runs_has_its_model(
     assert "--url names one that runs: start that one with conch serve" in capsys.readouterr().err
 
 
+def test_both_recognisers_on_servers_that_run(
+    speech: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["agree", str(speech), "--a", "attention", "--b", "ctc", "--out", "labels.tsv"]
+    with pytest.raises(SystemExit) as left:
+        main([*command, "--url-a", "a:1", "--url-b", "b:1", "--whisper", "base"])
+    assert left.value.code == 2
+    assert "--whisper is for a server that this command starts" in capsys.readouterr().err
+
+
 def test_converting_needs_its_extra(
     models: Path,
     tmp_path: Path,
@@ -128,6 +140,5 @@ def test_converting_needs_its_extra(
     (tmp_path / "config.json").write_text('{"model_type": "whisper"}')
     assert main(["models", "convert", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
-        "conch models: converting needs transformers, which the server does without; "
-        f"{install('convert')}\n"
+        f"conch models: converting needs transformers; {install('convert')}\n"
     )

@@ -51,11 +51,11 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
     Raises:
         UnfitModelError: it lacks one, or one is another.
     """
-    lacking = [name for name in files if not (folder / name).is_file()]
-    if lacking:
-        raise UnfitModelError(f"it lacks {_and(lacking)}")
-    for name, file in files.items():
-        try:
+    try:
+        lacking = [name for name in files if not (folder / name).is_file()]
+        if lacking:
+            raise UnfitModelError(f"it lacks {_and(lacking)}")
+        for name, file in files.items():
             size = (folder / name).stat().st_size
             if size != file.size:
                 raise UnfitModelError(f"its {name} has {size} bytes, not {file.size}")
@@ -64,8 +64,8 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
                 raise UnfitModelError(
                     f"the sha256 of its {name} is {found}, expected {file.sha256}"
                 )
-        except OSError as error:
-            raise UnfitModelError(f"its {name} cannot be read: {error}") from None
+    except OSError as error:
+        raise UnfitModelError(f"it cannot be read: {error}") from None
 
 
 def check_folder(folder: Path) -> Whisper:

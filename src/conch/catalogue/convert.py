@@ -1,6 +1,7 @@
 """Make a model for CTranslate2 of a Whisper in Hugging Face's format."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,10 +39,11 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
         ConfigError: the source is no whole Whisper, the name is taken or unfit, or the folder
             cannot be written; or transformers is not installed.
     """
-    is_local = bool(source) and Path(source).expanduser().is_dir()
+    path = Path(os.path.expanduser(source)).absolute()
+    is_local = bool(source) and os.path.isdir(path)
     if is_local:
-        source = str(Path(source).expanduser().absolute())
-        _check_source(Path(source))
+        source = str(path)
+        _check_source(path)
     elif not _HUB_NAME.fullmatch(source):
         raise ConfigError(
             "convert takes a folder in Hugging Face's format, or a name on its hub such as "
@@ -69,7 +71,9 @@ def _checked_name(name: str) -> str:
             f"sent: {name!r:.200}"
         )
     if name in KNOWN:
-        raise ConfigError(f"--name {name} is the name of a model that conch models lists")
+        raise ConfigError(
+            f"{name} is the name of a model that conch models gets: give another --name"
+        )
     return name
 
 
@@ -103,16 +107,15 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
     """Convert into an empty folder.
 
     Raises:
-        ConfigError: CTranslate2 or transformers refuses the model, or is not installed.
+        ConfigError: CTranslate2 or transformers refuses the model, or a package is not installed.
     """
     try:
         # Imported here: they take seconds.
+        import torch  # noqa: F401  without it the next two fail late, with a NameError
         import transformers
         from ctranslate2.converters import TransformersConverter
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"converting needs {error.name}, which the server does without; {install('convert')}"
-        ) from None
+        raise ConfigError(f"converting needs {error.name}; {install('convert')}") from None
 
     try:
         if not is_local:
@@ -127,12 +130,14 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
         if not has_file:
             _write_tokenizer(transformers, source, folder / "tokenizer.json")
         check_folder(folder)
-    # transformers raises OSError for a hub that cannot be reached; others are of broken files.
-    except (OSError, RuntimeError, ValueError, KeyError, NotImplementedError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"{source} cannot be converted: {reason}") from None
     except UnfitModelError as error:
         raise ConfigError(f"{source} was converted to what is no Whisper: {error}") from None
+    except ConfigError:
+        raise
+    # The libraries have errors of their own for broken files, which derive from Exception alone.
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ConfigError(f"{source} cannot be converted: {reason or repr(error)}") from None
 
 
 def _write_tokenizer(transformers: Any, source: str, path: Path) -> None:

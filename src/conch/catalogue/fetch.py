@@ -64,26 +64,27 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
         ConfigError: pip is missing or fails.
         OSError: the folder cannot be written to.
     """
-    wheels, temporary, log = staging / "wheels", staging / "temporary", staging / "log"
+    wheels, temporary = staging / "wheels", staging / "temporary"
     temporary.mkdir()
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     # A cache would keep all of it a second time, for nobody.
     command += ["--no-cache-dir", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--progress-bar", "off", "--dest", str(wheels), *requirements]
-    with (
-        log.open("wb") as said,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env={**os.environ, "TMPDIR": str(temporary)},
-        ) as pip,
-    ):
+    said = None
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        # Not a file, which would hold nothing on a full disk.
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as pip:
         try:
-            while pip.poll() is None:
+            while said is None:
                 try:
-                    pip.wait(LOOK_S)
+                    _, said = pip.communicate(timeout=LOOK_S)
                 except subprocess.TimeoutExpired:
                     progress(_fetched(staging))
         finally:
@@ -91,7 +92,8 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
             pip.terminate()
     if pip.returncode:
         raise ConfigError(
-            f"pip cannot download {' and '.join(requirements)}: {pip_error(log.read_text())}"
+            f"pip cannot download {' and '.join(requirements)} to {staging.parent}: "
+            f"{pip_error(said)}"
         )
     return sorted(wheels.glob("*.whl"))
 
@@ -113,7 +115,11 @@ def pip_error(log: str) -> str:
         return f"this Python has no pip: {sys.executable} -m ensurepip"
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    reason = errors[0] if errors else lines[-1] if lines else "it said nothing"
+    if errors[:1] == ["Exception:"]:
+        # A traceback follows, as on a full disk; its last line may name temporary files too.
+        reason = lines[-1].partition(": '/")[0]
+    else:
+        reason = errors[0] if errors else lines[-1] if lines else "it said nothing"
     if found := _NO_CONNECTION.search(log):
         return f"{reason}; no connection: {found[1]}"
     return reason

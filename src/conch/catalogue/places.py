@@ -2,7 +2,6 @@
 
 import difflib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,12 +34,14 @@ def folder_of(model: KnownModel) -> Path | None:
 def state_of(model: KnownModel) -> str:
     """Return what is wrong with a known model; empty if it is here and whole."""
     folder = folder_of(model)
-    if folder is None or not folder.is_dir():
-        return "not on this machine"
     try:
+        if folder is None or not folder.is_dir():
+            return "not on this machine"
         check_known(folder, model.files)
     except UnfitModelError as error:
         return f"broken: {error}"
+    except OSError as error:
+        return f"broken: it cannot be read: {error}"
     return ""
 
 
@@ -62,13 +63,17 @@ def find_whisper(asked: str) -> Path:
             )
         assert folder is not None
         return folder
-    folder = home() / asked
-    if os.sep in asked or asked.startswith(".") or not folder.is_dir():
-        folder = Path(asked).expanduser().absolute()
-    if not folder.is_dir():
+    try:
+        folder = home() / asked
+        if os.sep in asked or asked.startswith(".") or not folder.is_dir():
+            folder = Path(os.path.expanduser(asked)).absolute()
+        is_there = folder.is_dir()
+    except OSError as error:
+        raise ConfigError(f"{FLAG} {asked:.200}: {error.strerror}") from None
+    if not is_there:
         raise ConfigError(
             f"{FLAG} takes {', '.join(names())}, or a folder in CTranslate2's format; "
-            f"sent: {asked!r:.200}{_hint(asked)}"
+            f"sent: {asked!r:.200}; {_hint(asked)}"
         )
     try:
         check_folder(folder)
@@ -78,26 +83,35 @@ def find_whisper(asked: str) -> Path:
 
 
 def _said(wrong: str, folder: Path | None) -> str:
-    return f"{wrong} ({folder})" if folder is not None and folder.exists() else wrong
+    return f"{wrong} ({folder})" if folder is not None and os.path.exists(folder) else wrong
 
 
 def names() -> list[str]:
-    """Return the names that `find_whisper` takes: known models, and folders in `home`."""
+    """Return the names that `find_whisper` takes: known models, and folders in `home`.
+
+    Raises:
+        ConfigError: `home` cannot be read.
+    """
     return [*KNOWN, *(path.name for path in _own())]
 
 
-def _own() -> Iterator[Path]:
-    """Yield the folders in `home` that are no known models."""
-    if home().is_dir():
-        for path in sorted(home().iterdir()):
-            # Those with a dot are being made.
-            if path.is_dir() and path.name not in KNOWN and not path.name.startswith("."):
-                yield path
+def _own() -> list[Path]:
+    """Return the folders in `home` that are no known models."""
+    try:
+        paths = sorted(home().iterdir()) if home().is_dir() else []
+        # Those with a dot are being made.
+        return [
+            path
+            for path in paths
+            if path.is_dir() and path.name not in KNOWN and not path.name.startswith(".")
+        ]
+    except OSError as error:
+        raise ConfigError(f"the folder of models cannot be read: {error}") from None
 
 
 def _hint(asked: str) -> str:
     close = difflib.get_close_matches(asked, names(), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"did you mean {close[0]}?" if close else "conch models convert makes others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +134,12 @@ class Listed:
 
 
 def listed() -> list[Listed]:
-    """Return the known models, then the user's own by name."""
-    found = []
+    """Return the known models, then the user's own by name.
+
+    Raises:
+        ConfigError: `home` cannot be read.
+    """
+    own, found = _own(), []
     for model in KNOWN.values():
         wrong, folder = state_of(model), folder_of(model)
         found.append(
@@ -135,7 +153,7 @@ def listed() -> list[Listed]:
                 wrong=wrong and f"{wrong}; to have it: {model.how_to_get}",
             )
         )
-    for path in _own():
+    for path in own:
         try:
             whisper, wrong = check_folder(path), ""
         except UnfitModelError as error:

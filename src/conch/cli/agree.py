@@ -231,6 +231,8 @@ def _checked(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
         usage_error(str(error))
     given_headers(args)
     given_whisper(args)
+    if args.whisper and args.url_a and args.url_b:
+        usage_error("--whisper is for a server that this command starts; here both have a --url")
     if mistake := _mistake(args, options["a"], options["b"]):
         usage_error(mistake)
     if args.cut is not None:

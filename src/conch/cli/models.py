@@ -31,7 +31,7 @@ examples:
   conch models convert openai/whisper-small
   conch models convert runs/my-whisper --name mine --quantization int8
 
-CTranslate2's own converter does it, with transformers and torch, which the server does without:
+CTranslate2's own converter does it, with torch and transformers:
 pip install -c constraints.txt -e '.[convert]' in a checkout. float16 serves CPUs and GPUs; int8
 takes half the disk. Converting needs about four times the size of the result in memory.
 
