@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.bench.measures import WordErrors, normalized
+from conch.bench.measures import ENGLISH_WORDS, Scoring, WordErrors
+from conch.wire.joining import joined_text
 from lab.parts import Part
 
 MIN_RUN = 3
@@ -17,7 +18,7 @@ MIN_RUN = 3
 
 @dataclass(frozen=True, slots=True)
 class ReferenceWord:
-    """A normalised word of a reference."""
+    """A normalised word of a reference, or a character where those count."""
 
     text: str
     start_s: float
@@ -36,7 +37,7 @@ class DeletedRun:
 
     @property
     def text(self) -> str:
-        return " ".join(word.text for word in self.words)
+        return joined_text(word.text for word in self.words)
 
     @property
     def start_s(self) -> float:
@@ -56,34 +57,38 @@ class Alignment:
     """Runs of at least `MIN_RUN` words, in order of time."""
 
 
-def reference_words(parts: Iterable[Part]) -> list[ReferenceWord]:
-    """Return the normalised words of a recording with their times.
+def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[ReferenceWord]:
+    """Return the normalised words of a recording with their times, or what else `scoring` counts.
 
     The normaliser changes the number of words, so it runs on each part alone. A word is then
     never outside its part.
     """
-    return [word for part in parts for word in _words(part)]
+    return [word for part in parts for word in _words(part, scoring)]
 
 
-def align(words: Sequence[ReferenceWord], hypothesis: str) -> Alignment:
+def align(
+    words: Sequence[ReferenceWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
+) -> Alignment:
     """Return jiwer's alignment of reference words and a text.
 
     Args:
         words: at least one.
         hypothesis: text, which is normalised here.
+        scoring: how the words were counted.
     """
     import jiwer
 
     reference = " ".join(word.text for word in words)
-    output = jiwer.process_words(reference, normalized(hypothesis))
+    output = jiwer.process_words(reference, " ".join(scoring.tokens(hypothesis)))
+    counts = (output.substitutions, output.deletions, output.insertions)
     return Alignment(
-        errors=WordErrors(len(words), output.substitutions, output.deletions, output.insertions),
+        errors=WordErrors(len(words), *counts, scoring),
         deleted_runs=tuple(_deleted_runs(words, output.alignments[0])),
     )
 
 
-def _words(part: Part) -> list[ReferenceWord]:
-    texts = normalized(part.text).split()
+def _words(part: Part, scoring: Scoring) -> list[ReferenceWord]:
+    texts = scoring.tokens(part.text)
     word_s = (part.end_s - part.start_s) / max(1, len(texts))
     return [
         ReferenceWord(text, part.start_s + place * word_s, part.start_s + (place + 1) * word_s)

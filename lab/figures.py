@@ -5,7 +5,17 @@ from dataclasses import dataclass, replace
 
 from conch.bench.load import Load
 from conch.bench.manifest import Utterance
-from conch.bench.measures import Accuracy, Latency, WordErrors, accuracy, latency_ms, rtfx
+from conch.bench.measures import (
+    ENGLISH_WORDS,
+    Accuracy,
+    Latency,
+    Scoring,
+    WordErrors,
+    accuracy,
+    language_of_texts,
+    latency_ms,
+    rtfx,
+)
 from conch.bench.offline import Measured, OfflineRun
 from conch.bench.records import Flat
 from conch.wire.result import Transcript
@@ -21,6 +31,8 @@ class Spoken:
     utterance: Utterance
     duration_s: float
     text: str
+    scoring: Scoring = ENGLISH_WORDS
+    """How the text is compared with the reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +104,8 @@ class Versus:
 
     rtfx_ratio: float | None
     wer_difference: float | None
-    """A fraction; above 0 is worse than the baseline."""
+    """Of the word error rates, or of those in characters where no words count: a fraction; above 0
+    is worse than the baseline."""
     deleted_runs_alone: Sequence[DeletedWords]
     """Runs of which the baseline has deleted no word."""
 
@@ -108,12 +121,25 @@ def judged_run(measured: Measured) -> JudgedRun:
 def answered(measured: Measured) -> list[Spoken]:
     """Return the recognised texts of the recordings without an error."""
     load: Load[Transcript] = measured.load
+    scorings = scorings_of(measured)
     return [
-        Spoken(sample.utterance, sample.duration_s, outcome.answer.text)
+        Spoken(sample.utterance, sample.duration_s, outcome.answer.text, scoring)
         for outcome in load.outcomes
         if outcome.answer is not None
         for sample in [measured.samples[outcome.index]]
+        for scoring in [scorings[outcome.index]]
     ]
+
+
+def scorings_of(measured: Measured) -> list[Scoring]:
+    """Return how the text of each recording is compared, as `conch bench offline` does it."""
+    load: Load[Transcript] = measured.load
+    told = {item.index: item.answer.language for item in load.outcomes if item.answer is not None}
+    languages = [
+        language_of_texts(measured.options, sample.utterance.language, told.get(index, ""))
+        for index, sample in enumerate(measured.samples)
+    ]
+    return [Scoring.of(measured.metric, language) for language in languages]
 
 
 def baseline_figures(
@@ -121,9 +147,11 @@ def baseline_figures(
     durations_s: Sequence[float],
     run: BaselineRun,
     options: Options,
+    scorings: Sequence[Scoring],
 ) -> BaselineFigures:
-    """Return the figures of a baseline's run over utterances."""
-    spoken = [Spoken(*item) for item in zip(utterances, durations_s, run.texts, strict=True)]
+    """Return the figures of a baseline's run over utterances, compared in the same way."""
+    columns = (utterances, durations_s, run.texts, scorings)
+    spoken = [Spoken(*item) for item in zip(*columns, strict=True)]
     return BaselineFigures(
         scored=Scored(rtfx=rtfx(run.audio_s, run.wall_s), judged=judged(spoken)),
         latency_ms=latency_ms(run.latencies_s),
@@ -140,7 +168,7 @@ def versus(run: Scored, baseline: Scored) -> Versus:
     """Compare a run with a baseline."""
     ours, theirs = run.judged, baseline.judged
     ratio = run.rtfx / baseline.rtfx if run.rtfx is not None and baseline.rtfx else None
-    wer, other_wer = ours.accuracy.wer, theirs.accuracy.wer
+    wer, other_wer = ours.accuracy.error_rate, theirs.accuracy.error_rate
     return Versus(
         rtfx_ratio=None if ratio is None else round(ratio, 4),
         wer_difference=None if wer is None or other_wer is None else round(wer - other_wer, 6),
@@ -153,7 +181,7 @@ def versus(run: Scored, baseline: Scored) -> Versus:
 
 
 def judged(spoken: Sequence[Spoken]) -> Judged:
-    """Return the word errors of texts, and every run of at least `MIN_RUN` deleted words.
+    """Return the errors of texts, and every run of at least `MIN_RUN` deleted words.
 
     Each part of a joined recording is normalised alone.
     """
@@ -170,8 +198,9 @@ def judged(spoken: Sequence[Spoken]) -> Judged:
 
 def _aligned(spoken: Spoken) -> Alignment:
     """Align a text with its reference, of which the normaliser may leave nothing."""
-    words = reference_words(parts_of(spoken.utterance, spoken.duration_s))
-    return align(words, spoken.text) if words else Alignment(WordErrors())
+    scoring = spoken.scoring
+    words = reference_words(parts_of(spoken.utterance, spoken.duration_s), scoring)
+    return align(words, spoken.text, scoring) if words else Alignment(WordErrors(scoring=scoring))
 
 
 def _deleted_words(utterance: Utterance, run: DeletedRun) -> DeletedWords:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench import require
+from conch.bench import COMPARING, require
 from conch.bench.live import LiveReport
 from conch.bench.records import Flat
 from conch.cli.arguments import Subparsers, positive
@@ -75,7 +75,7 @@ def run_suite(args: argparse.Namespace) -> int:
     from lab.orchestration import report as orchestration_report
 
     require("matplotlib", "faster_whisper", extra="lab")
-    require("jiwer", "whisper_normalizer")
+    require(*COMPARING)
     into: Path = args.folder
     orchestrated = benchmark_of(args)
     choice = {name: getattr(args, name) for name in ("manifest", "split", "limit")}

@@ -2,7 +2,7 @@
 
     python -m lab.whispers --manifest speech/manifest.tsv --split dev --model tiny.en --model base
     python -m lab.whispers --manifest speech/manifest.tsv --split dev_zh --model base \\
-        --language zh --metric cer
+        --language zh
 
 Each model has a server of its own with the three components of `attention`. All run at once, and
 each recording goes to one after the other, in turns of order: what else the machine does meets all
@@ -19,16 +19,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jiwer
-from whisper_normalizer.basic import BasicTextNormalizer
-
 from conch.bench.manifest import read_manifest, select
-from conch.bench.measures import word_error_rate
+from conch.bench.measures import Scoring, language_of, word_error_rate
 from conch.bench.memory import cpu_by_process, cpu_since, process_tree, tree_memory
 from conch.bench.progress import progress
 from conch.bench.samples import Sample, load_samples
 from conch.bench.tables import number, percent, table
 from conch.cli.arguments import output, positive
+from conch.cli.bench_arguments import add_metric
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import ConchError
@@ -53,7 +51,7 @@ class Figures:
 
 
 def measured(
-    models: Sequence[str], samples: Sequence[Sample], metric: str, language: str
+    models: Sequence[str], samples: Sequence[Sample], scoring: Scoring, language: str
 ) -> list[Figures]:
     """Send every recording to a server of each model; return the figures in order.
 
@@ -91,9 +89,8 @@ def measured(
             figures.cpu_s = sum(used.get(name, 0.0) for name in WEIGHED)
             figures.memory_mb = sum(memory.get(name, 0.0) for name in WEIGHED)
     references = [sample.utterance.text for sample in samples]
-    rate = character_error_rate if metric == "cer" else word_error_rate
     for figures in found:
-        figures.error_rate = rate(references, figures.texts)
+        figures.error_rate = word_error_rate(references, figures.texts, scoring)
     return found
 
 
@@ -102,21 +99,17 @@ def _in_turns(models: int, turn: int) -> Iterator[int]:
     yield from ((turn + place) % models for place in range(models))
 
 
-def character_error_rate(references: Sequence[str], texts: Sequence[str]) -> float:
-    """Return the CER after Whisper's basic normaliser, without spaces, all recordings pooled."""
-    basic = BasicTextNormalizer()
-    pairs = [
-        ["".join(basic(text).split()) for text in pair]
-        for pair in zip(references, texts, strict=True)
-    ]
-    kept = [pair for pair in pairs if pair[0]]
-    return float(jiwer.cer([pair[0] for pair in kept], [pair[1] for pair in kept]))
-
-
-def markdown(found: Sequence[Figures], audio_s: float, metric: str) -> str:
+def markdown(found: Sequence[Figures], audio_s: float, scoring: Scoring) -> str:
     """Return the table; times are told beside those of the first model."""
     first = found[0]
-    header = ("model", f"{metric.upper()} %", "time", "CPU", "CPU s per s of audio", "memory MB")
+    header = (
+        "model",
+        f"{scoring.metric.upper()} %",
+        "time",
+        "CPU",
+        "CPU s per s of audio",
+        "memory MB",
+    )
     rows = [
         [
             item.model,
@@ -128,7 +121,8 @@ def markdown(found: Sequence[Figures], audio_s: float, metric: str) -> str:
         ]
         for item in found
     ]
-    return f"{table(header, rows)}\n\n{len(first.texts)} recordings, {audio_s:.0f} s of audio\n"
+    sent = f"{len(first.texts)} recordings, {audio_s:.0f} s of audio; {scoring.title}"
+    return f"{table(header, rows)}\n\n{sent}\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -141,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=positive, metavar="N", help="at most N, spread evenly")
     parser.add_argument("--model", action="append", required=True, help="as conch models lists it")
     parser.add_argument("--language", default="", help="of the requests (default: theirs)")
-    parser.add_argument("--metric", choices=("wer", "cer"), default="wer")
+    add_metric(parser.add_argument_group("how errors are counted"))
     parser.add_argument("--json", type=output, metavar="FILE", help="every figure and text")
     args = parser.parse_args(argv)
     try:
@@ -149,11 +143,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             read_manifest(args.manifest), split=args.split, source=None, limit=args.limit
         )
         samples = load_samples(utterances, "waveform")
-        found = measured(args.model, samples, args.metric, args.language)
+        scoring = Scoring.of(args.metric, language_of(args.language))
+        found = measured(args.model, samples, scoring, args.language)
     except ConchError as error:
         print(f"whispers: {error}", file=sys.stderr)
         return 1
-    print(markdown(found, sum(sample.duration_s for sample in samples), args.metric), end="")
+    print(markdown(found, sum(sample.duration_s for sample in samples), scoring), end="")
     if args.json:
         text = json.dumps([asdict(item) for item in found], indent=1, ensure_ascii=False)
         args.json.write_text(f"{text}\n", encoding="utf-8")

@@ -3,7 +3,8 @@
 `measure` starts `python -m lab.baselines.faster_whisper` (see `lab.child`), which answers with a
 message per utterance and a last one with the times.
 
-It runs as a user would run it: beam 5, its own VAD filter, English, everything else at its
+It runs as a user would run it: beam 5, its own VAD filter, the language of the requests or else
+English, everything else at its
 defaults, one utterance after the other on all cores.
 """
 
@@ -67,7 +68,11 @@ class BaselineRun:
 
 
 def faster_whisper_job(
-    paths: Sequence[Path], served: Mapping[str, str], *, warmup_paths: Sequence[Path] = ()
+    paths: Sequence[Path],
+    served: Mapping[str, str],
+    *,
+    warmup_paths: Sequence[Path] = (),
+    language: str = "en",
 ) -> Job:
     """Return the job for the weights and the compute type that a server runs.
 
@@ -75,6 +80,7 @@ def faster_whisper_job(
         paths: audio files.
         served: the `parameters` of the server's attention_encoder (`WhisperEncoderConfig`).
         warmup_paths: audio files before the clock starts.
+        language: code of the language of the speech.
     """
     compute_type = served.get("compute_type", "auto")
     return Job(
@@ -84,6 +90,7 @@ def faster_whisper_job(
             # The meaning of `auto` for the attention components on a CPU.
             compute_type="int8" if compute_type == "auto" else compute_type,
             cpu_threads=cores(),
+            language=language,
         ),
         warmup_paths=tuple(str(path) for path in warmup_paths),
     )

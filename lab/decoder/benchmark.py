@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from conch.bench import require
+from conch.bench import COMPARING, require
 from conch.bench.header import Header
 from conch.bench.manifest import Utterance, chosen
 from conch.bench.measures import word_error_rate
@@ -76,7 +76,7 @@ def run(benchmark: DecoderBenchmark) -> DecoderReport:
     Raises:
         BenchError: the manifest, an audio file or a package is missing.
     """
-    require("jiwer", "whisper_normalizer")
+    require(*COMPARING)
     require("pyctcdecode", "kenlm", extra="train,kenlm")
     begun = lab_header("decoder", benchmark)
     utterances = chosen(benchmark)

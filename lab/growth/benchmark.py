@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench import live_figures, require
+from conch.bench import COMPARING, live_figures, require
 from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Header
 from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
@@ -168,7 +168,7 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: a server cannot be started, for example because `model` is no Whisper folder.
     """
-    require("jiwer", "whisper_normalizer")
+    require(*COMPARING)
     samples = [_resampled(item) for item in load_samples(chosen(benchmark), "waveform")]
     audio = joined([item.audio for item in samples if isinstance(item.audio, np.ndarray)])
     header = lab_header("growth", benchmark)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from conch.bench import require
+from conch.bench import COMPARING, require
 from conch.bench.header import Header
 from conch.bench.load import Outcome, closed_loop
 from conch.bench.manifest import Utterance, read_manifest, select, spread
@@ -30,8 +30,8 @@ from lab.header import lab_header
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total
 
-LISTED = "hotwords"
-"""Option whose value is the list."""
+LISTED = ("hotwords", "prompt")
+"""Options whose value may be the list, as hotwords or as the text before."""
 _DECODERS: Mapping[str, Mapping[str, Any]] = {
     "attention": {},
     "ctc": {"decoder": "ctc"},
@@ -40,9 +40,9 @@ _DECODERS: Mapping[str, Mapping[str, Any]] = {
 }
 RUNS: Mapping[str, Mapping[str, Any]] = {
     **_DECODERS,
-    **{f"{name} hotwords": {**options, LISTED: True} for name, options in _DECODERS.items()},
+    **{f"{name} hotwords": {**options, "hotwords": True} for name, options in _DECODERS.items()},
 }
-"""Options of each run that is measured by default; `hotwords` stands for the list."""
+"""Options of each run that is measured by default; True stands for the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +113,7 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
         OptionError: the options of a run contradict each other.
     """
     names = listed(benchmark)
-    sent = {
-        name: {key: names.option if key == LISTED else value for key, value in options.items()}
-        for name, options in benchmark.runs.items()
-    }
+    sent = {name: _sent(options, names) for name, options in benchmark.runs.items()}
     parsed = {name: RecognitionOptions.parse(options) for name, options in sent.items()}
     samples = load_samples(some_of(_spoken(benchmark), names, benchmark.limit), "waveform")
     header = lab_header("names", benchmark)
@@ -151,7 +148,7 @@ def listed(benchmark: NamesBenchmark) -> Names:
     Raises:
         BenchError: the manifest or a package is missing, or there are no names.
     """
-    require("jiwer", "whisper_normalizer")
+    require(*COMPARING)
     require("spylls", extra="lab")
     names = chosen_names(
         _spoken(benchmark),
@@ -322,13 +319,21 @@ def _spoken(benchmark: NamesBenchmark) -> list[Utterance]:
     return select(read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source)
 
 
+def _sent(options: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    listed = {"hotwords": names.hotwords, "prompt": names.prompt}
+    return {
+        key: listed[key] if key in listed and value is True else value
+        for key, value in options.items()
+    }
+
+
 def _without_list(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if key not in (LISTED, "hotword_weight")}
+    return {key: value for key, value in options.items() if key not in (*LISTED, "hotword_weight")}
 
 
 def _counterpart(name: str, runs: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the run with the same options but no hotwords, or None."""
-    if LISTED not in runs[name]:
+    """Return the run with the same options but no list, or None."""
+    if runs[name].keys().isdisjoint(LISTED):
         return None
     wanted = _without_list(runs[name])
     return next((other for other, options in runs.items() if dict(options) == wanted), None)

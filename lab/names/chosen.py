@@ -33,9 +33,17 @@ class Names:
     """Names that nobody says."""
 
     @property
-    def option(self) -> str:
+    def hotwords(self) -> str:
         """Value of the option `hotwords`, in an order that does not tell who is said."""
-        return ",".join(name.capitalize() for name in sorted({*self.said, *self.distractors}))
+        return ",".join(self._all())
+
+    @property
+    def prompt(self) -> str:
+        """Value of the option `prompt`: the names in a row, as a text has them."""
+        return f"{', '.join(self._all())}."
+
+    def _all(self) -> list[str]:
+        return [name.capitalize() for name in sorted({*self.said, *self.distractors})]
 
 
 def chosen_names(

@@ -10,14 +10,17 @@ from conch.cli.bench_arguments import add_output, add_url, add_what, count, writ
 from conch.wire.errors import OptionError
 
 EPILOG = """
-A run is a name and its options. `hotwords` among them stands for the list. A name alone is one of
-the default runs: attention, ctc, ctc fusion, wfst, each also with ` hotwords` behind it.
+A run is a name and its options. `hotwords` and `prompt` among them without a value stand for the
+list. A name alone is one of the default runs: attention, ctc, ctc fusion, wfst, each also with
+` hotwords` behind it.
 
 examples:
   python -m lab names --manifest speech/manifest.tsv
   python -m lab names --manifest speech/manifest.tsv --limit 60 --run wfst --run "wfst hotwords"
   python -m lab names --manifest speech/manifest.tsv --run wfst \\
       --run "graph at 6:decoder=wfst:hotword_weight=6:hotwords"
+  python -m lab names --manifest speech/manifest.tsv --names 40 --distractors 0 \\
+      --run attention --run "attention hotwords" --run prompted:prompt
 
 exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
 """
@@ -109,7 +112,7 @@ def _run(text: str) -> tuple[str, Mapping[str, Any]]:
     if not pairs and name in RUNS:
         return name, RUNS[name]
     try:
-        options = parse_options([pair for pair in pairs if pair != LISTED])
+        options = parse_options([pair for pair in pairs if pair not in LISTED])
     except OptionError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return name, {**options, **({LISTED: True} if LISTED in pairs else {})}
+    return name, {**options, **{key: True for key in LISTED if key in pairs}}

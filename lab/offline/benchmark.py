@@ -14,6 +14,7 @@ from typing import Literal
 from conch.bench import require
 from conch.bench.header import Header
 from conch.bench.manifest import Utterance, chosen
+from conch.bench.measures import Scoring, language_of
 from conch.bench.offline import OfflineBenchmark, check_packages, measure
 from conch.bench.progress import progress
 from conch.bench.records import Flat
@@ -22,7 +23,15 @@ from conch.bench.served import triton_version
 from conch.bench.target import server_of
 from conch.wire.options import RecognitionOptions
 from lab.baselines import faster_whisper
-from lab.figures import BaselineFigures, JudgedRun, Versus, baseline_figures, judged_run, versus
+from lab.figures import (
+    BaselineFigures,
+    JudgedRun,
+    Versus,
+    baseline_figures,
+    judged_run,
+    scorings_of,
+    versus,
+)
 from lab.header import lab_header
 from lab.parts import JoinedUtterance
 from lab.recordings.files import recordings_folder, write_recordings
@@ -106,13 +115,29 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         with server_of(benchmark.url) as (url, memory):
             header = header.with_triton(triton_version(url))
             served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
-            runs = [
-                judged_run(measure(url, samples, first, offered, benchmark.options, memory))
-                for offered in benchmark.offers
-            ]
+            runs: list[JudgedRun] = []
+            scorings: list[Scoring] = []
+            for offered in benchmark.offers:
+                measured = measure(
+                    url,
+                    samples,
+                    first,
+                    offered,
+                    benchmark.options,
+                    memory,
+                    metric=benchmark.metric,
+                )
+                runs.append(judged_run(measured))
+                scorings = scorings or scorings_of(measured)
         baselines = {}
         if benchmark.baseline:
-            baselines[faster_whisper.NAME] = _faster_whisper(samples, served, warmup)
+            baselines[faster_whisper.NAME] = _faster_whisper(
+                samples,
+                served,
+                warmup,
+                language_of(str(benchmark.options.get("language", ""))),
+                scorings,
+            )
     compared = [
         ComparedRun(
             judged=run,
@@ -165,7 +190,11 @@ def _contents(recording: JoinedUtterance) -> Contents:
 
 
 def _faster_whisper(
-    samples: Sequence[Sample], served: Mapping[str, str], warmup: Sequence[Utterance]
+    samples: Sequence[Sample],
+    served: Mapping[str, str],
+    warmup: Sequence[Utterance],
+    language: str,
+    scorings: Sequence[Scoring],
 ) -> BaselineFigures:
     utterances = [sample.utterance for sample in samples]
     durations_s = [sample.duration_s for sample in samples]
@@ -173,7 +202,8 @@ def _faster_whisper(
         [utterance.path for utterance in utterances],
         served,
         warmup_paths=[utterance.path for utterance in warmup],
+        language=language,
     )
     with progress(faster_whisper.NAME, len(utterances)) as bar:
         measured = faster_whisper.measure(job, on_answer=bar.update)
-    return baseline_figures(utterances, durations_s, measured, job.options)
+    return baseline_figures(utterances, durations_s, measured, job.options, scorings)

@@ -5,6 +5,7 @@ import sys
 
 from conch.cli.arguments import Subparsers
 from conch.cli.bench_arguments import (
+    add_metric,
     add_offered,
     add_option,
     add_output,
@@ -42,6 +43,7 @@ def add_offline(commands: Subparsers) -> None:
     what = add_what(parser)
     add_send(what)
     add_option(what)
+    add_metric(what)
     add_joining(parser.add_argument_group("long recordings, joined of the utterances"))
     how = parser.add_argument_group("how")
     add_offered(how)
@@ -73,6 +75,7 @@ def run_offline(args: argparse.Namespace) -> int:
             rates=in_order(args.rate or []),
             url=args.url,
             options=options,
+            metric=args.metric,
             send=args.send,
             warmup=args.warmup,
             joining=how_joined,

@@ -5,13 +5,15 @@ from pathlib import Path
 
 from conch.bench.load import Offer
 from conch.bench.report import (
-    COLUMNS,
     ERROR_COLUMNS,
     by_source,
+    character_errors,
+    columns_of,
     comparison,
     error_cells,
     origin,
     run_cells,
+    scoring_line,
     stages,
 )
 from conch.bench.tables import NOTHING, number, percent, table
@@ -30,28 +32,33 @@ def markdown(report: OfflineComparison) -> str:
     """Return the tables of a report and a line on their origin."""
     runs = [item.judged.run for item in report.runs]
     figures = report.first.judged.run.figures
-    accuracies = {"conch": figures.accuracy.wer_by_source}
+    accuracies = {"conch": figures.accuracy}
     for name, other in report.baselines.items():
-        accuracies[name] = other.scored.judged.accuracy.wer_by_source
+        accuracies[name] = other.scored.judged.accuracy
     parts = [
         f"`{report.header.command}`",
         _comparison(report),
         _word_errors(report),
         _deleted_runs(report),
-        by_source(accuracies),
+        by_source({name: found.wer_by_source for name, found in accuracies.items()}),
+        character_errors(runs),
+        by_source({name: found.cer_by_source for name, found in accuracies.items()}, "CER"),
         stages(runs),
+        scoring_line(runs),
         origin(report.header, f"{figures.utterances} {_what(report.joining)}", figures.audio_s),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _comparison(report: OfflineComparison) -> str:
-    names = list(report.baselines)
-    versus = [title for name in names for title in (f"RTFx / {name}", f"WER - {name}")]
+    names, runs = list(report.baselines), [item.judged.run for item in report.runs]
+    columns = columns_of(runs)
+    rate = "CER" if "CER %" in columns else "WER"
+    versus = [title for name in names for title in (f"RTFx / {name}", f"{rate} - {name}")]
     rows = [[*run_cells(item.judged.run), *_versus(item, names)] for item in report.runs]
     for name, figures in report.baselines.items():
         rows.append([*_baseline_cells(name, figures), *[NOTHING] * (2 * len(names))])
-    return comparison([*COLUMNS, *versus], rows, [item.judged.run for item in report.runs])
+    return comparison([*columns, *versus], rows, runs)
 
 
 def _baseline_cells(name: str, figures: BaselineFigures) -> list[str]:
@@ -59,7 +66,7 @@ def _baseline_cells(name: str, figures: BaselineFigures) -> list[str]:
         name,
         ONE_CLIENT,
         number(figures.scored.rtfx),
-        percent(figures.scored.judged.accuracy.wer),
+        percent(figures.scored.judged.accuracy.error_rate),
         *(number(value, 0) for value in figures.latency_ms.percentiles),
         number(figures.peak_memory_mb, 0),
     ]

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.bench import require
+from conch.bench import COMPARING, require
 from conch.bench.header import Header
 from conch.bench.load import Offer
 from conch.bench.manifest import Utterance, chosen
@@ -150,7 +150,7 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
         BenchError: the manifest, an audio file or a package is missing, or a baseline ended early.
         ServerError: a server cannot be started.
     """
-    require("jiwer", "whisper_normalizer")
+    require(*COMPARING)
     closed = [Offer(concurrency=count) for count in benchmark.concurrency]
     paced = [Offer(rate=rate) for rate in benchmark.rates]
     compared = _chosen_systems(benchmark, closed + paced)

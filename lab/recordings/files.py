@@ -93,10 +93,12 @@ def _utterance(
     path: Path, recording: JoinedRecording, members: Sequence[Utterance]
 ) -> JoinedUtterance:
     splits = {member.split for member in members}
+    languages = {member.language for member in members}
     return JoinedUtterance(
         path=path,
         text=recording.text,
         split=splits.pop() if len(splits) == 1 else "",
         source=recording.source,
+        language=languages.pop() if len(languages) == 1 else "",
         parts=recording.parts,
     )

@@ -54,12 +54,24 @@ def test_the_language_is_of_the_manifest_else_of_the_option_else_of_the_answer()
     def cer(of_manifest: str = "", option: str = "", of_answer: str = "") -> float | None:
         outcome = Outcome(0, 0.1, replace(told, language=of_answer))
         said = Utterance(Path("a.wav"), "今天天气", language=of_manifest)
-        return run_figures([said], [1.0], Load((outcome,), 1.0), "auto", option).accuracy.cer
+        return run_figures(
+            [said], [1.0], Load((outcome,), 1.0), "auto", {"language": option}
+        ).accuracy.cer
 
     assert cer(of_answer="zh") == cer(option="zh", of_answer="en") == 0.25
     assert cer(of_manifest="zh", option="en", of_answer="en") == 0.25
     assert cer() is None
     assert cer(option="auto") is None
+
+
+def test_a_translation_is_compared_in_english_whatever_was_spoken() -> None:
+    said = Utterance(Path("a.wav"), "The colour of twenty cats.", language="zh")
+    answer = replace(transcript("the color of 20 cats"), language="en", translated_from="zh")
+    answered = Load((Outcome(0, 0.1, answer),), 1.0)
+    options = {"task": "translate", "language": "zh"}
+    accuracy = run_figures([said], [1.0], answered, "auto", options).accuracy
+    assert (accuracy.wer, accuracy.cer) == (0, None)
+    assert accuracy.scoring == ["WER, Whisper's English normaliser"]
 
 
 def test_nothing_answered() -> None:

@@ -8,7 +8,7 @@ WITHOUT = """
 import sys
 for name in ("av", "ctranslate2", "faster_whisper", "jiwer", "kaldi_decoder", "kaldifst",
              "matplotlib", "onnxruntime", "psutil", "pytriton", "scipy", "soxr", "tokenizers",
-             "torch", "whisper_normalizer"):
+             "torch", "wetext", "whisper_normalizer"):
     sys.modules[name] = None
 import conch.cli
 from conch.bench import live, live_report, offline, options, report

@@ -219,8 +219,10 @@ def test_the_mode_of_the_streams_tells_whether_there_is_a_second_pass(mode, expe
 def test_the_language_of_the_streams_chooses_what_counts():
     said = [Utterance(Path("a.wav"), "今天", language="zh"), Utterance(Path("b.wav"), "明天")]
     asked = replace(BENCHMARK, options={"language": "zh"})
-    assert scoring_of(said, asked) == Scoring("cer", is_english=False)
-    assert scoring_of(said[1:], BENCHMARK) == Scoring("wer", is_english=True)
+    assert scoring_of(said, asked) == Scoring("cer", "Chinese")
+    assert scoring_of(said[1:], BENCHMARK) == Scoring("wer", "English")
+    translated = replace(BENCHMARK, options={"language": "zh", "task": "translate"})
+    assert scoring_of(said, translated) == Scoring("wer", "English")
     with pytest.raises(BenchError, match="those of the languages en, zh are compared"):
         scoring_of(said, BENCHMARK)
 

@@ -51,7 +51,7 @@ def test_the_tables_name_the_error_rate_and_the_normaliser() -> None:
     assert "| CER % | offline CER % |" in found
     assert "CER % after 1 s" in found
     assert "WER" not in found
-    assert "Error rates: CER, Whisper's basic normaliser." in found
+    assert "Error rates: CER, Whisper's basic normaliser, in simplified characters." in found
 
 
 def test_rolling_passes_have_a_table_of_the_runs_that_tell_them() -> None:

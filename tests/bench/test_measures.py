@@ -91,8 +91,9 @@ def test_wer_leaves_out_utterances_that_nobody_wrote_down() -> None:
     [
         ("auto", "en", "WER, Whisper's English normaliser"),
         ("auto", "de", "WER, Whisper's basic normaliser"),
-        ("auto", "zh", "CER, Whisper's basic normaliser"),
-        ("auto", "yue", "CER, Whisper's basic normaliser"),
+        ("auto", "zh", "CER, Whisper's basic normaliser, in simplified characters"),
+        ("auto", "yue", "CER, Whisper's basic normaliser, in simplified characters"),
+        ("auto", "ja", "CER, Whisper's basic normaliser"),
         ("cer", "en", "CER, Whisper's English normaliser"),
         ("wer", "th", "WER, Whisper's basic normaliser"),
     ],
@@ -133,6 +134,26 @@ def test_characters_are_those_of_jiwer_without_spaces(reference: str, hypothesis
     assert found.wer == pytest.approx(jiwer.cer(*texts), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("language", "errors"), [("zh", 0), ("yue", 0), ("ja", 4)], ids=["zh", "yue", "ja"]
+)
+def test_traditional_and_simplified_chinese_are_alike(language: str, errors: int) -> None:
+    pytest.importorskip("wetext")
+    scoring = Scoring.of("auto", language)
+    found = word_errors("他的头发后来变白。", "他的頭髮後來變白", scoring)
+    assert found.words == 8
+    assert bool(found.errors) == bool(errors)
+    assert word_errors("皇后 GPT-4", "皇后 GPT 4", scoring).errors == 0
+
+
+def test_traditional_characters_that_simplified_words_have_too_are_alike() -> None:
+    pytest.importorskip("wetext")
+    chinese = Scoring.of("auto", "zh")
+    assert word_errors("听着音乐由于乾隆", "聽著音樂由於乾隆", chinese).errors == 0
+    # 著名 is simplified, and stays one with itself.
+    assert word_errors("著名", "著名", chinese).errors == 0
+
+
 def test_words_of_other_languages_are_those_of_jiwer() -> None:
     jiwer = pytest.importorskip("jiwer")
     found = word_errors("Zwölf Boxkämpfer, jagen VIKTOR!", "zwölf boxkämpfer jagten", GERMAN)
@@ -154,7 +175,7 @@ def test_words_and_characters_are_never_added_up() -> None:
     assert found.character_errors.reference_characters == 4
     assert found.character_errors.deletions == 1
     assert found.scoring == [
-        "CER, Whisper's basic normaliser",
+        "CER, Whisper's basic normaliser, in simplified characters",
         "WER, Whisper's English normaliser",
     ]
 

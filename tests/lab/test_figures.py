@@ -3,7 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from conch.bench.load import Load, Offer, Outcome
 from conch.bench.manifest import Utterance
+from conch.bench.measures import ENGLISH_WORDS
+from conch.bench.offline import Measured
+from conch.bench.samples import Sample
+from conch.wire.result import Hypothesis, Transcript
 from lab.baselines.faster_whisper import BaselineRun, Options
 from lab.figures import (
     BaselineFigures,
@@ -14,6 +19,7 @@ from lab.figures import (
     Versus,
     baseline_figures,
     judged,
+    judged_run,
     versus,
 )
 from lab.parts import JoinedUtterance, Part
@@ -31,7 +37,7 @@ def test_a_baseline_gives_the_same_figures_and_a_ratio() -> None:
     run = BaselineRun(
         ("the cat sat", "x", "and it", "good night cat"), (1.0,) * 4, 4.0, 10.0, 6.0, 300
     )
-    figures = baseline_figures(UTTERANCES, [1.0] * 4, run, OPTIONS)
+    figures = baseline_figures(UTTERANCES, [1.0] * 4, run, OPTIONS, [ENGLISH_WORDS] * 4)
     assert figures.scored.rtfx == 2.5
     accuracy = figures.scored.judged.accuracy
     assert accuracy.wer == 0.2
@@ -46,6 +52,33 @@ def test_a_baseline_gives_the_same_figures_and_a_ratio() -> None:
     )
 
 
+def test_characters_count_where_they_do_in_conch_bench() -> None:
+    utterances = [
+        Utterance(Path("a.wav"), "皇后的头发后来变白", source="read", language="zh"),
+        Utterance(Path("b.wav"), "the cat sat down", source="talk"),
+    ]
+    texts = ("皇后的頭髮", "the cat sat")
+    measured = Measured(
+        Offer(concurrency=1),
+        [Sample(item, b"", 0, 3.0) for item in utterances],
+        Load(
+            tuple(
+                Outcome(index, 0.1, Transcript((Hypothesis(text, -1.0, -1.0),), (), 3.0, (), {}))
+                for index, text in enumerate(texts)
+            ),
+            wall_s=1.0,
+        ),
+        None,
+    )
+    found = judged_run(measured)
+    accuracy = found.run.figures.accuracy
+    assert accuracy == measured.run().figures.accuracy
+    assert (accuracy.wer, accuracy.cer) == (0.25, pytest.approx(4 / 9, abs=1e-6))
+    assert [run.words for run in found.deleted_runs] == ["后来变白"]
+    in_words = judged_run(replace(measured, metric="wer")).run.figures.accuracy
+    assert (in_words.reference_words, in_words.cer) == (5, None)
+
+
 def spoken(*texts: str) -> Scored:
     return figures_of(*texts).scored
 
@@ -53,7 +86,9 @@ def spoken(*texts: str) -> Scored:
 def figures_of(*texts: str) -> BaselineFigures:
     utterance = Utterance(Path("d.wav"), "one day a fox came and saw the grapes on high")
     measured = BaselineRun(texts, (1.0,) * len(texts), 4.0, 10.0, 6.0, 300)
-    return baseline_figures([utterance] * len(texts), [11.0] * len(texts), measured, OPTIONS)
+    count = len(texts)
+    scorings = [ENGLISH_WORDS] * count
+    return baseline_figures([utterance] * count, [11.0] * count, measured, OPTIONS, scorings)
 
 
 def test_counts_and_deleted_runs() -> None:

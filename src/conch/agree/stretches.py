@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from conch.bench.measures import ENGLISH, Scoring, language_of, word_errors
+from conch.bench.measures import Scoring, language_of, word_errors
 from conch.wire.result import Segment, Transcript
 
 Side = Literal["a", "b"]
@@ -89,7 +89,7 @@ def _by_span(segments: Sequence[Segment]) -> dict[tuple[float, float], Segment]:
 
 
 def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> Stretch:
-    scoring = Scoring("cer", is_english=language == ENGLISH)
+    scoring = Scoring.of("cer", language)
     # As a line of a manifest takes them.
     text_a, text_b = " ".join(text_a.split()), " ".join(text_b.split())
     found = word_errors(text_a, text_b, scoring)

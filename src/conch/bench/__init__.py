@@ -5,7 +5,7 @@ import importlib.util
 from conch.packaged import install
 from conch.wire.errors import BenchError
 
-COMPARING = ("jiwer", "whisper_normalizer")
+COMPARING = ("jiwer", "wetext", "whisper_normalizer")
 """Packages that compare texts."""
 
 

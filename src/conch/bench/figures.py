@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from conch.bench.load import Load
 from conch.bench.manifest import Utterance
@@ -11,7 +13,7 @@ from conch.bench.measures import (
     Metric,
     Scoring,
     accuracy,
-    language_of,
+    language_of_texts,
     latency_ms,
     rtfx,
     word_errors,
@@ -64,7 +66,7 @@ def run_figures(
     durations_s: Sequence[float],
     load: Load[Transcript],
     metric: Metric = "auto",
-    language: str = "",
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> RunFigures:
     """Return the figures of a run that sent each utterance once.
 
@@ -73,8 +75,7 @@ def run_figures(
         durations_s: length of each, in seconds.
         load: the answers.
         metric: what errors are counted in.
-        language: the option of the requests; the manifest goes before it, and after it what the
-            answer tells.
+        options: options of the requests; see `language_of_texts`.
     """
     answered = [
         (outcome.index, outcome.answer, outcome.latency_s)
@@ -86,7 +87,8 @@ def run_figures(
         (said.source, word_errors(said.text, answer.text, scoring))
         for index, answer, _ in answered
         for said in [utterances[index]]
-        for scoring in [Scoring.of(metric, language_of(said.language, language, answer.language))]
+        for language in [language_of_texts(options, said.language, answer.language)]
+        for scoring in [Scoring.of(metric, language)]
     ]
     return RunFigures(
         rtfx=rtfx(audio_s, load.wall_s),

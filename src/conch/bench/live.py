@@ -23,7 +23,7 @@ from conch.bench.header import PROGRAM, Header, header
 from conch.bench.live_figures import LiveRun, Script, StreamOutcome, Watch, figures
 from conch.bench.load import closed_loop
 from conch.bench.manifest import Utterance, chosen, comparable
-from conch.bench.measures import ENGLISH_WORDS, Metric, Scoring, language_of, word_error_rate
+from conch.bench.measures import ENGLISH_WORDS, Metric, Scoring, language_of_texts, word_error_rate
 from conch.bench.offline import check_packages
 from conch.bench.progress import progress
 from conch.bench.records import Flat
@@ -151,8 +151,7 @@ def scoring_of(utterances: Sequence[Utterance], benchmark: LiveBenchmark) -> Sco
     Raises:
         BenchError: the utterances want several ways; they share streams.
     """
-    asked = str(benchmark.options.get("language", ""))
-    languages = {language_of(utterance.language, asked) for utterance in utterances}
+    languages = {language_of_texts(benchmark.options, item.language) for item in utterances}
     found = {Scoring.of(benchmark.metric, language) for language in languages}
     if len(found) > 1:
         raise BenchError(

@@ -16,7 +16,17 @@ UNSPACED = frozenset({"zh", "yue", "ja", "th", "lo", "my", "km"})
 """Languages whose errors are counted in characters. For Chinese, Japanese, Thai, Lao and Burmese
 Whisper's authors do so (Radford et al. 2022, arXiv 2212.04356, appendix C); Cantonese and Khmer
 have no spaces between words either."""
+CHINESE = frozenset({"zh", "yue"})
+"""Languages whose texts are compared in simplified characters: Whisper writes either kind."""
 ENGLISH = "en"
+
+# Each is right in a few simplified words too, so the table leaves it. Both sides get the same.
+_LEFT = str.maketrans("於著徵夥拋乾摺", "于着征伙抛干折")
+"""Simplified forms of traditional characters that the table of WeTextProcessing leaves."""
+
+Normaliser = Literal["English", "basic", "Chinese"]
+"""What both sides of a comparison pass: one of Whisper's two, for Chinese the basic one after
+traditional characters became simplified ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +82,8 @@ class Scoring:
 
     metric: Literal["wer", "cer"] = "wer"
     """Whether words count, or characters without spaces."""
-    is_english: bool = True
-    """Whether both sides pass Whisper's English normaliser, or its basic one."""
+    normaliser: Normaliser = "English"
+    """What both texts pass."""
 
     @classmethod
     def of(cls, metric: Metric, language: str) -> "Scoring":
@@ -84,18 +94,27 @@ class Scoring:
             language: its code, as `language_of` returns it.
         """
         usual: Literal["wer", "cer"] = "cer" if language in UNSPACED else "wer"
-        return cls(usual if metric == "auto" else metric, language == ENGLISH)
+        normaliser: Normaliser = "Chinese" if language in CHINESE else "basic"
+        return cls(
+            usual if metric == "auto" else metric,
+            "English" if language == ENGLISH else normaliser,
+        )
 
     @property
     def title(self) -> str:
         """Name of the measure and of the normaliser in a report."""
-        normaliser = "English" if self.is_english else "basic"
-        return f"{self.metric.upper()}, Whisper's {normaliser} normaliser"
+        is_chinese = self.normaliser == "Chinese"
+        whispers = "basic" if is_chinese else self.normaliser
+        simplified = ", in simplified characters" if is_chinese else ""
+        return f"{self.metric.upper()}, Whisper's {whispers} normaliser{simplified}"
 
     def tokens(self, text: str) -> list[str]:
         """Return the words or characters of a text that count."""
-        words = normalized(text) if self.is_english else _basic(text)
-        return words.split() if self.metric == "wer" else list("".join(words.split()))
+        if self.normaliser == "English":
+            words = normalized(text).split()
+        else:
+            words = _basic(_simplified(text) if self.normaliser == "Chinese" else text).split()
+        return words if self.metric == "wer" else list("".join(words))
 
 
 ENGLISH_WORDS = Scoring()
@@ -112,6 +131,22 @@ def language_of(*told: str) -> str:
     """
     codes = (code.strip().lower().replace("_", "-").partition("-")[0] for code in told)
     return next((code for code in codes if code not in ("", "auto")), ENGLISH)
+
+
+def language_of_texts(options: Mapping[str, Any], of_manifest: str, of_answer: str = "") -> str:
+    """Return the language that a reference and an answer are compared in.
+
+    A translation is English, and so is its reference, whatever was spoken. Otherwise it is that of
+    the manifest, else of the requests, else of the answer, else English.
+
+    Args:
+        options: options of the requests.
+        of_manifest: code in the column `language`.
+        of_answer: code that the answer tells.
+    """
+    if options.get("task") == "translate":
+        return ENGLISH
+    return language_of(of_manifest, str(options.get("language", "")), of_answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +200,11 @@ class Accuracy:
     """None without a reference whose characters count."""
     scoring: Sequence[str] = ()
     """The measures and normalisers that were used."""
+
+    @property
+    def error_rate(self) -> float | None:
+        """The word error rate, or the character error rate where no words count."""
+        return self.cer if self.wer is None else self.wer
 
 
 def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORDS) -> WordErrors:
@@ -256,6 +296,18 @@ def _basic(text: str) -> str:
     """Return the text after Whisper's normaliser of other languages (case, punctuation)."""
     result: str = _basic_normalizer()(text).strip()
     return result
+
+
+def _simplified(text: str) -> str:
+    """Return the text with simplified Chinese characters in place of traditional ones.
+
+    One character stays one. The table is that of WeTextProcessing
+    (https://github.com/wenet-e2e/WeTextProcessing), and then `_LEFT`.
+    """
+    from wetext.utils import preprocess
+
+    result: str = preprocess(text, traditional_to_simple=True)
+    return result.translate(_LEFT)
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from conch.bench import require
+from conch.bench import COMPARING, require
 from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Header, header
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
@@ -130,8 +130,8 @@ class Measured:
     """Preset of the requests; empty if none were compared."""
     metric: Metric = "auto"
     """What errors are counted in."""
-    language: str = ""
-    """The option of the requests."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the requests."""
 
     def run(self) -> OfflineRun:
         """Return the figures of the run."""
@@ -145,7 +145,7 @@ class Measured:
                 [sample.duration_s for sample in self.samples],
                 self.load,
                 self.metric,
-                self.language,
+                self.options,
             ),
             peak_memory_mb=self.memory.total_mb if self.memory else None,
             memory_by_process_mb=self.memory.by_process_mb if self.memory else None,
@@ -196,7 +196,7 @@ def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
         BenchError: a package is missing.
     """
     if any(utterance.text for utterance in utterances):
-        require("jiwer", "whisper_normalizer")
+        require(*COMPARING)
     if url is None:
         require("psutil", extra="server")
 
@@ -239,7 +239,7 @@ def measure(
         memory.peak() if memory else None,
         accuracy,
         metric,
-        str(options.get("language", "")),
+        options,
     )
 
 

@@ -22,7 +22,7 @@ def markdown(report: OfflineReport) -> str:
         comparison(columns_of(report.runs), [run_cells(run) for run in report.runs], report.runs),
         _word_errors(report.runs),
         by_source(_by_system(report.runs)),
-        _character_errors(report.runs),
+        character_errors(report.runs),
         by_source(_by_system(report.runs, in_characters=True), "CER"),
         *_stages_by_system(report.runs),
         scoring_line(report.runs),
@@ -55,7 +55,7 @@ def run_cells(run: OfflineRun) -> list[str]:
         run.system,
         run.title,
         number(figures.rtfx),
-        percent(accuracy.cer if accuracy.wer is None else accuracy.wer),
+        percent(accuracy.error_rate),
         *(number(value, 0) for value in figures.latency_ms.percentiles),
         number(run.peak_memory_mb, 0),
     ]
@@ -79,7 +79,8 @@ def _word_errors(runs: Sequence[OfflineRun]) -> str:
     return table(["word errors", "load", *ERROR_COLUMNS], rows)
 
 
-def _character_errors(runs: Sequence[OfflineRun]) -> str:
+def character_errors(runs: Sequence[OfflineRun]) -> str:
+    """Return the table of errors in characters; an empty text if none were counted."""
     rows = [
         [
             run.system,

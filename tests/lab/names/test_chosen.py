@@ -16,7 +16,8 @@ def test_names_are_words_that_training_and_dictionary_lack() -> None:
     training = said("Winnie went home.", "Montesinos and Merlin spoke.")
     names = chosen_names(spoken, training, WORDS.__contains__, 10, 10)
     assert names == Names(("poyser", "verloc"), ("merlin", "montesinos"))
-    assert names.option == "Merlin,Montesinos,Poyser,Verloc"
+    assert names.hotwords == "Merlin,Montesinos,Poyser,Verloc"
+    assert names.prompt == "Merlin, Montesinos, Poyser, Verloc."
     assert chosen_names(spoken, training, WORDS.__contains__, 1, 1) == chosen_names(
         spoken, training, WORDS.__contains__, 1, 1
     )
