@@ -68,6 +68,13 @@ def test_verbose_json_has_every_key_of_a_segment_and_numbers_for_times() -> None
     assert "".join(item["text"] for item in found["segments"]) == " Hello, world. Again."
 
 
+def test_a_log_probability_is_for_each_character_where_there_are_no_spaces() -> None:
+    segment = Segment(0.0, 2.0, (Hypothesis("今天天气很好。", -1.2, -1.2),))
+    chinese = replace(TRANSCRIPT, segments=(segment,))
+    body = json.loads(file_answer.body(chinese, asked(response_format="verbose_json")))
+    assert body["segments"][0]["avg_logprob"] == pytest.approx(-0.2)
+
+
 @pytest.mark.parametrize(
     ("told", "options", "task", "language"),
     [

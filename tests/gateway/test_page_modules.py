@@ -138,6 +138,7 @@ TRANSCRIPTS = {
         ),
         segment("สวัส ดี ครับ Fine, thanks! ｶﾅ “好” 😀 é", start=11.0),
         segment("我用 Python 写程序，你好。สวัสดี the end, it is", start=20.0, timed=False),
+        segment("彼は「明日」と言った。ラーメン（笑）人々 เก็บน้ำแล้วๆ --->", start=60.0, timed=False),
     ),
     **{f"drawn {seed}": drawn(random.Random(seed)) for seed in range(30)},
 }

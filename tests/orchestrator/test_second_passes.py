@@ -147,6 +147,15 @@ def test_a_second_pass_that_leaves_out_what_the_first_one_heard_is_not_believed(
     assert (segment.passes, segment.unrecognised) == (1, ())
 
 
+def test_words_that_the_first_pass_wrote_for_another_language_refute_no_second_pass():
+    components = SpokenComponents(lambda words, seconds: words[:1])
+    components.language_spoken = "zh"
+    answer = two_passes(components, audio("123456.."))
+    (segment,) = answer.segments
+    assert (segment.passes, segment.error, segment.language) == (2, "", "zh")
+    assert segment.unrecognised
+
+
 def test_a_second_pass_is_repaired_as_a_recording_is():
     def until_four(words, seconds):
         return words[:4]

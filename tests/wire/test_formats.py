@@ -129,6 +129,11 @@ def test_srt() -> None:
     )
 
 
+def test_no_line_of_srt_looks_like_times() -> None:
+    text = to_srt(transcript(spoken("---> is --> and ------>")))
+    assert text.split("\n")[2] == "-> is -> and ->"
+
+
 def test_webvtt_escapes_what_would_be_markup() -> None:
     assert to_webvtt(transcript(spoken('R&D <i> --> "x"'))) == (
         'WEBVTT\n\n00:00:00.000 --> 00:00:01.200\nR&amp;D &lt;i&gt; --&gt; "x"\n\n'

@@ -4,7 +4,7 @@
 
 import pytest
 
-from conch.wire.joining import is_within_word, joined_text, separator, separators
+from conch.wire.joining import is_within_word, joined_text, num_words, separator, separators
 from conch.wire.nbest import joined
 from conch.wire.result import Hypothesis, Word, text_of_words
 
@@ -69,3 +69,20 @@ def test_a_word_among_characters_is_of_several_tokens() -> None:
     assert not is_within_word("用", "Py")
     assert not is_within_word("thon", "写")
     assert not is_within_word("写", "的")
+    assert not is_within_word("写", "，")
+
+
+def test_a_syllable_is_not_two_words() -> None:
+    assert is_within_word("เ", "ก")
+    assert is_within_word("น", "ำ")
+    assert is_within_word("ラ", "ー")
+    assert is_within_word("待", "って")
+    assert not is_within_word("", "写")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", 0), ("It's 5 o'clock.", 3), ("我用 Python，好吗？", 5), ("안녕하세요 세계", 2)],
+)
+def test_a_character_without_spaces_counts_as_a_word(text: str, words: int) -> None:
+    assert num_words(text) == words

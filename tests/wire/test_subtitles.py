@@ -197,8 +197,25 @@ def test_text_of_a_script_without_spaces_has_none() -> None:
 
 
 def test_pieces_of_a_text() -> None:
-    assert pieces_of("“我用Python, 你好。”") == ["“", "我", "用", "Python,", "你", "好。”"]
+    assert pieces_of("“我用Python, 你好。”") == ["“我", "用", "Python,", "你", "好。”"]
     assert pieces_of("สวัสดี ok") == ["ส", "วั", "ส", "ดี", "ok"]
+
+
+def test_what_belongs_together_in_scripts_without_spaces() -> None:
+    assert pieces_of("《书》（笑）说“Go”！") == ["《书》", "（笑）", "说", "“Go”！"]  # noqa: RUF001
+    assert pieces_of("ラーメン待って人々") == ["ラー", "メ", "ン", "待っ", "て", "人々"]
+    assert pieces_of("เก็บน้ำแล้วๆ") == ["เก็", "บ", "น้ำ", "แล้", "วๆ"]
+    assert pieces_of("(well) half-(way ((x) 5") == ["(well)", "half-(way", "((x)", "5"]
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.text("ab1 ,.“”（）「」我好ラーっ々เกำ็แ😀\u0301\n", max_size=40))  # noqa: RUF001
+def test_pieces_have_all_of_a_text_in_order(text: str) -> None:
+    pieces = pieces_of(text)
+    assert "".join(pieces) == "".join(text.split())
+    found = cues(transcript(silent(text, 0.0, 20.0)))
+    assert "".join("".join(cue.lines) for cue in found).replace(" ", "") == "".join(pieces)
+    assert all(one.end_ms <= other.start_ms for one, other in pairwise(found))
 
 
 LETTERS = st.sampled_from(["a", "bc", "def", "ghijk", "lmnopqrst", "uvwxyzabcdefgh", "x" * 60])

@@ -11,7 +11,7 @@ from typing import Any
 
 from conch.gateway.file_request import FileRequest
 from conch.wire.formats import FORMATS
-from conch.wire.joining import joined_text, separator
+from conch.wire.joining import joined_text, num_words, separator
 from conch.wire.languages import LANGUAGES
 from conch.wire.result import Segment, Transcript, Word, strict_json
 
@@ -90,7 +90,7 @@ def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
         "tokens": [],
         "temperature": 0.0,
         # For each word: there is no number of tokens. Whisper's own is for each token.
-        "avg_logprob": segment.nbest[0].am_score / max(1, len(text.split())),
+        "avg_logprob": segment.nbest[0].am_score / max(1, num_words(text)),
         "compression_ratio": _compression_ratio(text),
         # A segment is where the VAD has found speech.
         "no_speech_prob": 0.0,

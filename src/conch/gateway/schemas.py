@@ -113,7 +113,7 @@ def transcription_form() -> Schema:
         "keywords[]": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Phrases to prefer, with model conch-ctc; others ignore them.",
+            "description": "Phrases to prefer: names and terms, as hotwords.",
         },
     }
     for item in own.values():
@@ -154,7 +154,8 @@ def _openai_schemas() -> dict[str, Schema]:
         "tokens": _list({"type": "integer"}, "Empty: the decoder does not tell its tokens."),
         "temperature": _number("0: the search has no temperature."),
         "avg_logprob": _number(
-            "Log probability of the text, for each word. OpenAI's is for each token."
+            "Log probability of the text, for each word, or character of a script without spaces. "
+            "OpenAI's is for each token."
         ),
         "compression_ratio": _number("Bytes of the text over those that zlib makes of it."),
         "no_speech_prob": _number("0: a segment is where speech was found."),

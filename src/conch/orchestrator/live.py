@@ -127,7 +127,12 @@ class LiveStream:
         self._history = History(options.history_s)
         """Utterances that have ended, with the text of their latest pass."""
         self._second_passes = SecondPasses(
-            options, detached, shared, config.max_second_passes, self._is_ahead
+            options,
+            detached,
+            shared,
+            config.max_second_passes,
+            self._is_ahead,
+            config.first_pass_language,
         )
         self._passes = LivePasses(
             options,

@@ -14,6 +14,7 @@ from conch.orchestrator.pass_queue import Rank, SharedPasses
 from conch.orchestrator.speech import SpeechSegment, saying
 from conch.orchestrator.text_steps import with_text_steps_if_possible
 from conch.wire.errors import OverloadedError, public_error
+from conch.wire.joining import num_words
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -42,6 +43,7 @@ class SecondPasses:
         shared: SharedPasses,
         most: int,
         is_ahead: Callable[[], bool],
+        first_pass_language: str,
     ) -> None:
         """Start with no second pass.
 
@@ -52,12 +54,13 @@ class SecondPasses:
             most: Largest number in flight at once.
             is_ahead: Returns whether the stream is sent faster than it is spoken, so that nobody
                 waits for the next chunk.
+            first_pass_language: Language of the CTC model, whose text a second pass replaces.
         """
         # Words in any case: a pass that is begun in a pause shows them before it counts.
         self._options = replace(options, word_timestamps=True)
         self._keeps_words = options.word_timestamps
         self._calls, self._shared, self._most = calls, shared, most
-        self._is_ahead = is_ahead
+        self._is_ahead, self._first_pass_language = is_ahead, first_pass_language
         self._prepared: _Prepared | None = None
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
         self._before_steps: set[asyncio.Task[Segment]] = set()
@@ -200,7 +203,7 @@ class SecondPasses:
             outcome = "skipped" if isinstance(failure, OverloadedError) else "failed"
             self._calls.count(PASSES, kind="second", outcome=outcome)
             return replace(segment, error=f"no second pass: {public_error(failure)}")
-        if again.unrecognised and _is_shorter(again.text, segment.text):
+        if again.unrecognised and self._is_shorter(again, segment):
             self._calls.count(PASSES, kind="second", outcome="refused")
             return replace(segment, error="no second pass: it left out what the first one heard")
         self._calls.count(PASSES, kind="second", outcome="made")
@@ -216,6 +219,14 @@ class SecondPasses:
             translated_from=again.translated_from,
         )
 
+    def _is_shorter(self, again: Segment, segment: Segment) -> bool:
+        """Return whether the second pass has fewer words than the first."""
+        is_auto = self._options.language == "auto"
+        if is_auto and again.language not in ("", self._first_pass_language):
+            # The first one took another language for its own, and wrote any words.
+            return False
+        return num_words(again.text) < num_words(segment.text)
+
     async def _with_steps(self, passed: asyncio.Task[Segment], *, is_whispers: bool) -> Segment:
         """Return a segment with the final text, of the second pass or else of the first."""
         segment = await passed
@@ -228,7 +239,3 @@ class SecondPasses:
 
 async def _left_out(most: int) -> Segment:
     raise OverloadedError(f"{most} of this stream wait already")
-
-
-def _is_shorter(text: str, other: str) -> bool:
-    return len(text.split()) < len(other.split())

@@ -1,6 +1,7 @@
 """Write a transcript as text, JSON, SubRip (SRT), WebVTT, CTM or STM."""
 
 import html
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import groupby
@@ -10,6 +11,8 @@ from conch.wire.joining import joined_text
 from conch.wire.result import Transcript, strict_json
 from conch.wire.scoring_formats import to_ctm, to_stm
 from conch.wire.subtitles import cues
+
+_ARROW = re.compile("-{2,}>")
 
 
 def to_text(transcript: Transcript) -> str:
@@ -61,7 +64,7 @@ def to_srt(transcript: Transcript) -> str:
     # A player would read a line with an arrow as a line of times.
     return "".join(
         f"{number}\n{_time(cue.start_ms, ',')} --> {_time(cue.end_ms, ',')}\n"
-        + "".join(line.replace("-->", "->") + "\n" for line in cue.lines)
+        + "".join(_ARROW.sub("->", line) + "\n" for line in cue.lines)
         + "\n"
         for number, cue in enumerate(cues(transcript), 1)
     )

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-UNSPACED = re.compile(
+_UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u312f\u3190-\ua4cf\uaa60-\uaa7f"
     "\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
 )
@@ -18,6 +18,13 @@ _OWN_SPACE = re.compile(
     "\uff3b-\uff3d\uff3f\uff5b-\uff65]"
 )
 """Wide punctuation, whose glyphs hold the space beside them."""
+_BEGINS_NONE = re.compile(
+    "[\u0e2f\u0e30\u0e32\u0e33\u0e45\u0eaf\u0eb0\u0eb2\u0eb3"
+    "ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶ\u31f0-\u31ff]"
+)
+"""Vowels of Thai and Lao that are written behind their consonant, and small kana."""
+_ENDS_NONE = re.compile("[\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2]")
+"""Vowels of Thai and Lao that are written before their consonant, and signs that stack two."""
 
 
 def joined_text(texts: Iterable[str]) -> str:
@@ -43,15 +50,36 @@ def separator(before: str, after: str) -> str:
     """
     if not before or not after or _OWN_SPACE.match(before[-1]) or _OWN_SPACE.match(after[0]):
         return ""
-    return "" if _is_unspaced(reversed(before)) and _is_unspaced(after) else " "
+    return "" if is_unspaced(reversed(before)) and is_unspaced(after) else " "
 
 
 def is_within_word(before: str, after: str) -> bool:
     """Return whether two pieces of text without a space may be of one word, as `Py` and `thon`.
 
-    A character of a script without spaces begins a word, and so does what follows it.
+    A character of a script without spaces begins a word, and so does what follows it. Those of one
+    syllable belong together.
     """
-    return not (_is_unspaced(reversed(before)) or _is_unspaced(after))
+    if before and after and is_within_syllable(before[-1], after[0]):
+        return True
+    return not (is_unspaced(reversed(before)) or is_unspaced(after))
+
+
+def is_within_syllable(before: str, after: str) -> bool:
+    """Return whether two characters stay on one line, where each character may begin one."""
+    return bool(
+        unicodedata.category(after) in ("Mn", "Mc", "Me", "Lm")
+        or _BEGINS_NONE.match(after)
+        or _ENDS_NONE.match(before)
+    )
+
+
+def num_words(text: str) -> int:
+    """Return the number of words in a text; each character of a script without spaces is one.
+
+    >>> num_words("我用 Python。")
+    3
+    """
+    return len(_UNSPACED.sub(" x ", _OWN_SPACE.sub(" ", text)).split())
 
 
 def separators(text: str, words: Sequence[str]) -> list[str]:
@@ -71,10 +99,10 @@ def separators(text: str, words: Sequence[str]) -> list[str]:
     return found
 
 
-def _is_unspaced(chars: Iterable[str]) -> bool:
+def is_unspaced(chars: Iterable[str]) -> bool:
     """Return whether the first character that is no punctuation is of a script without spaces."""
     for char in chars:
-        if UNSPACED.match(char):
+        if _UNSPACED.match(char):
             return True
         if unicodedata.category(char)[0] not in "PM" and unicodedata.category(char) != "Cf":
             return False

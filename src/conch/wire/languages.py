@@ -26,12 +26,15 @@ LANGUAGES: Mapping[str, str] = MappingProxyType(
 
 _SHORT = 12
 """Codes of a model that an error lists in full."""
+_OTHER_CODES = {"jv": "jw", "nb": "no", "iw": "he", "fil": "tl", "cmn": "zh"}
+"""Whisper's code by that of a standard or a browser."""
 _OTHER_NAMES = {
     "mandarin": "zh",
     "cantonese": "yue",
     "castilian": "es",
     "flemish": "nl",
     "farsi": "fa",
+    "filipino": "tl",
     "burmese": "my",
     "haitian": "ht",
     "moldavian": "ro",
@@ -67,11 +70,13 @@ def known_to(codes: Sequence[str], sent: str) -> str:
 
 
 def _meant(codes: Sequence[str], sent: str) -> str:
-    """Return the code that a name (german) or a code with a region (zh-CN) stands for, or ""."""
+    """Return the code that a name (german), a region (zh-CN) or another code (nb) means, or ""."""
     text = sent.strip().lower()
     bare = text.replace("_", "-").partition("-")[0]
     if bare in codes:
         return bare
+    if bare in _OTHER_CODES:
+        return _OTHER_CODES[bare]
     names = {name: code for code, name in LANGUAGES.items()} | _OTHER_NAMES
     close = difflib.get_close_matches(text, names, n=1, cutoff=0.8)
     return names[close[0]] if close else ""

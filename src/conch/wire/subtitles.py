@@ -18,7 +18,7 @@ from itertools import accumulate, groupby, pairwise
 from math import floor, inf
 from typing import NamedTuple
 
-from conch.wire.joining import UNSPACED, separator, separators
+from conch.wire.joining import is_unspaced, is_within_syllable, separator, separators
 from conch.wire.result import Segment, Transcript
 
 MAX_LINE_CHARS = 42
@@ -323,26 +323,28 @@ def _timed(segment: Segment) -> list[tuple[str, float, float]]:
 def pieces_of(text: str) -> list[str]:
     """Return the words of a text. In scripts without spaces each letter is one.
 
-    Marks and punctuation belong to the letter before.
+    Marks and punctuation belong to the letter before, opening brackets to the one behind.
     """
     pieces: list[str] = []
     for word in text.split():
-        for is_unspaced, run in groupby(
-            _letters(word), lambda letter: bool(UNSPACED.match(letter))
-        ):
+        for is_word, run in groupby(_letters(word), is_unspaced):
             letters = list(run)
-            pieces += letters if is_unspaced else ["".join(letters)]
+            pieces += letters if is_word else ["".join(letters)]
     return pieces
 
 
 def _letters(word: str) -> list[str]:
-    """Return the characters of a word, those that are no letter with the one before."""
+    """Return the characters of a word, each with the others of its syllable and its marks."""
     found: list[str] = []
-    for char in word:
-        if found and unicodedata.category(char)[0] not in "LN":
+    is_open = False
+    for before, char in zip(" " + word, word, strict=False):
+        opens = unicodedata.category(char) in ("Ps", "Pi")
+        is_mark = not opens and unicodedata.category(char)[0] not in "LN"
+        if found and (is_open or is_mark or is_within_syllable(before, char)):
             found[-1] += char
         else:
             found.append(char)
+        is_open = opens or (is_open and is_mark)
     return found
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from conch.models.whisper.alignment import WordTokens, confidence, split_words, time_words
 from conch.models.whisper.config import model_folder
@@ -30,8 +32,35 @@ def test_punctuation_is_attached_but_not_timed():
     ]
 
 
+def test_a_sign_belongs_to_the_word_that_it_touches():
+    assert words_of([" cost", " $", "5", " —", "then", " rock", " &", " roll"]) == [
+        ("cost", 0, 1),
+        ("$5", 2, 3),
+        ("—then", 4, 5),
+        ("rock &", 5, 6),
+        ("roll", 7, 8),
+    ]
+    assert words_of([" dijo", " ¡", "Hola", "!"]) == [("dijo", 0, 1), ("¡Hola!", 2, 3)]
+
+
 def test_numbers_stay_whole():
     assert words_of([" 3", ".", "5", " 1", ",", "000"]) == [("3.5", 0, 3), ("1,000", 3, 6)]
+
+
+def test_signs_in_a_row_belong_to_one_word():
+    assert words_of([" was", " $", "500", " a", " R", " &", " D", " ...", "and"]) == [
+        ("was", 0, 1),
+        ("$500", 2, 3),
+        ("a", 3, 4),
+        ("R &", 4, 5),
+        ("D", 6, 7),
+        ("...and", 8, 9),
+    ]
+    assert words_of([" to", " -", "$", "5", " (", '"', "x"]) == [
+        ("to", 0, 1),
+        ("-$5", 3, 4),
+        ('("x', 6, 7),
+    ]
 
 
 def test_text_without_words():
@@ -46,6 +75,58 @@ def test_each_character_is_a_word_where_there_are_no_spaces():
         ("好、", 1, 2),
         ("世界。", 3, 4),
     ]
+
+
+def test_a_combining_mark_belongs_to_its_letter():
+    assert words_of(["ด", "ี", "ไ", "หม"], spaced=False) == [
+        ("ดี", 0, 2),
+        ("ไหม", 2, 4),
+    ]
+
+
+def test_brackets_of_scripts_without_spaces_belong_to_what_they_enclose():
+    pieces = ["说", "「", "好", "」", "。", "《", "书", "》"]
+    words = words_of(pieces, spaced=False)
+    assert [text for text, _, _ in words] == ["说", "「好」。", "《书》"]
+
+
+def test_what_begins_no_line_belongs_to_the_word_before():
+    thai = words_of(["เ", "ก", "็", "บ", "น", "ำ", "้", "ๆ"], spaced=False)
+    assert [text for text, _, _ in thai] == ["เก็", "บ", "นำ้ๆ"]
+    japanese = words_of(["ラ", "ー", "メ", "ン", "待", "って"], spaced=False)
+    assert [text for text, _, _ in japanese] == ["ラー", "メ", "ン", "待って"]
+
+
+PIECES = [
+    " $",
+    "5",
+    " —",
+    " a",
+    "b",
+    ",",
+    " ...",
+    '"',
+    ' "',
+    " (",
+    ")",
+    " ",
+    "。",
+    "「",
+    "好",
+    "ー",
+]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.booleans())
+def test_words_have_all_of_the_text_in_order(pieces: list[str], spaced: bool) -> None:
+    words = words_of(pieces, spaced=spaced)
+    assert "".join(text for text, _, _ in words).replace(" ", "") == "".join(pieces).replace(
+        " ", ""
+    )
+    assert all(start < end for _, start, end in words)
+    for (_, _, end), (_, start, _) in pairwise(words):
+        assert end <= start
 
 
 def test_characters_of_several_tokens_stay_whole():
@@ -136,6 +217,14 @@ def test_a_pause_before_a_sentence_is_not_its_first_words():
     path = [(0, 0), (1, 10), (2, 10), (3, 100), (4, 110)]
     found = time_words(words, path, [1.0] * 4, num_frames=120)
     assert [word.start for word in found] == pytest.approx([0.0, 1.6, 2.0])  # 2.0 - 2 x 0.2
+
+
+def test_a_word_of_several_seconds_has_no_pause():
+    words = [WordTokens("on", 0, 1), WordTokens("the", 1, 2), WordTokens("way", 2, 3)]
+    # on: 0 to 10; the: 10 to 400, most of it what the text leaves out; way: 400 to 420
+    found = time_words(words, [(0, 0), (1, 10), (2, 400), (3, 420)], [1.0] * 3, num_frames=420)
+    assert [word.start for word in found] == pytest.approx([0.0, 7.2, 8.0])  # 8.0 - 2 x 0.4
+    assert found[0].end == pytest.approx(0.2)
 
 
 def test_confidence_is_a_geometric_mean():

@@ -289,7 +289,8 @@ def test_a_bad_row_fails_alone(decoder, encoded):
     *errors, good = decoder(rows)
     assert [type(error) for error in errors] == [OptionError] * 3 + [InvalidRequestError] * 3
     assert [str(error) for error in errors] == [
-        "option 'language' takes auto or en: this model knows English only; sent: 'de'",
+        "option 'language' takes auto or en: this model knows English only; conch serve "
+        "--whisper base serves 99 languages; sent: 'de'",
         "option 'beam_size' takes an integer from 1 to 32; sent: 0",
         "option 'nbest' takes an integer from 1 to 32; sent: True",
         "input 'encoder_out' must have the shape [frames, 384]: encoder and decoder must come "

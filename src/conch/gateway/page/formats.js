@@ -42,7 +42,7 @@ export function toSrt(transcript) {
     .map(
       (cue, place) =>
         `${place + 1}\n${timeOf(cue.startMs, ",")} --> ${timeOf(cue.endMs, ",")}\n` +
-        cue.lines.map((line) => `${line.replaceAll("-->", "->")}\n`).join("") +
+        cue.lines.map((line) => `${line.replace(/-{2,}>/gu, "->")}\n`).join("") +
         "\n",
     )
     .join("");

@@ -3,11 +3,16 @@
  * Lao, Burmese and Khmer put no space between words.
  */
 
-export const UNSPACED =
+const UNSPACED =
   /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u312f\u3190-\ua4cf\uaa60-\uaa7f\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff9f\u{1b000}-\u{1b16f}\u{20000}-\u{3ffff}]/u;
 /** Wide punctuation, whose glyphs hold the space beside them. */
 const OWN_SPACE =
   /[\u3000-\u3003\u3008-\u3011\u3014-\u301f\u3030\u30fb\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3d\uff3f\uff5b-\uff65]/u;
+/** Vowels of Thai and Lao that are written behind their consonant, small kana, and marks. */
+const BEGINS_NONE =
+  /[\u0e2f\u0e30\u0e32\u0e33\u0e45\u0eaf\u0eb0\u0eb2\u0eb3ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶ\u31f0-\u31ff\p{M}\p{Lm}]/u;
+/** Vowels of Thai and Lao that are written before their consonant, and signs that stack two. */
+const ENDS_NONE = /[\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2]/u;
 const NO_LETTER = /[\p{P}\p{M}\p{Cf}]/u;
 
 /**
@@ -54,10 +59,21 @@ export function separators(text, words) {
 }
 
 /**
+ * Return whether two characters stay on one line, where each character may begin one.
+ * @param {string} before
+ * @param {string} after
+ * @returns {boolean}
+ */
+export function isWithinSyllable(before, after) {
+  return BEGINS_NONE.test(after) || ENDS_NONE.test(before);
+}
+
+/**
+ * Return whether the first character that is no punctuation is of a script without spaces.
  * @param {string[]} chars
  * @returns {boolean}
  */
-function isUnspaced(chars) {
+export function isUnspaced(chars) {
   const first = chars.find((char) => UNSPACED.test(char) || !NO_LETTER.test(char));
   return first !== undefined && UNSPACED.test(first);
 }

@@ -3,7 +3,7 @@
  * which explains them: a download of the page is the file that `conch transcribe` writes.
  */
 
-import { separator, separators, UNSPACED } from "./joining.js";
+import { isUnspaced, isWithinSyllable, separator, separators } from "./joining.js";
 
 /**
  * @typedef {{text: string, start: number, end: number, confidence: number}} Word
@@ -47,6 +47,7 @@ const CLOSING = /["')\]}”’»」』）】》]+$/u;
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{1b000}-\u{1b16f}\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 const NO_COLUMN = /[\p{Mn}\p{Me}\p{Cf}]/u;
+const OPENING = /[\p{Ps}\p{Pi}]/u;
 const LETTER = /[\p{L}\p{N}]/u;
 const TITLES = ["mr.", "mrs.", "ms.", "dr.", "st.", "prof."];
 const BEGIN_PHRASES = new Set(
@@ -346,10 +347,10 @@ function piecesOf(text) {
   for (const word of text.split(/\s+/u).filter(Boolean)) {
     let isOpen = false;
     for (const letter of lettersOf(word)) {
-      const isUnspaced = UNSPACED.test([...letter][0]);
-      if (isOpen && !isUnspaced) pieces[pieces.length - 1] += letter;
+      const isWord = isUnspaced([...letter]);
+      if (isOpen && !isWord) pieces[pieces.length - 1] += letter;
       else pieces.push(letter);
-      isOpen = !isUnspaced;
+      isOpen = !isWord;
     }
   }
   return pieces;
@@ -362,9 +363,16 @@ function piecesOf(text) {
 function lettersOf(word) {
   /** @type {string[]} */
   const letters = [];
+  let isOpen = false;
+  let before = "";
   for (const char of word) {
-    if (letters.length && !LETTER.test(char)) letters[letters.length - 1] += char;
-    else letters.push(char);
+    const opens = OPENING.test(char);
+    const isMark = !opens && !LETTER.test(char);
+    if (letters.length && (isOpen || isMark || isWithinSyllable(before, char))) {
+      letters[letters.length - 1] += char;
+    } else letters.push(char);
+    isOpen = opens || (isOpen && isMark);
+    before = char;
   }
   return letters;
 }

@@ -16,10 +16,13 @@ from conch.models.whisper.config import ENCODER_FRAME_S
 from conch.wire.joining import is_within_word
 from conch.wire.result import Word
 
-_OPENING = "\"'“‘¿([{-"  # noqa: RUF001
+_OPENING = "\"'¿¡-"
+"""Beside brackets and quotation marks that Unicode tells: they belong to the word behind them."""
 _SENTENCE_ENDS = (".", "。", "!", "！", "?", "？")  # noqa: RUF001
 _MAX_MEDIAN_S = 0.7
 """Longest trusted median of word lengths, in seconds."""
+_MAX_WORD_S = 4.0
+"""A longer word holds a pause, or speech that the text leaves out."""
 _MIN_WORD_S = 0.04
 """Shortest word in seconds. Words whose tokens all align with one frame get more time."""
 _ROUNDING_S = 1e-6
@@ -54,13 +57,17 @@ def split_words(
         # Words of other scripts may have several tokens, among characters that are words.
         is_new = is_new or not (spaced or is_within_word(words[-1].text, text))
         if _is_content(text):
+            if words and text.startswith(" ") and not _is_opening(opening):
+                words[-1].text += opening
+                opening = ""
             if is_new:
                 words.append(WordTokens(opening + text, start, end))
                 opening = ""
             else:
                 words[-1].text += text
                 words[-1].end = end
-        elif not words or (is_new and text.strip() and text.strip() in _OPENING):
+        elif not words or opening or _begins_with_space(text) or (is_new and _is_opening(text)):
+            # What has a space in front may be a sign of the word behind it, as in "cost $5".
             opening += text
         else:
             words[-1].text += text
@@ -71,6 +78,17 @@ def split_words(
     for word in words:
         word.text = word.text.strip()
     return words
+
+
+def _begins_with_space(text: str) -> bool:
+    return text.startswith(" ") and not text.isspace()
+
+
+def _is_opening(text: str) -> bool:
+    """Return whether a text is of marks that belong to the word behind them."""
+    return all(
+        char in _OPENING or unicodedata.category(char) in ("Ps", "Pi") for char in text.strip()
+    )
 
 
 def _is_content(text: str) -> bool:
@@ -135,14 +153,17 @@ def _without_pauses(
     """Return starts without the pause before the first word of a sentence.
 
     The alignment adds a pause to the next word. As in openai-whisper, such words last at most
-    twice the median.
+    twice the median. So do those within a sentence that last longer than anybody speaks a word.
     """
     durations = (ends - starts)[ends > starts]
     if not len(durations):
         return starts
     longest = 2 * min(float(np.median(durations)), _MAX_MEDIAN_S)
     after_pause = [
-        index == 0 or words[index - 1].text.endswith(_SENTENCE_ENDS) for index in range(len(words))
+        index == 0
+        or words[index - 1].text.endswith(_SENTENCE_ENDS)
+        or ends[index] - starts[index] > _MAX_WORD_S
+        for index in range(len(words))
     ]
     return np.where(after_pause, np.maximum(starts, ends - longest), starts)
 

@@ -13,6 +13,8 @@ _LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
 MAX_PROMPT_TOKENS = 223
 """Tokens before a transcript that Whisper was trained with: half its positions, less one."""
 TASKS = ("transcribe", "translate")
+_ENGLISH_ONLY = "this model knows English only; conch serve --whisper base serves 99 languages"
+"""For errors."""
 _NEEDED = ("<|startoftranscript|>", "<|startofprev|>", "<|notimestamps|>", "<|endoftext|>")
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
@@ -55,7 +57,7 @@ class WhisperTokens:
         if self.multilingual:
             known = f"auto or {known_to(self.languages, language)}"
         else:
-            known = "auto or en: this model knows English only"
+            known = f"auto or en: {_ENGLISH_ONLY}"
         raise OptionError(f"option 'language' takes {known}; sent: {language!r:.40}")
 
     def check_choice(self, languages: Sequence[str]) -> None:
@@ -70,7 +72,7 @@ class WhisperTokens:
             if self.multilingual:
                 known = f"codes with commas, each {known_to(self.languages, language)}"
             else:
-                known = "en: this model knows English only"
+                known = f"en: {_ENGLISH_ONLY}"
             raise OptionError(f"option 'languages' takes {known}; sent: {language!r:.40}")
 
     def check_task(self, task: str) -> None:
@@ -82,10 +84,7 @@ class WhisperTokens:
         if task not in TASKS:
             raise OptionError(f"option 'task' takes {' or '.join(TASKS)}; sent: {task!r:.40}")
         if task == "translate" and not (self.multilingual and "<|translate|>" in self._ids):
-            raise OptionError(
-                "option 'task' takes transcribe: this model knows English only, and a multilingual "
-                "Whisper translates; sent: 'translate'"
-            )
+            raise OptionError(f"option 'task' takes transcribe: {_ENGLISH_ONLY}; sent: 'translate'")
 
     def start_sequence(self, language: str, task: str = "transcribe") -> list[int]:
         """Return the tokens that ask for a text of speech in a language.
