@@ -35,6 +35,14 @@ def test_the_last_word_may_still_grow():
     assert shown(agreement.update(said("inside"))) == "inside"
 
 
+def test_words_that_the_search_may_still_change_are_not_kept():
+    agreement = LocalAgreement()
+    agreement.update(said("the cap it all"))
+    assert shown(agreement.update(said("the cap it all"), most_s=0.9)) == "the cap it all"
+    assert shown(agreement.kept) == "the"
+    assert shown(agreement.update(said("the capital", [0, 1]), most_s=0.9)) == "the capital"
+
+
 def test_what_is_kept_stays_whatever_the_search_says_later():
     agreement = LocalAgreement()
     agreement.update(said("the cat sat"))

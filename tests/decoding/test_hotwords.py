@@ -173,6 +173,20 @@ def test_a_phrase_takes_the_place_of_several_words_and_of_parts_of_them():
     assert found.words[2].start_frame == 10
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_words_share_a_frame(seed):
+    log_probs = noise(seed, 26)
+    path = "ab--  -b-a  -cc--  -ba--  "
+    reading = reading_of(
+        [("ab", 0, 2), ("ba", 7, 10), ("c", 13, 15), ("ba", 20, 22)], log_probs, path
+    )
+    # At such weights every gap gets a hotword.
+    found = placed(reading, log_probs, dict.fromkeys(("ac", "bc", "cab", "abc a"), 80.0))
+    assert len(found.words) > 3
+    for word, following in itertools.pairwise(found.words):
+        assert word.start_frame < word.end_frame <= following.start_frame
+
+
 def test_a_language_model_counts_on_both_sides():
     path = "ab- -ba"
     log_probs = peaked(path)
@@ -208,6 +222,25 @@ def test_every_decoder_writes_a_word_that_no_list_has(decoder, parameters):
     assert other["hypotheses"].tolist() == plain["hypotheses"].tolist()
     assert 0.2 < hot["word_starts"][1] < hot["word_ends"][1] < 0.45
     assert hot["word_starts"][[0, 2]] == pytest.approx(plain["word_starts"][[0, 2]])
+
+
+@pytest.mark.parametrize("step", [1, 3, 10])
+def test_a_live_beam_ends_with_the_text_of_the_recording(decoder, step):
+    log_probs = log_probs_of("--th-e--  -z-o-k-s--  ju-mp-s- -o-v-er- -th-e-- -l-a-zy- ", 0.7)
+    parameters = {"lm_fusion": True, "hotwords": "zocs:40, lasi:30, ove\u2019r:5"}
+    whole = decoder.new_search(parameters)
+    whole.advance(log_probs)
+    (expected,) = whole.nbest(1, is_final=True)
+    live = decoder.new_search(parameters)
+    stable = ""
+    for start in range(0, len(log_probs), step):
+        live.advance(log_probs[start : start + step])
+        (found,) = live.nbest(1, is_final=False)
+        assert live.stable_text().startswith(stable)
+        stable = live.stable_text()
+        assert found.text.startswith(stable)
+    assert stable.startswith("the zocs")
+    assert live.nbest(1, is_final=True) == [expected]
 
 
 def test_a_list_is_built_once(decoder):

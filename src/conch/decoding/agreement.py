@@ -5,6 +5,7 @@ https://arxiv.org/abs/2307.14743) keeps the words with which two best texts in a
 whatever the search finds later.
 """
 
+import math
 from collections.abc import Sequence
 
 from conch.wire.result import Word
@@ -29,15 +30,19 @@ class LocalAgreement:
         """End of the stable words in seconds from the utterance's start."""
         return self.kept[-1].end if self.kept else 0.0
 
-    def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
+    def update(self, words: Sequence[Word], most_s: float = math.inf) -> tuple[Word, ...]:
         """Take the words of the next best text; return the words to show.
 
         The last word of a text may still grow and is not kept yet.
+
+        Args:
+            words: of the text.
+            most_s: words that end later may change in the search itself, and are not kept yet.
         """
         shown = self.spliced(words)
         agreed = 0
         for one, other in zip(shown[:-1], self._last, strict=False):
-            if one.text != other.text:
+            if one.text != other.text or one.end > most_s:
                 break
             agreed += 1
         if agreed > len(self.kept):

@@ -5,12 +5,7 @@ from typing import Any
 
 from conch.decoding.options import CtcSearchOptions
 from conch.wire.errors import OptionError
-from conch.wire.hotwords import (
-    DEFAULT_HOTWORD_WEIGHT,
-    Hotword,
-    check_hotwords,
-    hotwords_of,
-)
+from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, Hotword, hotwords_of
 from conch.wire.limits import MAX_TEXTS
 
 
@@ -37,12 +32,12 @@ def hotwords(parameters: Mapping[str, Any]) -> tuple[Hotword, ...]:
     """Return the hotwords of a call.
 
     Raises:
-        OptionError: they are too many, one is too long, or a weight is out of range.
+        OptionError: see `hotwords_of`.
     """
     weight = _number(parameters, "hotword_weight", DEFAULT_HOTWORD_WEIGHT)
-    found = hotwords_of(str(parameters.get("hotwords", "")).lower(), weight)
-    check_hotwords(found)
-    return found
+    # Phones write a curly apostrophe, CTC models a straight one.
+    text = str(parameters.get("hotwords", "")).lower().replace("\u2019", "'")
+    return hotwords_of(text, weight)
 
 
 def decoder_of(parameters: Mapping[str, Any]) -> str:

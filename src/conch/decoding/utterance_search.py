@@ -1,5 +1,6 @@
 """The search of one utterance, by a beam of prefixes or in a decoding graph."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -80,7 +81,9 @@ class BeamUtterance:
         for item, plain in zip(items, found, strict=True):
             reading = reading_of_beam(item, self.hotwords.frames, options, model)
             placed.append(_placed(plain, self.hotwords, reading, self._frame_s))
-        agreed = _agreed(placed, self._agreement, is_final=is_final)
+        certain = len(stable_text(self.state, self.shared.vocab).split())
+        most_s = found[0].words[certain - 1].end if certain else 0.0
+        agreed = _agreed(placed, self._agreement, is_final=is_final, most_s=most_s)
         self.hotwords.keep_before(round(self._agreement.end_s / self._frame_s))
         return agreed
 
@@ -88,7 +91,7 @@ class BeamUtterance:
         """See `UtteranceSearch`.
 
         What every text of the beam begins with may still become a hotword. So with hotwords the
-        words count that two texts in a row agree on.
+        words among these count that two texts in a row agree on.
         """
         if self.hotwords is None:
             return stable_text(self.state, self.shared.vocab)
@@ -173,10 +176,16 @@ def _placed(found: Found, hotwords: HotwordFinder, reading: Reading, frame_s: fl
     )
 
 
-def _agreed(found: Sequence[Found], agreement: LocalAgreement, *, is_final: bool) -> list[Found]:
+def _agreed(
+    found: Sequence[Found],
+    agreement: LocalAgreement,
+    *,
+    is_final: bool,
+    most_s: float = math.inf,
+) -> list[Found]:
     """Return hypotheses with the words that were told as stable, best first, each text once."""
     best, *others = sorted(found, key=lambda item: -item.score)
-    spliced = [agreement.spliced(best.words) if is_final else agreement.update(best.words)]
+    spliced = [agreement.spliced(best.words) if is_final else agreement.update(best.words, most_s)]
     spliced += [agreement.spliced(item.words) for item in others]
     texts: dict[str, Found] = {}
     for item, words in zip((best, *others), spliced, strict=True):

@@ -1,7 +1,5 @@
 """The hotwords of a request: phrases that a text is to have, each with a weight."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -34,7 +32,8 @@ def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
         weight: Weight of a phrase without its own.
 
     Raises:
-        OptionError: the text is too long, a phrase is empty, or its weight is not a number.
+        OptionError: the text or a phrase is too long, there are too many, one is empty, or its
+            weight is no number or out of range.
 
     >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
     [('Conch', 8.0), ('Triton server', 5.0)]
@@ -45,25 +44,10 @@ def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
         )
     if not text.strip():
         return ()
-    return tuple(_hotword(item, weight) for item in text.replace("\n", ",").split(","))
-
-
-def check_hotwords(hotwords: Sequence[Hotword]) -> None:
-    """Check the limits of a list.
-
-    Raises:
-        OptionError: there are too many, or one is empty, too long, or its weight out of range.
-    """
+    hotwords = tuple(_hotword(item, weight) for item in text.replace("\n", ",").split(","))
     if len(hotwords) > MAX_HOTWORDS:
         raise _out_of_range(f"at most {MAX_HOTWORDS} phrases", len(hotwords))
-    for hotword in hotwords:
-        if not hotword.phrase.split():
-            raise _out_of_range("phrases of at least one word", hotword.phrase)
-        if len(hotword.phrase) > MAX_HOTWORD_LENGTH:
-            wanted = f"phrases of at most {MAX_HOTWORD_LENGTH} characters"
-            raise _out_of_range(wanted, hotword.phrase)
-        if not (math.isfinite(hotword.weight) and 0 <= hotword.weight <= MAX_HOTWORD_WEIGHT):
-            raise _out_of_range(f"weights from 0 to {MAX_HOTWORD_WEIGHT:g}", hotword.weight)
+    return hotwords
 
 
 def _hotword(item: str, weight: float) -> Hotword:
@@ -74,12 +58,17 @@ def _hotword(item: str, weight: float) -> Hotword:
             f"option 'hotwords' takes phrases separated by commas, none of them empty; "
             f"sent: {item!r:.40}"
         )
+    if len(words) > MAX_HOTWORD_LENGTH:
+        raise _out_of_range(f"phrases of at most {MAX_HOTWORD_LENGTH} characters", words)
     try:
-        return Hotword(words, float(own) if colon else weight)
+        hotword = Hotword(words, float(own) if colon else weight)
     except ValueError:
         raise OptionError(
             f"option 'hotwords' takes a number after a colon; sent: {item.strip()!r:.60}"
         ) from None
+    if not 0 <= hotword.weight <= MAX_HOTWORD_WEIGHT:
+        raise _out_of_range(f"weights from 0 to {MAX_HOTWORD_WEIGHT:g}", hotword.weight)
+    return hotword
 
 
 def _out_of_range(wanted: str, sent: object) -> OptionError:

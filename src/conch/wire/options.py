@@ -12,7 +12,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
 from conch.wire.errors import OptionError
-from conch.wire.hotwords import check_hotwords, hotwords_of
+from conch.wire.hotwords import hotwords_of
 from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, MAX_WHISPER_BEAM, clipped
 from conch.wire.presets import preset
 from conch.wire.replacements import read_replacements
@@ -324,7 +324,7 @@ class RecognitionOptions:
                 raise OptionError(
                     f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
                 )
-        check_hotwords(hotwords_of(options.hotwords, options.hotword_weight))
+        hotwords_of(options.hotwords, options.hotword_weight)  # refused, if it cannot be read
         if problem := options._contradiction():
             raise OptionError(problem)
         if options.task == "translate":

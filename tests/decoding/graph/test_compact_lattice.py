@@ -1,6 +1,9 @@
 """The lattice in Kaldi's text form, read back by kaldifst."""
 
+import random
 from collections import defaultdict
+from itertools import product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,8 @@ from kaldi_lattice import best_path, read
 
 from conch.decoding.graph import compact_lattice as module
 from conch.decoding.graph.alignment import aligned_words, unit_runs
+from conch.decoding.graph.compact_lattice import ONE, CompactLattice, Weight
+from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.graphs.build import GraphConfig, build_graph
 from conch.language.arpa import read_ngrams
@@ -132,3 +137,74 @@ def test_no_frames_are_no_lattice(graph: DecodingGraph) -> None:
     stream = WfstStream(graph, CONFIG)
     assert [item.text for item in stream.finish(3, has_lattice=True)] == [""]
     assert stream.lattice_text() == ""
+
+
+def random_paths(rng: random.Random, num_frames: int, width: int) -> FstArrays:
+    """States of some frames, with arcs that read a label or none, and carry a word or none."""
+    rows: list[tuple[int, int, int, float, int]] = []
+    for frame in range(num_frames):
+        begin, behind = 1 + (frame - 1) * width, 1 + frame * width
+        here = range(begin, behind) if frame else range(1)
+        for source, target in product(here, range(behind, behind + width)):
+            rows += [
+                (source, word, rng.randint(1, 3), rng.uniform(0, 3), target)
+                for word in (0, 1, 2)
+                if rng.random() < 0.35
+            ]
+        if frame:
+            rows += [
+                (state, rng.randint(0, 2), 0, rng.uniform(0, 2), state + 1)
+                for state in range(begin, behind - 1)
+                if rng.random() < 0.4
+            ]
+    first_end, num_states = 1 + (num_frames - 1) * width, 1 + num_frames * width
+    finals = {state: rng.random() for state in range(first_end, num_states)}
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return fst_arrays(num_states, *columns, finals=finals, start=0)
+
+
+def every_text(paths: FstArrays) -> dict[tuple[int, ...], float]:
+    """The cost of the best path of each word sequence, by trying all paths."""
+    found: dict[tuple[int, ...], float] = defaultdict(lambda: inf)
+
+    def walk(state: int, words: tuple[int, ...], cost: float) -> None:
+        found[words] = min(found[words], cost + float(paths.finals[state]))
+        for word, _, arc_cost, target in paths.arcs[slice(*paths.first[state : state + 2])]:
+            walk(int(target), (*words, int(word)) if word else words, cost + float(arc_cost))
+
+    walk(0, (), 0.0)
+    return {words: cost for words, cost in found.items() if cost < inf}
+
+
+def texts_of(lattice: CompactLattice) -> dict[tuple[int, ...], Weight]:
+    """The weight of each word sequence; each must be there once."""
+    found: dict[tuple[int, ...], Weight] = {}
+
+    def walk(state: int, words: tuple[int, ...], weight: Weight) -> None:
+        if state in lattice.finals:
+            assert words not in found
+            found[words] = weight.then(lattice.finals[state])
+        for arc in lattice.arcs:
+            if arc.source == state:
+                walk(arc.target, (*words, arc.word), weight.then(arc.weight))
+
+    walk(0, (), ONE)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(80, 150))
+def test_every_text_within_the_beam_is_there_with_its_least_cost(seed: int) -> None:
+    rng = random.Random(seed)
+    num_frames, beam = rng.randint(3, 5), rng.choice([1.0, 2.0, 4.0])
+    paths = random_paths(rng, num_frames, rng.randint(1, 3))
+    texts = every_text(paths)
+    costs = np.random.default_rng(seed).uniform(0, 2, (num_frames, 3))
+    least = min(texts.values(), default=0.0)
+    near = {words: cost for words, cost in texts.items() if cost <= least + beam}
+    lattice = module.compact_lattice(paths, costs, num_frames, 1.5, beam)
+    assert lattice is not None
+    found = texts_of(lattice) if texts else {}
+    assert set(near) <= set(found) <= set(texts)
+    for words, cost in near.items():
+        assert found[words].cost == pytest.approx(cost, abs=1e-3)
+        assert len(found[words].labels) == num_frames

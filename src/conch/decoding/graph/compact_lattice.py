@@ -6,7 +6,7 @@ its weight, and a weight holds the units too. kaldifst has none for this kind of
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf, isfinite
@@ -139,13 +139,14 @@ def compact_lattice(
             numbers[key] = len(subsets)
             subsets.append(subset)
             reached.append(cost)
-            waiting.append(numbers[key])
+            heappush(waiting, (raw.place(subset), numbers[key]))
         return numbers[key]
 
-    waiting: deque[int] = deque()
+    # In the order of the lattice: what a state costs is known only after all arcs to it.
+    waiting: list[tuple[int, int]] = []
     number_of({paths.start: ONE}, 0.0)
     while waiting:
-        source = waiting.popleft()
+        _, source = heappop(waiting)
         spread, final = _spread(raw, subsets[source])
         if final is not None and reached[source] + final.cost <= least + beam + _DELTA:
             finals[source] = final
@@ -275,6 +276,10 @@ class _Raw:
                 cost = self._behind[state] + weight.cost
                 self._behind[target] = min(self._behind[target], cost)
         self._limit = self.ahead[paths.start] + beam + _DELTA
+
+    def place(self, states: Iterable[int]) -> int:
+        """Return the first place of states in an order in which arcs lead forward."""
+        return min(self._place[state] for state in states)
 
     def steps(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
         """Return the next words from a state, each with what it leads to, and the end before one.

@@ -15,6 +15,7 @@ stand behind them, where OpenFst does not look: it would keep a copy of them in 
 States, arcs, tables and ends begin at multiples of 16 bytes.
 """
 
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,19 @@ STATE = np.dtype(
         ("output_epsilons", "<u4"),
     ]
 )
+_LATTICE_STATE = np.dtype(
+    [
+        ("final", "<f4", 2),
+        ("arcs", "<i8"),
+        ("ilabel", "<i4"),
+        ("olabel", "<i4"),
+        ("cost", "<f4"),
+        ("acoustic_cost", "<f4"),
+        ("target", "<i4"),
+    ]
+)
+"""A state of kaldifst's lattice and its only arc, as OpenFst writes them."""
+_LATTICE_END = _LATTICE_STATE["final"].itemsize + _LATTICE_STATE["arcs"].itemsize
 _FST_MAGIC = 2125659606
 _SYMBOLS_MAGIC = 2125658996
 _VERSION = 2
@@ -129,6 +143,27 @@ def write_fst(
             _align(file)
             file.write(np.cumsum([len(text) for text in encoded], dtype=_ENDS).tobytes())
             file.write(b"".join(encoded))
+
+
+def lattice_path(path: Any) -> NDArray[Any]:
+    """Return the arcs of a lattice of kaldifst that is a single path, from its start.
+
+    kaldifst tells arcs one by one, which takes twelve times as long as to write and read them all.
+
+    Args:
+        path: a `kaldifst.Lattice` whose states are in the order of the path.
+
+    Returns:
+        `[N]`, with `ilabel`, `olabel`, `cost` of the graph and `acoustic_cost`.
+    """
+    with os.fdopen(os.memfd_create("path"), "rb") as file:
+        path.write(f"/proc/self/fd/{file.fileno()}")
+        data = file.read()
+    count = path.num_states - 1
+    place = len(data) - count * _LATTICE_STATE.itemsize - _LATTICE_END
+    states = np.frombuffer(data, _LATTICE_STATE, count, place)
+    assert np.array_equal(states["target"], np.arange(1, count + 1))
+    return states
 
 
 def _align(file: BinaryIO) -> None:

@@ -5,7 +5,7 @@ of noise; this one keeps to `max_active`.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,24 +36,16 @@ class LatticePath:
 
     def frame_costs(self) -> list[float]:
         """Return what the graph and the frame cost for each label."""
-        return path_costs(
-            (arc.olabel, float(arc.weight.value))
-            for arc in path_arcs(self.fst, kaldifst.ArcIterator)
-        )
+        return path_costs((arc.olabel, float(arc.weight.value)) for arc in _path_arcs(self.fst))
 
 
-def path_arcs(path: Any, iterator: Callable[[Any, int], Any]) -> Iterator[Any]:
-    """Yield the arcs of a transducer that is a single path, from its start.
-
-    Args:
-        path: the transducer.
-        iterator: makes what is at the first arc of a state.
-    """
-    arcs = iterator(path, path.start)
+def _path_arcs(path: Any) -> Iterator[Any]:
+    """Yield the arcs of a transducer that is a single path, from its start."""
+    arcs = kaldifst.ArcIterator(path, path.start)
     while not arcs.done:
         arc = arcs.value
         yield arc
-        arcs = iterator(path, arc.nextstate)
+        arcs = kaldifst.ArcIterator(path, arc.nextstate)
 
 
 def path_costs(arcs: Iterable[tuple[int, float]]) -> list[float]:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import kaldi_decoder
 import kaldifst
 import numpy as np
-from kaldifst.lib import _kaldifst
 
 from conch.component.arrays import DoubleArray, FloatArray, IntArray
 from conch.decoding.graph import FORMAT
@@ -21,11 +20,10 @@ from conch.decoding.graph.compact_lattice import (
     compact_lattice,
     linear_lattice,
 )
-from conch.decoding.graph.fst_arrays import open_fst
+from conch.decoding.graph.fst_arrays import lattice_path, open_fst
 from conch.decoding.graph.lattice import (
     LatticePath,
     WordLattice,
-    path_arcs,
     path_costs,
     word_lattice,
 )
@@ -223,8 +221,8 @@ class WfstStream:
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
         costs = []
         if self._has_graph_scores:
-            arcs = path_arcs(path, _kaldifst._ArcIteratorLattice)
-            costs = path_costs((arc.ilabel, float(arc.weight.value1)) for arc in arcs)
+            arcs = lattice_path(path)
+            costs = path_costs(zip(arcs["ilabel"].tolist(), arcs["cost"].tolist(), strict=True))
         return self._hypothesis(self._alignment(labels), words, weight.value1, costs)
 
     def finish(self, nbest: int = 1, *, has_lattice: bool = False) -> tuple[WfstHypothesis, ...]:

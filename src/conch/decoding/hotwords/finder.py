@@ -38,7 +38,8 @@ class HotwordFinder:
     @property
     def frames(self) -> FloatArray:
         """Log probabilities so far, float32 `[T, V]`, with the penalty."""
-        self._frames = [np.concatenate([self._none, *self._frames])]
+        if len(self._frames) != 1:
+            self._frames = [np.concatenate([self._none, *self._frames])]
         return self._frames[0]
 
     def keep_before(self, frame: int) -> None:

@@ -132,8 +132,11 @@ def with_hotwords(
 
 
 def _are_apart(one: _Candidate, other: _Candidate) -> bool:
-    is_same_place = (one.first, one.last) == (other.first, other.last)
-    return not is_same_place and (one.last <= other.first or other.last <= one.first)
+    """Return whether two phrases share no words, and no frames between words that both replace."""
+    before, after = sorted((one, other), key=lambda item: (item.first, item.last))
+    is_same_place = (before.first, before.last) == (after.first, after.last)
+    is_behind = before.units[-1][1] <= after.units[0][0]
+    return not is_same_place and before.last <= after.first and is_behind
 
 
 def _window(reading: Reading, first: int, last: int) -> tuple[int, int]:

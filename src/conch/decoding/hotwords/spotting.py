@@ -54,7 +54,10 @@ class Spotter:
         self._least = (-(_LEAST[0] + _LEAST[1] * trie.lengths) * _SCALE).astype(np.int64)
         self._frame = 0
         self._is_silent = False
+        nothing = np.zeros(0, np.int64)
+        self._spots = Spots(nothing, nothing, nothing, np.zeros(0))
         self._found: list[tuple[IntArray, IntArray, int]] = []
+        """What `_spots` lacks: phrases, their tokens, and after which frame they end."""
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, V]`."""
@@ -89,12 +92,14 @@ class Spotter:
 
     def spots(self) -> Spots:
         """Return what was found, in the order of the ends."""
-        nothing = np.zeros(0, np.int64)
-        ends = [np.full(len(phrases), end) for phrases, _, end in self._found]
-        tokens = np.concatenate([nothing, *(item[1] for item in self._found)])
-        return Spots(
-            np.concatenate([nothing, *(item[0] for item in self._found)]),
-            tokens & ((1 << _FRAME_BITS) - 1),
-            np.concatenate([nothing, *ends]),
-            (tokens >> _FRAME_BITS) / _PER_NAT,
-        )
+        if self._found:
+            phrases, tokens_of, ends = zip(*self._found, strict=True)
+            self._found = []
+            before, tokens = self._spots, np.concatenate(tokens_of)
+            self._spots = Spots(
+                np.concatenate([before.phrases, *phrases]),
+                np.concatenate([before.starts, tokens & ((1 << _FRAME_BITS) - 1)]),
+                np.concatenate([before.ends, np.repeat(ends, [*map(len, phrases)])]),
+                np.concatenate([before.scores, (tokens >> _FRAME_BITS) / _PER_NAT]),
+            )
+        return self._spots
