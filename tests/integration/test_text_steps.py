@@ -1,4 +1,4 @@
-"""The steps after recognition on the real server: replace, itn and post."""
+"""The steps after recognition on the real server: replace, punctuate, itn and post."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ import pytest
 from conch.client import Client
 from conch.wire.errors import ComponentError, MissingModelError, OptionError
 from conch.wire.formats import to_srt
-from conch.wire.result import text_of_words
+from conch.wire.result import Transcript, text_of_words
 
 pytestmark = pytest.mark.server
 
@@ -38,6 +38,29 @@ def test_rules_numbers_and_a_users_model_in_their_order(client: Client, waveform
         assert (word.start, word.end) == (before.start, before.end)
         same = "tiger" not in before.text.lower() and "burning" not in before.text.lower()
         assert not same or word == before
+
+
+@pytest.mark.parametrize("mode", ["offline", "streaming"])
+def test_words_of_ctc_get_marks_and_capitals_and_keep_their_times(
+    client: Client, waveform: np.ndarray, mode: str
+) -> None:
+    def transcript(**options: Any) -> Transcript:
+        options |= {"decoder": "wfst", "hotwords": "BuRning", "word_timestamps": True}
+        if mode == "offline":
+            return client.transcribe(waveform, **options)
+        with client.live(mode=mode, **options) as stream:
+            return stream.finish(waveform)
+
+    plain = transcript()
+    found = transcript(punctuate=True, replace="in the=>in Mr.")
+    assert found.text[0].isupper() and "BuRning" in found.text and " in Mr. " in found.text
+    said = " ".join(word.strip(",.?") for word in found.text.split())
+    assert said.lower() == plain.text.replace("in the", "in mr")
+    assert found.text == text_of_words(found.words)
+    assert [(word.start, word.end) for word in found.words] == [
+        (word.start, word.end) for word in plain.words
+    ]
+    assert all(not segment.error for segment in found.segments)
 
 
 def test_live_text_has_the_steps_where_it_is_final(client: Client, waveform: np.ndarray) -> None:
@@ -69,6 +92,15 @@ def test_an_answer_that_is_none_is_an_error_of_its_request_alone(
     assert texts[0] == texts[2] and "error" not in texts[0]
     assert texts[1] == texts[3]
     assert texts[1].startswith("error: option 'post': the answer of nonsense is not what a text")
+
+
+def test_what_a_step_raises_is_told_without_its_places(
+    client: Client, waveform: np.ndarray
+) -> None:
+    with pytest.raises(ComponentError) as raised:
+        client.transcribe(waveform, post="failing")
+    assert str(raised.value).endswith("ValueError: no dictionary"), str(raised.value)
+    assert str(raised.value).startswith("option 'post': failing: ")
 
 
 @pytest.mark.parametrize(

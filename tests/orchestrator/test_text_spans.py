@@ -126,8 +126,12 @@ def test_words_without_spaces_stay_apart():
     [
         ("ax", np.zeros((1, 3), np.int32), "spans are integers"),
         ("ax", np.zeros((1, 4), np.float32), "spans are integers"),
-        ("ax", [(0, 1, 0, 1)], "before span [2, 2, 2, 2] the texts differ"),
-        ("abc", [], "before span [2, 2, 3, 3] the texts differ"),
+        (
+            "ax",
+            [(0, 1, 0, 1)],
+            "characters 1 to 2 of the text that was sent are not 1 to 2 of the new",
+        ),
+        ("abc", [], "characters 0 to 2 of the text that was sent are not 0 to 3 of the new"),
         ("ax", [(1, 3, 1, 2)], "not in order, or outside"),
         ("ax", [(-1, 2, 0, 2)], "not in order, or outside"),
         ("ab", [(1, 2, 1, 2), (0, 1, 0, 1)], "not in order, or outside"),

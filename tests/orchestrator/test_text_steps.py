@@ -88,6 +88,17 @@ def test_a_models_language_is_sent_where_it_is_known():
     assert [item["language"][0] for item in sent] == [b"de", b"en"]
 
 
+def test_hotwords_are_punctuated_as_they_are_spelled():
+    def text(**parameters: Any) -> str:
+        asked = {"decoder": "ctc", "hotwords": "HeaRD, other Name:3", **parameters}
+        return recognize(WithPost(), 0.1, **asked).text
+
+    assert text() == "heard 0.10"
+    assert text(punctuate=True) == "HeaRD 0.10."
+    assert text(punctuate=True, replace="heard=>said") == "Said 0.10."
+    assert text(itn=True) == "<heard+0.10>"
+
+
 def test_whispers_text_has_its_punctuation():
     components = WithPost()
     assert recognize(components, 0.1, punctuate=True).text == "spoken 0.10 0"
@@ -127,7 +138,7 @@ def test_all_hypotheses_get_the_steps_and_equal_ones_are_one():
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ({"text": bytes_array(["x"]), "spans": np.zeros((0, 4), np.int32)}, "texts differ"),
+        ({"text": bytes_array(["x"]), "spans": np.zeros((0, 4), np.int32)}, "no span says so"),
         ({"text": bytes_array(["x"]), "spans": np.zeros((1, 2), np.int32)}, "spans are integers"),
         ({"text": bytes_array(["x", "y"]), "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),
         ({"text": np.zeros(1), "spans": np.zeros((0, 4), np.int32)}, r"BYTES \[1\]"),

@@ -69,7 +69,11 @@ def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
     for name in names:
         if name not in there:
             close = difflib.get_close_matches(name, there, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(there)}"
+            hint = (
+                f"did you mean {close[0]}?"
+                if close
+                else f"there is {', '.join(there)}; conch serve --add-model-repository adds one"
+            )
             raise ServerError(f"no model {name!r} in the model repositories; {hint}")
 
 

@@ -67,7 +67,10 @@ def rewritten(old: str, new: str, spans: Array) -> Rewritten:
                 f"{len(new)} characters"
             )
         if old[at:start] != new[new_at:new_start]:
-            raise ValueError(f"before span {list(change)} the texts differ, and no span says so")
+            raise ValueError(
+                f"characters {at} to {start} of the text that was sent are not {new_at} to "
+                f"{new_start} of the new one, and no span says so"
+            )
         at, new_at = end, new_end
     return Rewritten(new, changes)
 

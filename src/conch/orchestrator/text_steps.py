@@ -5,6 +5,7 @@ segment, whose words follow it. component_models/README.md has the contract of t
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,11 @@ from conch.component import Array, bytes_array
 from conch.orchestrator.calls import Calls, Tensor, together
 from conch.orchestrator.text_spans import Rewritten, replaced, retimed, rewritten
 from conch.wire.errors import ComponentError, MissingModelError, OptionError, public_error
+from conch.wire.hotwords import hotwords_of
 from conch.wire.limits import MAX_TEXT
 from conch.wire.needs import missing, missing_post, text_components_of
 from conch.wire.options import RecognitionOptions
-from conch.wire.replacements import read_replacements
+from conch.wire.replacements import read_replacements, replacements_of
 from conch.wire.result import Hypothesis, Segment, Word
 from conch.wire.text_steps import INVERSE_NORMALIZER, PUNCTUATOR, post_models
 
@@ -56,11 +58,18 @@ async def with_text_steps(
     if not options.has_text_steps or not segment.text:
         return segment
     models = _models(options, is_whispers=is_whispers)
+    names = _names(options) if options.punctuate and not is_whispers else ()
     language = segment.language or ("" if options.language == "auto" else options.language)
     texts = dict.fromkeys(item.text for item in segment.nbest)
     found = await together(
         _stepped(
-            text, segment.words if text == segment.text else (), language, options, models, calls
+            text,
+            segment.words if text == segment.text else (),
+            language,
+            options,
+            names,
+            models,
+            calls,
         )
         for text in texts
     )
@@ -99,15 +108,25 @@ def _models(options: RecognitionOptions, *, is_whispers: bool) -> tuple[tuple[st
     return (*own, *((model, "post") for model in post_models(options.post)))
 
 
+def _names(options: RecognitionOptions) -> list[str]:
+    """Return the hotwords with capitals, which CTC writes without."""
+    hotwords = hotwords_of(options.hotwords, options.hotword_weight)
+    return [item.phrase for item in hotwords if item.phrase != item.phrase.lower()]
+
+
 async def _stepped(
     text: str,
     words: tuple[Word, ...],
     language: str,
     options: RecognitionOptions,
+    names: Sequence[str],
     models: tuple[tuple[str, str], ...],
     calls: Calls,
 ) -> tuple[str, tuple[Word, ...]]:
     """Return a text and its words after the steps."""
+    if said := [name for name in names if name.lower() in text.lower()]:
+        after = replaced(text, replacements_of((name, name) for name in said))
+        text, words = after.text, retimed(words, text, after)
     if rules := read_replacements(options.replace):
         # In threads: hundreds of rules in long n-best lists, and times of long texts, take seconds.
         after = await asyncio.to_thread(replaced, text, rules)

@@ -1,6 +1,7 @@
 """Calls of the component models of this server, in process (BLS)."""
 
 import asyncio
+import logging
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -31,10 +32,14 @@ from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
 from conch.wire.text_steps import OWN_MODELS
 
+logger = logging.getLogger(__name__)
+
 # Texts of Triton 2.51, which gives all three errors the same status.
 _DEAD = re.compile(r"[Ss]tub process .* is not healthy")
 _NO_STREAM = "must specify the START flag"
 _NO_PLACE = "timeout of the corresponding sequence has been expired"
+_TRACEBACK = "\n\nAt:\n"
+"""Before the places of what a Python model has raised."""
 
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
@@ -155,7 +160,11 @@ def _error(model: str, message: str) -> TranscriptionError:
     # Check this last, because a model whose process died counts as ready.
     if said is None and not _is_ready(model):
         return missing(model)
-    return ComponentError(f"{model}: {message if said is None else said}")
+    if said is None:
+        # A model that is not Conch's own: its traceback names the folders of this machine.
+        logger.error("%s has failed: %s", model, message)
+        return ComponentError(f"{model}: {message.partition(_TRACEBACK)[0]}")
+    return ComponentError(f"{model}: {said}")
 
 
 def _is_ready(model: str) -> bool:

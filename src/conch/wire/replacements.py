@@ -8,6 +8,7 @@ Semicolons separate rules, and `=>` the two forms. A backslash takes the meaning
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -58,7 +59,12 @@ def read_replacements(rules: str) -> Replacements | None:
         written[heard.lower()] = heard, new
     if not written:
         return None
-    longest_first = sorted(written.values(), key=lambda forms: -len(forms[0]))
+    return replacements_of(written.values())
+
+
+def replacements_of(forms: Iterable[tuple[str, str]]) -> Replacements:
+    """Return rules of at least one pair of a heard and a written form."""
+    longest_first = sorted(forms, key=lambda pair: -len(pair[0]))
     pattern = "|".join(_pattern(heard) for heard, _ in longest_first)
     return Replacements(re.compile(pattern, re.IGNORECASE), tuple(new for _, new in longest_first))
 

@@ -139,6 +139,15 @@ def test_a_text_with_punctuation_or_of_another_alphabet_stays(punctuator, text):
     assert (new, len(spans)) == (text, 0)
 
 
+def test_abbreviations_are_no_punctuation(punctuator):
+    text = "when i was young the U.S. sent Mr. smith to london at five p.m. and he met the Dr."
+    assert is_bare(text)
+    new, spans = answer(punctuator, text)
+    assert new.startswith("When I was") and "Mr. Smith" in new and "London" in new
+    assert not re.search(r"[.,?]{2}", new)
+    assert len(spans) and new.lower().replace(",", "").split() == text.lower().split()
+
+
 @pytest.mark.parametrize("language", ["de", "zh", "fr"])
 def test_another_language_stays(punctuator, language):
     assert answer(punctuator, "how are you", language)[0] == "how are you"
@@ -212,10 +221,16 @@ def test_marks_and_cases_are_written_where_the_words_are():
 
 def test_a_sentence_begins_with_a_capital():
     labels = Labels(np.array([2, 0]), np.array([LOWER, LOWER]))
-    assert written("yes no", words_of("yes no"), labels, {})[0] == "yes. No"
+    assert written("yes no", words_of("yes no"), labels, {})[0] == "Yes. No"
     text = "the rest is the rest"
     labels = Labels(np.array([0, 0, 1, 0, 0]), np.full(5, CAPITAL))
     assert written(text, words_of(text), labels, {})[0] == "The Rest is, the Rest"
+
+
+def test_an_amount_has_no_comma():
+    text = "one dollar fifty five dollars fifty"
+    labels = Labels(np.array([0, 1, 1, 1, 1, 2]), np.full(6, LOWER))
+    assert written(text, words_of(text), labels, {})[0] == "One dollar fifty, five, dollars fifty."
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,10 @@ LONGEST_TEXT = 1_000_000
 Span = tuple[int, int, int, int]
 """Start and end in the text that was sent, start and end in the new one, in characters."""
 
-_PUNCTUATED = re.compile(r"[.,?!;:…\u3002\uff0c\uff1f\uff01\u3001\uff1b\uff1a](?:[^\w\s]*)(?:\s|$)")
+_MARKED = re.compile(r"[.,?!;:…\u3002\uff0c\uff1f\uff01\u3001\uff1b\uff1a][^\w\s]*$")
+_ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+|[A-Z][^\W\d_]{1,3}\.")
+"""Words that have a period in any case, as U.S. and Mr.; a short name at the end of a sentence
+looks the same, and only keeps its period."""
 _STEM = re.compile(r"([^'\u2019]*)(.*)", re.DOTALL)
 _LETTER = re.compile(r"[a-z]")
 # fmt: off
@@ -35,8 +38,15 @@ _NEVER_NAMES = frozenset({
     "well", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why",
     "with", "would", "yes", "yet", "you", "your",
 })
-# fmt: on
 """Words with a capital only where a text or a sentence begins."""
+_CURRENCIES = frozenset({"dollar", "dollars", "euro", "euros"})
+_CENTS = frozenset({
+    "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
+    "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
+    "ninety",
+})
+"""How cents begin: no comma stands before them in `twenty one dollars fifty`."""
+# fmt: on
 _ENDS_SENTENCE = (MARKS.index("."), MARKS.index("?"))
 
 
@@ -74,8 +84,9 @@ class Punctuator:
     def punctuate(self, texts: Sequence[str]) -> list[tuple[str, list[Span]]]:
         """Return texts with marks and capitals, and what changed.
 
-        A text that has a mark after a word stays as it is, and so does a word with a capital or a
-        digit, but for a mark after it. A text without letters of the Latin alphabet stays, too.
+        A text that has a mark after a word stays as it is, unless all are periods of abbreviations,
+        and so does a word with a capital or a digit, but for a mark after it. A text without
+        letters of the Latin alphabet stays, too.
         """
         words = [words_of(text) if is_bare(text) else [] for text in texts]
         cores = [
@@ -94,12 +105,14 @@ class Punctuator:
 def is_bare(text: str) -> bool:
     """Return whether a text has no punctuation yet, and words of the Latin alphabet for the most.
 
-    >>> is_bare("it isn't 3.5"), is_bare("Hello."), is_bare("你好"), is_bare("")
+    >>> is_bare("it isn't Mr. 3.5"), is_bare("Hello."), is_bare("你好"), is_bare("")
     (True, False, False, False)
     """
     words = text.split()
     latin = sum(any(letter.isascii() and letter.isalnum() for letter in word) for word in words)
-    return 2 * latin > len(words) and not _PUNCTUATED.search(text)
+    return 2 * latin > len(words) and not any(
+        _MARKED.search(word) and not _ABBREVIATION.fullmatch(word) for word in words
+    )
 
 
 def written(
@@ -107,8 +120,9 @@ def written(
 ) -> tuple[str, list[Span]]:
     """Return a text with the marks and cases of its words, and a span for each word that changed.
 
-    After a period or a question mark a word has a capital; within a sentence the words that are
-    never names have none.
+    A text begins with a capital, and so does what follows a period or a question mark; within a
+    sentence the words that are never names have none. A word that has a mark gets no second one,
+    and an amount of money no comma.
 
     Args:
         text: As it was sent.
@@ -119,18 +133,22 @@ def written(
     parts: list[str] = []
     spans: list[Span] = []
     done = new = 0
-    begins = False
-    for word, mark, case in zip(words, labels.marks, labels.cases, strict=True):
-        core = text[word.core_start : word.core_end]
+    begins = True
+    cores = [text[word.core_start : word.core_end] for word in words]
+    for word, core, behind, mark, case in zip(
+        words, cores, [*cores, ""][1:], labels.marks, labels.cases, strict=True
+    ):
+        if core in _CURRENCIES and behind in _CENTS and MARKS[mark] == ",":
+            mark = MARKS.index("")
         if begins:
             case = max(case, CAPITAL)
-        elif core in _NEVER_NAMES and word is not words[0]:
+        elif core in _NEVER_NAMES:
             case = LOWER
         changed = (
             text[word.start : word.core_start]
             + with_case(core, int(case), inside)
             + text[word.core_end : word.end]
-            + MARKS[mark]
+            + ("" if _MARKED.search(text[word.core_end : word.end]) else MARKS[mark])
         )
         begins = mark in _ENDS_SENTENCE
         if changed == text[word.start : word.end]:
