@@ -1,12 +1,15 @@
 """Whoever watches a run hears once that a server is gone, and that it is back."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import pytest
 from waiting import wait_until
 
+from conch.bulk import watch
 from conch.bulk.watch import ServerWatch
 
 
@@ -42,12 +45,32 @@ class Heard:
         self.told.append("back")
 
 
-def test_a_loss_is_told_once_and_so_is_the_return() -> None:
+def test_a_loss_is_told_once_and_so_is_the_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    absence = watch._absence
+
+    def counted(url: str) -> str | None:
+        looks.append(url)
+        return absence(url)
+
+    monkeypatch.setattr(watch, "_absence", counted)
     heard = Heard()
     with ready_server() as port:
         pass
-    with ServerWatch([f"http://127.0.0.1:{port}"], {}, heard, look_s=0.02):
+    with ServerWatch([f"http://127.0.0.1:{port}"], heard, look_s=0.02):
         wait_until(lambda: heard.told == ["lost"])
+        seen = len(looks)
+        wait_until(lambda: len(looks) > seen + 3)
+        assert heard.told == ["lost"]
         with ready_server(port):
             wait_until(lambda: heard.told != ["lost"])
             assert heard.told == ["lost", "back"]
+
+
+def test_a_server_that_answers_nothing_is_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        assert watch._absence(f"grpc://127.0.0.1:{port}") is None
+        assert watch._absence(f"http://127.0.0.1:{port}/base/path") is None
+    reason = watch._absence(f"grpc://127.0.0.1:{port}")
+    assert reason is not None and f"127.0.0.1:{port}" in reason

@@ -106,7 +106,7 @@ def run(bulk: Bulk) -> list[Outcome]:
 
 
 def _watch(job: Job, events: Events | None) -> AbstractContextManager[object]:
-    return ServerWatch(job.urls, job.headers, events) if job.urls and events else nullcontext()
+    return ServerWatch(job.urls, events) if job.urls and events else nullcontext()
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:

@@ -261,9 +261,9 @@ class _Shown:
         self._bar.set_postfix_str(self._figures(time.monotonic() - self._started))
 
     def server_lost(self, url: str, reason: str) -> None:
+        others = "go to another --url, or " if len(self._job.urls) > 1 else ""
         self._write(
-            f"conch: {reason}; its recordings wait, at most {self._job.patience_s:g} s, or go to "
-            "another --url"
+            f"conch: {reason}; its recordings {others}wait, at most {self._job.patience_s:g} s"
         )
 
     def server_back(self, url: str) -> None:
