@@ -1,6 +1,7 @@
 import argparse
 import asyncio
 import re
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import cast
@@ -11,7 +12,15 @@ from conch.cli import transcribe
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.progress import Progress
 from conch.client import AsyncClient
-from conch.wire.errors import ServerError, ServerLostError, UnreachableError
+from conch.wire.errors import (
+    AudioError,
+    ConchError,
+    DeadlineError,
+    OverloadedError,
+    ServerError,
+    ServerLostError,
+    UnreachableError,
+)
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
@@ -113,6 +122,9 @@ def test_two_recordings_of_one_name_for_scoring(
     with pytest.raises(SystemExit):
         run("one/a b.wav", "two/a_b.flac", "--format", "ctm")
     assert "both be called a_b in the ctm" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("-", "stdin.wav", "--format", "stm")
+    assert "both be called stdin in the stm" in capsys.readouterr().err
 
 
 def test_files_that_are_not_there_need_no_server(
@@ -180,53 +192,129 @@ def test_no_server_at_the_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 class Flaky:
-    """A client whose server gives these answers, and is there again after each error."""
+    """A client whose server gives these answers, and these to the question whether it is there."""
 
-    def __init__(self, *answers: Transcript | ServerError) -> None:
+    def __init__(
+        self, *answers: Transcript | ConchError, looks: Iterable[bool | ConchError] = ()
+    ) -> None:
         self.answers = list(answers)
-        self.looks = 0
+        self.looks = list(looks)
 
     async def transcribe(self, audio: str) -> Transcript:
         answer = self.answers.pop(0)
-        if isinstance(answer, ServerError):
+        if isinstance(answer, ConchError):
             raise answer
         return answer
 
     async def is_ready(self, model: str) -> bool:
-        self.looks += 1
-        return True
+        found = self.looks.pop(0) if self.looks else True
+        if isinstance(found, ConchError):
+            raise found
+        return found
 
 
-def answered(client: Flaky, *, has_answered: bool) -> Transcript:
+def answered(client: Flaky, *, is_known: bool) -> Transcript:
     async def ask() -> Transcript:
-        before = asyncio.Event()
-        if has_answered:
-            before.set()
-        progress = Progress(["a.wav"], b"", can_stream=False, is_text_shown=False)
-        item = transcribe._Input("a.wav", "a.wav", progress.file("a.wav"))
-        job = transcribe.Job("text", 1, {}, 1)
-        return await transcribe._answered(job, item, cast(AsyncClient, client), before)
+        server = transcribe._Server(cast(AsyncClient, client), is_known=is_known)
+        return await one(server, "a.wav")
 
     return asyncio.run(ask())
+
+
+async def one(server: transcribe._Server, name: str) -> Transcript:
+    progress = Progress([name], b"", can_stream=False, is_text_shown=False)
+    item = transcribe._Input(name, name, progress.file(name))
+    return await transcribe._answered(transcribe.Job("text", 1, {}, 1), item, server)
 
 
 NOTHING = Transcript((), (), 1.0, (), {})
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcribe, "LOOK_S", 0.0)
+
+
 @pytest.mark.parametrize(
-    ("error", "has_answered"), [(ServerLostError("lost"), False), (UnreachableError("gone"), True)]
+    ("error", "is_known"), [(ServerLostError("lost"), False), (UnreachableError("gone"), True)]
 )
 def test_a_file_goes_again_to_a_server_that_was_lost_with_it(
-    error: ServerError, has_answered: bool, monkeypatch: pytest.MonkeyPatch
+    error: ServerError, is_known: bool, impatient: None
 ) -> None:
-    monkeypatch.setattr(transcribe, "LOOK_S", 0.0)
-    assert answered(Flaky(error, NOTHING), has_answered=has_answered) is NOTHING
-    with pytest.raises(ServerLostError, match="once more"):
-        answered(Flaky(error, ServerLostError("once more")), has_answered=has_answered)
+    late = (UnreachableError("gone"), DeadlineError("5 s"), OverloadedError("starts"), False, True)
+    client = Flaky(error, ServerLostError("again"), NOTHING, looks=late)
+    assert answered(client, is_known=is_known) is NOTHING
+    assert not client.looks
+    with pytest.raises(ServerLostError, match="at last"):
+        answered(
+            Flaky(error, error, ServerLostError("at last"), NOTHING),
+            is_known=is_known,
+        )
 
 
-def test_an_address_that_never_answered_is_not_waited_for() -> None:
-    client = Flaky(UnreachableError("gone"), NOTHING)
+def test_an_address_that_never_answered_is_not_waited_for(impatient: None) -> None:
+    client = Flaky(UnreachableError("gone"), NOTHING, looks=[True])
     with pytest.raises(UnreachableError):
-        answered(client, has_answered=False)
-    assert client.looks == 0
+        answered(client, is_known=False)
+    assert client.looks
+
+
+def test_a_server_that_refused_a_file_has_answered(impatient: None) -> None:
+    async def both() -> Transcript:
+        client = Flaky(AudioError("no audio"), UnreachableError("gone"), NOTHING)
+        server = transcribe._Server(cast(AsyncClient, client), is_known=False)
+        with pytest.raises(AudioError):
+            await one(server, "a.wav")
+        return await one(server, "b.wav")
+
+    assert asyncio.run(both()) is NOTHING
+
+
+def test_a_server_that_does_not_come_back_is_not_waited_for_again(
+    impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcribe, "HEALED_S", 0.0)
+
+    async def both() -> None:
+        client = Flaky(UnreachableError("gone"), UnreachableError("still"), looks=[False] * 9)
+        server = transcribe._Server(cast(AsyncClient, client), is_known=True)
+        with pytest.raises(UnreachableError, match="gone"):
+            await one(server, "a.wav")
+        looks = len(client.looks)
+        with pytest.raises(UnreachableError, match="still"):
+            await one(server, "b.wav")
+        assert len(client.looks) == looks
+
+    asyncio.run(both())
+
+
+class Poisoned:
+    """A client whose server dies of one file, and of whatever it has beside it."""
+
+    def __init__(self, poison: str) -> None:
+        self.poison = poison
+        self.deaths = 0
+
+    async def transcribe(self, audio: str) -> Transcript:
+        deaths = self.deaths
+        if audio == self.poison:
+            self.deaths += 1
+        else:
+            await asyncio.sleep(0.01)
+        if self.deaths > deaths:
+            raise ServerLostError("lost")
+        return NOTHING
+
+    async def is_ready(self, model: str) -> bool:
+        return True
+
+
+def test_a_file_that_a_server_dies_of_fails_alone(impatient: None) -> None:
+    async def all_of_them() -> list[Transcript | BaseException]:
+        client = cast(AsyncClient, Poisoned("poison.wav"))
+        server = transcribe._Server(client, is_known=True)
+        names = ("a.wav", "b.wav", "poison.wav", "c.wav")
+        return await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
+
+    found = asyncio.run(all_of_them())
+    assert [isinstance(item, ServerLostError) for item in found] == [False, False, True, False]

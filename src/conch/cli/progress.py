@@ -123,6 +123,11 @@ class FileProgress:
         self.is_streamed = is_streamed
         """Whether to request the file as a stream."""
 
+    @property
+    def model(self) -> str:
+        """The entry point that the file goes to."""
+        return "speech_stream" if self.is_streamed else "speech"
+
     def reached(self, seconds: float) -> None:
         """Note that the audio is done up to this second of the file."""
         # A segment may end a little after the length in the file's header.

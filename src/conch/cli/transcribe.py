@@ -23,6 +23,7 @@ from conch.wire.errors import (
     OptionError,
     ServerError,
     ServerLostError,
+    TranscriptionError,
     UnreachableError,
 )
 from conch.wire.formats import FORMATS, TIMED_FORMATS, to_json, to_text
@@ -35,6 +36,8 @@ PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""
 HEALED_S = 60.0
 """Seconds to wait for a server that was lost, before its files fail."""
+MAX_SENDS = 3
+"""Times that a file is sent to a server that is lost with it."""
 LOOK_S = 0.5
 """Seconds between two looks whether it is there again."""
 
@@ -159,9 +162,7 @@ def run(args: argparse.Namespace) -> int:
         stdin = sys.stdin.buffer.read() if STDIN in names else b""
         can_stream = args.url is None or has_streams(Endpoint.parse(args.url, headers=headers))
         progress = Progress(names, stdin, can_stream=can_stream, is_text_shown=job.is_text_shown)
-        entry_points = {
-            "speech_stream" if progress.file(name).is_streamed else "speech" for name in names
-        }
+        entry_points = {progress.file(name).model for name in names}
         components = components_of(RecognitionOptions.parse(job.options))
         # The event loop first: Ctrl-C right after the server's start must not find it half made.
         with (
@@ -170,7 +171,8 @@ def run(args: argparse.Namespace) -> int:
             progress,
         ):
             client = AsyncClient(url, timeout_s=PATIENCE_S, headers=headers)
-            loop.run(_transcribe_all(job, names, stdin, client, progress))
+            server = _Server(client, is_known=args.url is None)
+            loop.run(_transcribe_all(job, names, stdin, server, progress))
     return 1 if job.failed else 0
 
 
@@ -219,12 +221,13 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
     if job.format in ("ctm", "stm") and job.output_dir is None:
         called: dict[str, str] = {}
         for name in names:
-            recording = recording_name(name)
-            if called.setdefault(recording, name) != name:
+            recording = recording_name("stdin" if name == STDIN else name)
+            if recording in called:
                 return (
                     f"{called[recording]} and {name} would both be called {recording} in the "
                     f"{job.format}; use --output-dir"
                 )
+            called[recording] = name
     owners: dict[Path, str] = {}
     inputs = {Path(name).absolute() for name in names}
     for name in names:
@@ -262,23 +265,27 @@ class _Input:
     output: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
     """Its texts for stdout; None is the end."""
 
-    @property
-    def model(self) -> str:
-        """The entry point that it goes to."""
-        return "speech_stream" if self.progress.is_streamed else "speech"
+
+@dataclass
+class _Server:
+    """The server of a run."""
+
+    client: AsyncClient
+    is_known: bool
+    """Whether it has ever been there; an address where nobody answered may be a wrong one."""
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a file that is sent again: it may be what the server dies of."""
 
 
 async def _transcribe_all(
-    job: Job, names: Sequence[str], stdin: bytes, client: AsyncClient, progress: Progress
+    job: Job, names: Sequence[str], stdin: bytes, server: _Server, progress: Progress
 ) -> None:
     inputs = [_Input(name, stdin if name == STDIN else name, progress.file(name)) for name in names]
     slots = asyncio.Semaphore(job.jobs)
-    has_answered = asyncio.Event()
-    async with client:
+    async with server.client:
         ticking = asyncio.create_task(progress.tick())
         tasks = [
-            asyncio.create_task(_transcribe(job, item, client, slots, has_answered, progress))
-            for item in inputs
+            asyncio.create_task(_transcribe(job, item, server, slots, progress)) for item in inputs
         ]
         try:
             # Write one file after the other, whichever is done first.
@@ -294,12 +301,7 @@ async def _transcribe_all(
 
 
 async def _transcribe(
-    job: Job,
-    item: _Input,
-    client: AsyncClient,
-    slots: asyncio.Semaphore,
-    has_answered: asyncio.Event,
-    progress: Progress,
+    job: Job, item: _Input, server: _Server, slots: asyncio.Semaphore, progress: Progress
 ) -> None:
     """Transcribe one file; queue its texts for stdout, then None."""
 
@@ -310,7 +312,7 @@ async def _transcribe(
     path = job.destination(item.name)
     try:
         async with slots:
-            transcript = await _answered(job, item, client, has_answered)
+            transcript = await _answered(job, item, server)
         for warning in transcript.warnings:
             progress.write(f"conch: {item.name}: warning: {warning}\n", sys.stderr)
         if path is not None:
@@ -328,24 +330,29 @@ async def _transcribe(
         item.output.put_nowait(None)
 
 
-async def _answered(
-    job: Job, item: _Input, client: AsyncClient, has_answered: asyncio.Event
-) -> Transcript:
-    """Transcribe one file, once more if the server was lost with it and heals."""
-    try:
-        transcript = await _asked(job, item, client)
-    except ServerLostError as error:
-        # Text on a terminal cannot be taken back, and what never answered may be a wrong address.
-        is_shown = job.is_text_shown and item.progress.is_streamed
-        is_new = isinstance(error, UnreachableError) and not has_answered.is_set()
-        if is_shown or is_new:
+async def _answered(job: Job, item: _Input, server: _Server) -> Transcript:
+    """Transcribe one file; send it again, alone, to a server that was lost with it and heals."""
+    sends = 0
+    while True:
+        sends += 1
+        try:
+            async with server.alone if sends > 1 else nullcontext():
+                transcript = await _asked(job, item, server.client)
+        except ServerLostError as error:
+            is_new = isinstance(error, UnreachableError) and not server.is_known
+            # Text on a terminal cannot be taken back.
+            is_shown = job.is_text_shown and item.progress.is_streamed
+            if is_new or is_shown or sends == MAX_SENDS:
+                raise
+            if not await _is_back(item, server.client):
+                server.is_known = False
+                raise
+        except TranscriptionError:
+            server.is_known = True
             raise
-        if not await _is_back(item, client):
-            has_answered.clear()
-            raise
-        transcript = await _asked(job, item, client)
-    has_answered.set()
-    return transcript
+        else:
+            server.is_known = True
+            return transcript
 
 
 async def _asked(job: Job, item: _Input, client: AsyncClient) -> Transcript:
@@ -360,8 +367,9 @@ async def _is_back(item: _Input, client: AsyncClient) -> bool:
     deadline = clock() + HEALED_S
     while clock() < deadline:
         await asyncio.sleep(LOOK_S)
-        with suppress(ServerError):
-            if await client.is_ready(item.model):
+        # Busy with its start, it may refuse, or answer late.
+        with suppress(ConchError):
+            if await client.is_ready(item.progress.model):
                 return True
     return False
 
