@@ -70,6 +70,21 @@ def test_a_beam_keeps_what_the_search_prefix_by_prefix_keeps(vocab, beam_size, s
     assert [item.am_score for item in found] == pytest.approx([score for _, score in expected])
 
 
+@pytest.mark.parametrize("beam_size", [1, 2, 3])
+def test_a_beam_of_ties_is_never_empty(beam_size):
+    rng = np.random.default_rng(beam_size)
+    vocab = ("", " a", "b", " b", "ab")
+    search = CtcSearch(CtcVocab(vocab))
+    options = CtcSearchOptions(beam_size=beam_size, unit_min_log_prob=-1000)
+    for _ in range(100):
+        state = search.start(options)
+        for _ in range(12):
+            probs = rng.choice([0.5, 1.0, 1.0, 2.0], (1, len(vocab)))
+            log_probs = torch.tensor(np.log(probs / probs.sum()), dtype=torch.float32)
+            (state,) = search.advance([state], [log_probs])
+            assert search.nbest(state, 1, is_final=False)
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_no_beam_claims_more_than_the_exact_probability(search, seed, beam_size):

@@ -238,10 +238,13 @@ def _choose(ranks: Array, frame: Frame, limits: Array | None) -> _Choice:
         limits: as in `frames.Chunk`.
     """
     streams, height, size = ranks.shape
+    xp = namespace(ranks)
+    # Of two parts that are alike the second could be kept alone, and with it no part.
+    likelier, other = ranks[:, :1], ranks[:, 1:2]
+    other[:] = xp.where(other == likelier, xp.nextafter(other, xp.full_like(other, _NEVER)), other)
     best, cells = largest(ranks.reshape(streams, 1, -1), size)
     worst = best[:, :, -1:]
     if limits is not None:
-        xp = namespace(best)
         worst = xp.amin(xp.where(limits, math.inf, best), axis=2)[:, None]
         best[limits] = _NEVER
     rows = cells // size
