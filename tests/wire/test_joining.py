@@ -78,11 +78,19 @@ def test_a_syllable_is_not_two_words() -> None:
     assert is_within_word("ラ", "ー")
     assert is_within_word("待", "って")
     assert not is_within_word("", "写")
+    assert not is_within_word("。", "って")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", 0), ("It's 5 o'clock.", 3), ("我用 Python，好吗？", 5), ("안녕하세요 세계", 2)],
+    [
+        ("", 0),
+        ("It's 5 o'clock.", 3),
+        ("我用 Python，好吗？", 5),
+        ("“你好” - 你好!", 4),
+        ("สวัสดีครับ", 7),
+        ("안녕하세요 세계", 2),
+    ],
 )
 def test_a_character_without_spaces_counts_as_a_word(text: str, words: int) -> None:
     assert num_words(text) == words

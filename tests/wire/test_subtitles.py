@@ -177,6 +177,7 @@ def test_words_without_times_share_those_of_their_segment() -> None:
     assert all(len(cue.lines) <= MAX_LINES for cue in found)
     assert all(MIN_CUE_MS <= cue.end_ms - cue.start_ms <= MAX_CUE_MS for cue in found)
     assert cues(transcript(silent("  ", 0, 1))) == []
+    assert len(cues(transcript(silent("\u0301", 0, 1)))) == 1
 
 
 def test_wide_characters_count_two() -> None:
@@ -203,6 +204,7 @@ def test_pieces_of_a_text() -> None:
 
 def test_what_belongs_together_in_scripts_without_spaces() -> None:
     assert pieces_of("《书》（笑）说“Go”！") == ["《书》", "（笑）", "说", "“Go”！"]  # noqa: RUF001
+    assert pieces_of("そうだ。って") == ["そ", "う", "だ。", "っ", "て"]
     assert pieces_of("ラーメン待って人々") == ["ラー", "メ", "ン", "待っ", "て", "人々"]
     assert pieces_of("เก็บน้ำแล้วๆ") == ["เก็", "บ", "น้ำ", "แล้", "วๆ"]
     assert pieces_of("(well) half-(way ((x) 5") == ["(well)", "half-(way", "((x)", "5"]

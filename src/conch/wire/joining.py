@@ -66,20 +66,22 @@ def is_within_word(before: str, after: str) -> bool:
 
 def is_within_syllable(before: str, after: str) -> bool:
     """Return whether two characters stay on one line, where each character may begin one."""
-    return bool(
-        unicodedata.category(after) in ("Mn", "Mc", "Me", "Lm")
-        or _BEGINS_NONE.match(after)
-        or _ENDS_NONE.match(before)
+    begins_none = unicodedata.category(after) in ("Mn", "Mc", "Me", "Lm") or _BEGINS_NONE.match(
+        after
     )
+    # What follows a full stop begins anew, whatever it is.
+    is_after_letter = unicodedata.category(before)[0] in "LMN"
+    return bool((is_after_letter and begins_none) or _ENDS_NONE.match(before))
 
 
 def num_words(text: str) -> int:
-    """Return the number of words in a text; each character of a script without spaces is one.
+    """Return the number of words in a text; each letter of a script without spaces is one.
 
-    >>> num_words("我用 Python。")
+    >>> num_words("“我”用 Python!")
     3
     """
-    return len(_UNSPACED.sub(" x ", _OWN_SPACE.sub(" ", text)).split())
+    words = _UNSPACED.sub(lambda char: f" {char[0]} ", text).split()
+    return sum(any(map(str.isalnum, word)) for word in words)
 
 
 def separators(text: str, words: Sequence[str]) -> list[str]:

@@ -312,7 +312,7 @@ def _timed(segment: Segment) -> list[tuple[str, float, float]]:
         return words
     texts = pieces_of(segment.text)
     ends = list(accumulate(map(columns, texts)))
-    scale = (segment.end - segment.start) / ends[-1] if ends else 0.0
+    scale = (segment.end - segment.start) / max([1, *ends])
     starts = [0, *ends]
     return [
         (text, segment.start + start * scale, segment.start + end * scale)

@@ -14,6 +14,7 @@ const BEGINS_NONE =
 /** Vowels of Thai and Lao that are written before their consonant, and signs that stack two. */
 const ENDS_NONE = /[\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2]/u;
 const NO_LETTER = /[\p{P}\p{M}\p{Cf}]/u;
+const IN_WORD = /[\p{L}\p{M}\p{N}]/u;
 
 /**
  * Return texts as one; those that are empty are left out.
@@ -65,7 +66,8 @@ export function separators(text, words) {
  * @returns {boolean}
  */
 export function isWithinSyllable(before, after) {
-  return BEGINS_NONE.test(after) || ENDS_NONE.test(before);
+  // What follows a full stop begins anew, whatever it is.
+  return (IN_WORD.test(before) && BEGINS_NONE.test(after)) || ENDS_NONE.test(before);
 }
 
 /**

@@ -328,7 +328,7 @@ function timedOf(segment) {
   const texts = piecesOf(segment.text);
   const ends = [0];
   for (const text of texts) ends.push(ends[ends.length - 1] + columns(text));
-  const scale = texts.length ? (segment.end - segment.start) / ends[texts.length] : 0;
+  const scale = (segment.end - segment.start) / Math.max(1, ends[texts.length]);
   return texts.map((text, at) => ({
     text,
     start: segment.start + ends[at] * scale,
