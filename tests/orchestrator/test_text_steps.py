@@ -10,7 +10,13 @@ from plain_streams import Client, audio, run
 
 from conch.component import bytes_array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.orchestrator.absences import Absences
+from conch.orchestrator.calls import Calls
+from conch.orchestrator.metrics import Metrics
+from conch.orchestrator.text_steps import with_text_steps
 from conch.wire.errors import ComponentError, MissingModelError, OptionError
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis, Segment
 
 RATE = 16_000
 
@@ -97,6 +103,19 @@ def test_hotwords_are_punctuated_as_they_are_spelled():
     assert text(punctuate=True) == "HeaRD 0.10."
     assert text(punctuate=True, replace="heard=>said") == "Said 0.10."
     assert text(itn=True) == "<heard+0.10>"
+
+
+def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
+    async def written() -> str:
+        segment = Segment(0.0, 1.0, (Hypothesis("mister o'brien", -1.0, -1.0),))
+        options = RecognitionOptions.parse(
+            {"decoder": "ctc", "hotwords": "O\u2019Brien", "punctuate": True}
+        )
+        components = WithPost()
+        calls = Calls(components, 0, Metrics(), "offline", Absences(components))
+        return (await with_text_steps(segment, options, calls, is_whispers=False)).text
+
+    assert asyncio.run(written()) == "Mister O\u2019Brien."
 
 
 def test_whispers_text_has_its_punctuation():

@@ -5,7 +5,7 @@ from typing import Any
 
 from conch.decoding.options import CtcSearchOptions
 from conch.wire.errors import OptionError
-from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, Hotword, hotwords_of
+from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, Hotword, as_ctc_writes, hotwords_of
 from conch.wire.limits import MAX_TEXTS
 
 
@@ -35,9 +35,7 @@ def hotwords(parameters: Mapping[str, Any]) -> tuple[Hotword, ...]:
         OptionError: see `hotwords_of`.
     """
     weight = _number(parameters, "hotword_weight", DEFAULT_HOTWORD_WEIGHT)
-    # Phones write a curly apostrophe, CTC models a straight one.
-    text = str(parameters.get("hotwords", "")).lower().replace("\u2019", "'")
-    return hotwords_of(text, weight)
+    return hotwords_of(as_ctc_writes(str(parameters.get("hotwords", ""))), weight)
 
 
 def decoder_of(parameters: Mapping[str, Any]) -> str:

@@ -81,8 +81,7 @@ class BeamUtterance:
         for item, plain in zip(items, found, strict=True):
             reading = reading_of_beam(item, self.hotwords.frames, options, model)
             placed.append(_placed(plain, self.hotwords, reading, self._frame_s))
-        certain = len(stable_text(self.state, self.shared.vocab).split())
-        most_s = found[0].words[certain - 1].end if certain else 0.0
+        most_s = math.inf if is_final else self._certain_s(found[0])
         agreed = _agreed(placed, self._agreement, is_final=is_final, most_s=most_s)
         self.hotwords.keep_before(round(self._agreement.end_s / self._frame_s))
         return agreed
@@ -96,6 +95,11 @@ class BeamUtterance:
         if self.hotwords is None:
             return stable_text(self.state, self.shared.vocab)
         return self._agreement.text
+
+    def _certain_s(self, best: Found) -> float:
+        """Return where the words end with which every text of the beam begins."""
+        certain = len(stable_text(self.state, self.shared.vocab).split())
+        return best.words[certain - 1].end if certain else 0.0
 
 
 class GraphUtterance:

@@ -1,11 +1,12 @@
 """The steps from a recognised text to the one that is returned: each only where it is asked for.
 
-In this order: `replace`, `punctuate`, `itn`, and the models of `post`. The text is that of one
-segment, whose words follow it. component_models/README.md has the contract of the models.
+In this order: `replace`, `punctuate`, `itn`, and the models of `post`. Before them,
+hotwords get the capitals that `punctuate` keeps. The text is that of one segment, whose words follow it.
+component_models/README.md has the contract of the models.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from conch.component import Array, bytes_array
 from conch.orchestrator.calls import Calls, Tensor, together
 from conch.orchestrator.text_spans import Rewritten, replaced, retimed, rewritten
 from conch.wire.errors import ComponentError, MissingModelError, OptionError, public_error
-from conch.wire.hotwords import hotwords_of
+from conch.wire.hotwords import as_ctc_writes, hotwords_of
 from conch.wire.limits import MAX_TEXT
 from conch.wire.needs import missing, missing_post, text_components_of
 from conch.wire.options import RecognitionOptions
@@ -58,7 +59,7 @@ async def with_text_steps(
     if not options.has_text_steps or not segment.text:
         return segment
     models = _models(options, is_whispers=is_whispers)
-    names = _names(options) if options.punctuate and not is_whispers else ()
+    names = _names(options) if options.punctuate and not is_whispers else {}
     language = segment.language or ("" if options.language == "auto" else options.language)
     texts = dict.fromkeys(item.text for item in segment.nbest)
     found = await together(
@@ -108,10 +109,11 @@ def _models(options: RecognitionOptions, *, is_whispers: bool) -> tuple[tuple[st
     return (*own, *((model, "post") for model in post_models(options.post)))
 
 
-def _names(options: RecognitionOptions) -> list[str]:
-    """Return the hotwords with capitals, which CTC writes without."""
+def _names(options: RecognitionOptions) -> dict[str, str]:
+    """Return the hotwords with capitals by what CTC writes for them."""
     hotwords = hotwords_of(options.hotwords, options.hotword_weight)
-    return [item.phrase for item in hotwords if item.phrase != item.phrase.lower()]
+    written = (item.phrase for item in hotwords if item.phrase != item.phrase.lower())
+    return {as_ctc_writes(phrase): phrase for phrase in written}
 
 
 async def _stepped(
@@ -119,13 +121,13 @@ async def _stepped(
     words: tuple[Word, ...],
     language: str,
     options: RecognitionOptions,
-    names: Sequence[str],
+    names: Mapping[str, str],
     models: tuple[tuple[str, str], ...],
     calls: Calls,
 ) -> tuple[str, tuple[Word, ...]]:
     """Return a text and its words after the steps."""
-    if said := [name for name in names if name.lower() in text.lower()]:
-        after = replaced(text, replacements_of((name, name) for name in said))
+    if said := [forms for forms in names.items() if forms[0] in text]:
+        after = replaced(text, replacements_of(said))
         text, words = after.text, retimed(words, text, after)
     if rules := read_replacements(options.replace):
         # In threads: hundreds of rules in long n-best lists, and times of long texts, take seconds.

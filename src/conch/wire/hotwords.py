@@ -50,6 +50,15 @@ def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
     return hotwords
 
 
+def as_ctc_writes(phrases: str) -> str:
+    r"""Return phrases in the letters of a CTC model: lower case, with straight apostrophes.
+
+    >>> as_ctc_writes("O\u2019Brien")
+    "o'brien"
+    """
+    return phrases.lower().replace("\u2019", "'")
+
+
 def _hotword(item: str, weight: float) -> Hotword:
     phrase, colon, own = item.partition(":")
     words = " ".join(phrase.split())
