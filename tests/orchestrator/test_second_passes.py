@@ -129,9 +129,9 @@ def test_no_more_second_passes_are_under_way_than_the_limit():
     assert components.most_in_flight <= 2 + 2
 
 
-def two_passes(components, waveform):
+def two_passes(components, waveform, **options):
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0, **options)
         return await client.send(waveform, ends=True)
 
     answer, _ = run(scenario, components)
@@ -154,6 +154,9 @@ def test_words_that_the_first_pass_wrote_for_another_language_refute_no_second_p
     (segment,) = answer.segments
     assert (segment.passes, segment.error, segment.language) == (2, "", "zh")
     assert segment.unrecognised
+    components = SpokenComponents(lambda words, seconds: words[:1])
+    (segment,) = two_passes(components, audio("123456.."), language="zh").segments
+    assert (segment.passes, segment.error) == (2, "")
 
 
 def test_a_second_pass_is_repaired_as_a_recording_is():

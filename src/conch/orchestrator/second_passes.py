@@ -221,8 +221,8 @@ class SecondPasses:
 
     def _is_shorter(self, again: Segment, segment: Segment) -> bool:
         """Return whether the second pass has fewer words than the first."""
-        is_auto = self._options.language == "auto"
-        if is_auto and again.language not in ("", self._first_pass_language):
+        language = again.language or self._options.language
+        if language not in ("", "auto", self._first_pass_language):
             # The first one took another language for its own, and wrote any words.
             return False
         return num_words(again.text) < num_words(segment.text)
