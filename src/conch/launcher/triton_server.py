@@ -181,8 +181,10 @@ class TritonServer:
 
         A signal handler may call this, also while `stop` waits.
         """
-        if self._process is not None:
-            self._process.kill()
+        # A thread that starts the server again may let go of it meanwhile.
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def wait(self, timeout_s: float | None = None) -> int | None:
         """Return the exit status of the server once it has ended, None after `timeout_s`.
@@ -237,7 +239,7 @@ class TritonServer:
             ended.set()
             thread.join(END_OF_WATCH_S)
             while thread.is_alive():
-                # It starts the server again, which nobody needs any more.
+                # It starts the server again, or waits for an answer, and nobody needs either.
                 self.kill()
                 thread.join(END_OF_WATCH_S)
 
@@ -323,6 +325,8 @@ class TritonServer:
             return str(error)
         finally:
             keeper.close()
+        if ended.is_set():
+            return ""
         how = diagnosis.describe_exit(self.process.poll())
         return (
             f"tritonserver ended by itself ({how}); the last lines of its log:\n{self.log_tail()}"
@@ -346,7 +350,8 @@ class TritonServer:
                 self._process = None
                 start(endpoints)
             except (ServerError, OSError) as error:
-                LOGGER.error("tritonserver could not be started again: %s", error)
+                if not ended.is_set():
+                    LOGGER.error("tritonserver could not be started again: %s", error)
             else:
                 self.restarts += 1
                 LOGGER.warning("tritonserver serves again after %.1f s", time.monotonic() - began)
