@@ -1,7 +1,7 @@
 """The steps from a recognised text to the one that is returned: each only where it is asked for.
 
-In this order: `replace`, `punctuate`, `itn`, and the models of `post`. Before them,
-hotwords get the capitals that `punctuate` keeps. The text is that of one segment, whose words follow it.
+In this order: `replace`, `punctuate`, `itn`, and the models of `post`. Before them, hotwords get
+the capitals that `punctuate` keeps. The text is that of one segment, whose words follow it.
 component_models/README.md has the contract of the models.
 """
 

@@ -161,7 +161,7 @@ def _error(model: str, message: str) -> TranscriptionError:
     if said is None and not _is_ready(model):
         return missing(model)
     if said is None:
-        # A traceback may follow, of a model that is not Conch's own: it names this machine's folders.
+        # A model that is not Conch's own may send a traceback, with the folders of this machine.
         logger.error("%s has failed: %s", model, message)
         return ComponentError(f"{model}: {message.partition(_TRACEBACK)[0]}")
     return ComponentError(f"{model}: {said}")
