@@ -85,8 +85,13 @@ class InferenceRequest:
         self.flags = arguments.get("flags", 0)
 
     def exec(self) -> InferenceResponse:
+        if is_going:
+            text = f"Model {self.model} - Error when running inference: Server not ready"
+            return InferenceResponse(error=TritonError(text))
         if self.model not in models:
-            return InferenceResponse(error=TritonError(f"{self.model} is not found"))
+            return InferenceResponse(error=TritonError(f"Model '{self.model}' is not ready."))
+        if not self.inputs:
+            return InferenceResponse(error=TritonError("expected 1 inputs but got 0 inputs"))
         return models[self.model](self)
 
 
@@ -94,18 +99,8 @@ models: dict[str, Callable[[InferenceRequest], InferenceResponse]] = {}
 """The component models that are loaded, by name."""
 
 
-class TritonModelException(Exception):
-    pass
-
-
 is_going = False
 """Whether the server is shutting down."""
-
-
-def is_model_ready(name: str) -> bool:
-    if is_going:
-        raise TritonModelException("Server not ready")
-    return name in models
 
 
 class MetricFamily:

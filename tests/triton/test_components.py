@@ -125,10 +125,17 @@ def test_a_model_that_is_not_loaded_is_named(models, components):
 
 
 def test_a_server_that_is_going_is_no_defect(models, components, monkeypatch):
+    models["vad"] = failing(TritonError("not called"))
     monkeypatch.setattr("plain_triton.is_going", True)
-    models["vad"] = failing(TritonError("Server not ready"))
-    with pytest.raises(ComponentError, match=r"^vad: Server not ready$"):
+    with pytest.raises(OverloadedError, match=r"^the server is stopping; "):
         call(components)
+    assert asyncio.run(components.is_loaded("vad"))
+
+
+def test_what_is_loaded_is_asked_without_a_call_of_it(models, components):
+    models["vad"] = failing(TritonError("not called"))
+    assert asyncio.run(components.is_loaded("vad"))
+    assert not asyncio.run(components.is_loaded("rescorer"))
 
 
 def test_the_end_of_a_stream_has_threads_of_its_own(models):

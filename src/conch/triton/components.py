@@ -34,10 +34,11 @@ from conch.wire.text_steps import OWN_MODELS
 
 logger = logging.getLogger(__name__)
 
-# Texts of Triton 2.51, which gives all three errors the same status.
+# Texts of Triton 2.51, which gives all four errors the same status.
 _DEAD = re.compile(r"[Ss]tub process .* is not healthy")
 _NO_STREAM = "must specify the START flag"
 _NO_PLACE = "timeout of the corresponding sequence has been expired"
+_STOPPING = "Server not ready"
 _TRACEBACK = "\n\nAt:\n"
 """Before the places of what a Python model has raised."""
 
@@ -157,8 +158,9 @@ def _error(model: str, message: str) -> TranscriptionError:
         return OverloadedError(
             f"{model} keeps as many streams as it takes (max_candidate_sequences); try again"
         )
-    # Check this last, because a model whose process died counts as ready.
-    if said is None and not _is_ready(model):
+    if said is None and message.endswith(_STOPPING):
+        return OverloadedError("the server is stopping; send the request again to another one")
+    if said is None and _is_missing(model, message):
         return missing(model)
     if said is None:
         # A model that is not Conch's own may send a traceback, with the folders of this machine.
@@ -167,11 +169,22 @@ def _error(model: str, message: str) -> TranscriptionError:
     return ComponentError(f"{model}: {said}")
 
 
+def _is_missing(model: str, message: str) -> bool:
+    """Return whether an error says that the server lacks a model; it has one that has died."""
+    return f"Model '{model}' is not ready" in message
+
+
 def _is_ready(model: str) -> bool:
-    try:
-        return bool(pb_utils.is_model_ready(model))
-    except pb_utils.TritonModelException:  # the server is shutting down
-        return True
+    """Return whether the server has a model, by a call without inputs, which it refuses itself.
+
+    `pb_utils.is_model_ready` of Triton 2.51 may end this process while the server stops: it reads
+    the text of its error after the server has freed it.
+    """
+    request = pb_utils.InferenceRequest(
+        model_name=model, inputs=[], requested_output_names=[], parameters=own_key()
+    )
+    response = request.exec()
+    return not (response.has_error() and _is_missing(model, response.error().message()))
 
 
 def _sequence(place: StreamPlace) -> dict[str, Any]:

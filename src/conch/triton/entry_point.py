@@ -1,6 +1,7 @@
 """Answer the requests of a BLS model, each through its own response sender."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -103,6 +104,8 @@ class EntryPoint:
         self._publisher.close()
         if self._tracer:
             self._tracer.close()
+        # Tensors in the frames of tasks that failed: Triton's stub crashes where they outlive it.
+        gc.collect()
 
     async def _finish(self) -> None:
         await self._recognizer.open_streams.close(CLOSE_TIMEOUT_S)

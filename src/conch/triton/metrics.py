@@ -51,6 +51,9 @@ class MetricsPublisher:
         self._thread.join()
         self._gauges = dict.fromkeys(self._gauges, lambda: 0.0)
         self._try_to_publish()
+        # What is left of them when the interpreter ends makes Triton's stub crash.
+        self._published.clear()
+        self._families.clear()
 
     def _run(self) -> None:
         self._try_to_publish()
