@@ -26,8 +26,13 @@ LANGUAGES: Mapping[str, str] = MappingProxyType(
 
 _SHORT = 12
 """Codes of a model that an error lists in full."""
-_OTHER_CODES = {"jv": "jw", "nb": "no", "iw": "he", "fil": "tl", "cmn": "zh"}
-"""Whisper's code by that of a standard or a browser."""
+_OTHER_CODES = {
+    **{"jv": "jw", "nb": "no", "iw": "he", "fil": "tl", "cmn": "zh"},
+    # Countries, for which people take the code.
+    **{"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "kr": "ko", "ua": "uk"},
+    **{"gb": "en", "us": "en", "in": "hi", "ir": "fa", "se": "sv", "vn": "vi"},
+}
+"""Whisper's code by another that a browser or a person sends."""
 _OTHER_NAMES = {
     "mandarin": "zh",
     "cantonese": "yue",

@@ -55,7 +55,7 @@ def test_languages(english, multilingual):
     ("sent", "meant"),
     [
         *(("german", "de"), ("German", "de"), ("zh-CN", "zh"), ("en_US", "en"), ("mandarin", "zh")),
-        *(("nb-NO", "no"), ("jv", "jw")),
+        *(("nb-NO", "no"), ("jv", "jw"), ("cn", "zh"), ("JP", "ja")),
     ],
 )
 def test_a_name_a_region_or_another_code_gets_a_hint(multilingual, sent, meant):
