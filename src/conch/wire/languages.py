@@ -26,13 +26,15 @@ LANGUAGES: Mapping[str, str] = MappingProxyType(
 
 _SHORT = 12
 """Codes of a model that an error lists in full."""
-_OTHER_CODES = {
-    **{"jv": "jw", "nb": "no", "iw": "he", "fil": "tl", "cmn": "zh"},
-    # Countries, for which people take the code.
-    **{"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "kr": "ko", "ua": "uk"},
-    **{"gb": "en", "us": "en", "in": "hi", "ir": "fa", "se": "sv", "vn": "vi"},
+_OTHER_CODES = {"jv": "jw", "nb": "no", "iw": "he", "fil": "tl", "cmn": "zh"}
+"""Whisper's code by that of a standard or a browser."""
+# fmt: off
+_COUNTRIES = {
+    "cn": "zh", "cz": "cs", "dk": "da", "gb": "en", "gr": "el", "ir": "fa", "jp": "ja", "kr": "ko",
+    "se": "sv", "ua": "uk", "us": "en", "vn": "vi",
 }
-"""Whisper's code by another that a browser or a person sends."""
+# fmt: on
+"""Code of the language by that of a country, which people send in its place."""
 _OTHER_NAMES = {
     "mandarin": "zh",
     "cantonese": "yue",
@@ -80,8 +82,8 @@ def _meant(codes: Sequence[str], sent: str) -> str:
     bare = text.replace("_", "-").partition("-")[0]
     if bare in codes:
         return bare
-    if bare in _OTHER_CODES:
-        return _OTHER_CODES[bare]
+    if other := _OTHER_CODES.get(bare) or _COUNTRIES.get(bare):
+        return other
     names = {name: code for code, name in LANGUAGES.items()} | _OTHER_NAMES
     close = difflib.get_close_matches(text, names, n=1, cutoff=0.8)
     return names[close[0]] if close else ""
