@@ -8,6 +8,9 @@ from recordings import recordings_of
 
 from conch.client import Client
 from conch.wire.errors import ConchError
+from conch.wire.result import text_of_words
+
+pytestmark = pytest.mark.server
 
 [SPOKEN] = recordings_of(Path(__file__).parents[1] / "data" / "hotwords")
 LIST = "Syme, Prynne, Uncas, Timaeus, Poyser, Soames"
@@ -26,6 +29,32 @@ def test_a_name_is_spelled_as_the_request_spells_it_and_the_rest_stays(client):
     assert hot.text == plain.replace(plain.split("'")[0], "Syme", 1)
     assert " ".join(word.text for word in hot.words) == hot.text
     assert client.transcribe(SPOKEN.path, hotwords=LIST.upper()).text.startswith("SYME's egotism")
+
+
+def streamed(client, waveform, **options):
+    """Send a stream in chunks of half a second, and return all answers, that of the end last."""
+    with client.live(mode="two_pass", adaptive=False, **options) as stream:
+        answers = [stream.send(waveform[at : at + 8_000]) for at in range(0, len(waveform), 8_000)]
+        return [*answers, stream.finish()]
+
+
+def rolling_texts(answers):
+    """Return what rolling passes have found, in each answer: not what the first pass heard."""
+    open_ones = [answer.utterance for answer in answers if answer.utterance]
+    return [text_of_words((*item.firm, *item.tentative)) for item in open_ones if item.heard_until]
+
+
+def test_a_hotword_is_in_live_text_before_the_end_and_in_the_final_text(client):
+    # Of a name's first seconds alone, Whisper writes Simes. Without its possessive no hotword fits.
+    hotwords, waveform = f"{LIST}, egotism", SPOKEN.waveform()
+    first_plain = rolling_texts(streamed(client, waveform[:48_000]))[0]
+    *answers, final = streamed(client, waveform, hotwords=hotwords)
+    first_hot = rolling_texts(answers)[0]
+    assert "Agatism" in first_plain
+    assert first_hot == first_plain.replace("Agatism", "Egotism")
+    assert [segment.passes for segment in final.segments] == [2]
+    assert final.text == client.transcribe(SPOKEN.path, hotwords=hotwords).text
+    assert final.text.startswith("Syme's egotism")
 
 
 @pytest.mark.parametrize("vad", [True, False])

@@ -1,11 +1,13 @@
 """The passes over an open utterance, on components that hear letters."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from plain_streams import STEP, Client, ended_once, run
-from spoken_components import SpokenComponents, made
+from spoken_components import SpokenComponents, columns, heard, made
 
 from conch.orchestrator import live_passes
 from conch.orchestrator.live_passes import WINDOW
@@ -170,6 +172,41 @@ def test_a_text_that_is_not_believed_leaves_the_text():
     answers, _ = stepwise("abcdefg", SpokenComponents(repeats))
     assert [shown(answer) for answer in answers[2:4]] == [("", "a b c d")] * 2
     assert (answers[-1].rolling.made, answers[-1].rolling.refused) == (1, 1)
+
+
+class Misspelled(SpokenComponents):
+    """Its attention decoder writes `prin` for a `p`; a text with Prynne scores 2 nats less."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda words, seconds: [self.spelled(word) for word in words])
+
+    def attention_decoder(self, inputs, parameters):
+        if "texts" in inputs:
+            scores = [-2.0 * (b"Prynne" in text) for text in inputs["texts"]]
+            return {"text_scores": np.array(scores, np.float32)}
+        if "text" in inputs:
+            texts = inputs["text"][0].decode().split()
+            pairs = zip(heard(inputs["encoder_out"]), texts, strict=True)
+            return columns([replace(word, text=text) for word, text in pairs])
+        return super().attention_decoder(inputs, parameters)
+
+    @staticmethod
+    def spelled(word):
+        return replace(word, text="prin") if word.text == "p" else word
+
+
+@pytest.mark.parametrize(
+    ("hotwords", "written"), [("", "prin"), ("Prynne:2", "prin"), ("Uncas, Prynne:4", "Prynne")]
+)
+def test_a_rolling_pass_writes_a_hotword_that_loses_less_than_its_weight(hotwords, written):
+    answers, components = stepwise("apcdefghijklmnoq", Misspelled(), hotwords=hotwords)
+    assert rolling_calls(components) == [1.28, 2.56, 3.84, 5.12]
+    assert [shown(answer) for answer in answers[2:5]] == [
+        *[("", f"a {written} c d")] * 2,
+        (f"a {written} c d", "e f g"),
+    ]
+    assert answers[4].utterance.firm[1].start == pytest.approx(0.4, abs=0.02)
+    assert answers[-1].text.split()[:3] == ["a", written, "c"]
 
 
 @pytest.mark.parametrize("turns", [0, 40])
