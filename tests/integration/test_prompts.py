@@ -1,0 +1,40 @@
+"""Prompts of the default Whisper on a real server: it spells names as the prompt does."""
+
+from pathlib import Path
+
+import pytest
+from recordings import recordings_of
+
+from conch.client import Client
+from conch.wire.result import text_of_words
+
+pytestmark = pytest.mark.server
+
+SPOKEN = recordings_of(Path(__file__).parents[1] / "data")[2]
+
+
+@pytest.fixture
+def client(server):
+    with Client(f"grpc://{server.grpc_url}") as made:
+        yield made
+
+
+def test_a_prompt_changes_the_spelling_of_its_names_and_nothing_else(client):
+    plain = client.transcribe(SPOKEN.path).text
+    assert plain.startswith("Cray ") and " Oman's " in plain
+    for _ in range(2):
+        prompted = client.transcribe(SPOKEN.path, prompt="Kray and Omand.").text
+        assert prompted == plain.replace("Cray", "Kray").replace("Oman", "Omand")
+    assert client.transcribe(SPOKEN.path, prompt="Kray.").text == plain.replace("Cray", "Kray")
+
+
+def test_the_passes_of_a_live_stream_read_the_prompt(client):
+    waveform, prompt = SPOKEN.waveform(), "Kray and Omand."
+    with client.live(mode="two_pass", adaptive=False, prompt=prompt) as stream:
+        chunks = [waveform[first : first + 8_000] for first in range(0, len(waveform), 8_000)]
+        utterances = [stream.send(chunk).utterance for chunk in chunks]
+        final = stream.finish()
+    firm = text_of_words(next(item.firm for item in reversed(utterances) if item))
+    assert firm.startswith("Kray ")
+    assert final.text == client.transcribe(SPOKEN.path, prompt=prompt).text
+    assert final.text.startswith("Kray ") and " Omand's " in final.text
