@@ -29,7 +29,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog=NAME,
         description="Measure Conch next to other ways to do the same, and part by part.",
         epilog=f"`{NAME} COMMAND --help` explains a command and shows examples. On a GPU machine "
-        "`python -m lab.gpu_check --help`, for training `lab/training/README.md`.",
+        "`python -m lab.gpu_check --help`, for Whisper models `python -m lab.whispers --help`, for "
+        "training `lab/training/README.md`.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     offline.add_offline(commands)

@@ -7,6 +7,10 @@
 Each model has a server of its own with the three components of `attention`. All run at once, and
 each recording goes to one after the other, in turns of order: what else the machine does meets all
 of them alike. So the ratios of times hold on a busy machine, and the times themselves do not.
+
+Errors are counted as `conch bench offline` does it, by the language of each recording: that of the
+manifest, else `--language`, else English. What a model takes the language for does not count, so
+that all models are compared in the same way.
 """
 
 import argparse
@@ -14,13 +18,20 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.manifest import read_manifest, select
-from conch.bench.measures import Scoring, language_of, word_error_rate
+from conch.bench.manifest import Utterance, read_manifest, select
+from conch.bench.measures import (
+    Accuracy,
+    Metric,
+    Scoring,
+    accuracy,
+    language_of_texts,
+    word_errors,
+)
 from conch.bench.memory import cpu_by_process, cpu_since, process_tree, tree_memory
 from conch.bench.progress import progress
 from conch.bench.samples import Sample, load_samples
@@ -47,11 +58,11 @@ class Figures:
     memory_mb: float = 0.0
     """PSS of encoder and decoder after all recordings, in MB of 10⁶ bytes."""
     texts: list[str] = field(default_factory=list)
-    error_rate: float | None = None
+    accuracy: Accuracy = field(default_factory=lambda: accuracy([]))
 
 
 def measured(
-    models: Sequence[str], samples: Sequence[Sample], scoring: Scoring, language: str
+    models: Sequence[str], samples: Sequence[Sample], metric: Metric, language: str
 ) -> list[Figures]:
     """Send every recording to a server of each model; return the figures in order.
 
@@ -88,10 +99,33 @@ def measured(
             memory = tree_memory(process_tree(server.pid)).by_process_mb
             figures.cpu_s = sum(used.get(name, 0.0) for name in WEIGHED)
             figures.memory_mb = sum(memory.get(name, 0.0) for name in WEIGHED)
-    references = [sample.utterance.text for sample in samples]
+    utterances = [sample.utterance for sample in samples]
     for figures in found:
-        figures.error_rate = word_error_rate(references, figures.texts, scoring)
+        figures.accuracy = accuracy_of(utterances, figures.texts, metric, options)
     return found
+
+
+def accuracy_of(
+    utterances: Sequence[Utterance],
+    texts: Sequence[str],
+    metric: Metric,
+    options: Mapping[str, Any],
+) -> Accuracy:
+    """Return the accuracy of texts, each compared in the language of its own utterance.
+
+    Args:
+        utterances: what was sent.
+        texts: the recognised texts, in the same order.
+        metric: what errors are counted in.
+        options: options of the requests.
+    """
+    return accuracy(
+        [
+            (said.source, word_errors(said.text, text, Scoring.of(metric, language)))
+            for said, text in zip(utterances, texts, strict=True)
+            for language in [language_of_texts(options, said.language)]
+        ]
+    )
 
 
 def _in_turns(models: int, turn: int) -> Iterator[int]:
@@ -99,30 +133,30 @@ def _in_turns(models: int, turn: int) -> Iterator[int]:
     yield from ((turn + place) % models for place in range(models))
 
 
-def markdown(found: Sequence[Figures], audio_s: float, scoring: Scoring) -> str:
+def markdown(found: Sequence[Figures], audio_s: float) -> str:
     """Return the table; times are told beside those of the first model."""
     first = found[0]
-    header = (
-        "model",
-        f"{scoring.metric.upper()} %",
-        "time",
-        "CPU",
-        "CPU s per s of audio",
-        "memory MB",
-    )
+    # The references of all models are the same, so the measures are too.
+    has_words, has_characters = first.accuracy.reference_words, first.accuracy.character_errors
+    rates = {
+        "WER %": [item.accuracy.wer for item in found] if has_words else [],
+        "CER %": [item.accuracy.cer for item in found] if has_characters else [],
+    }
+    rates = {name: column for name, column in rates.items() if column}
+    header = ("model", *rates, "time", "CPU", "CPU s per s of audio", "memory MB")
     rows = [
         [
             item.model,
-            percent(item.error_rate),
+            *(percent(column[place]) for column in rates.values()),
             number(item.wall_s / first.wall_s, 2),
             number(item.cpu_s / first.cpu_s, 2),
             number(item.cpu_s / audio_s, 4),
             number(item.memory_mb, 0),
         ]
-        for item in found
+        for place, item in enumerate(found)
     ]
-    sent = f"{len(first.texts)} recordings, {audio_s:.0f} s of audio; {scoring.title}"
-    return f"{table(header, rows)}\n\n{sent}\n"
+    sent = f"{len(first.texts)} recordings, {audio_s:.0f} s of audio"
+    return f"{table(header, rows)}\n\n{'; '.join([sent, *first.accuracy.scoring])}\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -143,12 +177,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             read_manifest(args.manifest), split=args.split, source=None, limit=args.limit
         )
         samples = load_samples(utterances, "waveform")
-        scoring = Scoring.of(args.metric, language_of(args.language))
-        found = measured(args.model, samples, scoring, args.language)
+        found = measured(args.model, samples, args.metric, args.language)
     except ConchError as error:
         print(f"whispers: {error}", file=sys.stderr)
         return 1
-    print(markdown(found, sum(sample.duration_s for sample in samples), scoring), end="")
+    print(markdown(found, sum(sample.duration_s for sample in samples)), end="")
     if args.json:
         text = json.dumps([asdict(item) for item in found], indent=1, ensure_ascii=False)
         args.json.write_text(f"{text}\n", encoding="utf-8")
