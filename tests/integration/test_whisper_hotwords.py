@@ -45,7 +45,8 @@ def rolling_texts(answers):
 
 
 def test_a_hotword_is_in_live_text_before_the_end_and_in_the_final_text(client):
-    # Of a name's first seconds alone, Whisper writes Simes. Without its possessive no hotword fits.
+    # Not by the name: rolling passes write Simes, without the apostrophe of a possessive, and Syme
+    # in its place would lose the last sound.
     hotwords, waveform = f"{LIST}, egotism", SPOKEN.waveform()
     first_plain = rolling_texts(streamed(client, waveform[:48_000]))[0]
     *answers, final = streamed(client, waveform, hotwords=hotwords)
