@@ -165,3 +165,9 @@ def test_every_function_and_class_is_used_by_the_product() -> None:
     ]
     assert len(defined) > 500
     assert [item for item in defined if item[0] not in used] == []
+
+
+def test_every_file_of_server_tests_is_marked() -> None:
+    """Without the mark they run with the unit tests, each worker with a server of its own."""
+    files = (ROOT / "tests" / "integration").glob("test_*.py")
+    assert [path.name for path in files if "pytest.mark.server" not in path.read_text()] == []

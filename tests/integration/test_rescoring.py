@@ -13,6 +13,8 @@ from conch.client import Client
 from conch.launcher import TritonServer
 from conch.wire.options import RecognitionOptions
 
+pytestmark = pytest.mark.server
+
 DATA = Path(__file__).parents[1] / "data"
 OPINIONS = ("neural_rescorer", "ctc_encoder", "ctc_decoder")
 
