@@ -47,7 +47,7 @@ export class LiveModel {
       .sort((one, other) => one.index - other.index)
       .map((one, place) => {
         const firm = place === 0 ? one.firm : "";
-        const words = one.words.slice(0, count(firm));
+        const words = wordsOf(firm, one.words);
         const end = firm ? Math.max(one.start, this.startS + toldS) : one.start;
         const states = { isOpen: false, isFinal: true, endpoint: "lost" };
         return this.put({ ...one, firm, tentative: "", newest: "", end, words, ...states });
@@ -203,6 +203,25 @@ function partsOf(text, firm, newest) {
     tentative: text.slice(begins, ends),
     newest: text.slice(ends),
   };
+}
+
+/**
+ * Return the words that a text begins with if they are all of it, else none: subtitles, which take
+ * words for the whole text, then share its time among its letters.
+ * @param {string} text
+ * @param {Word[]} words
+ * @returns {Word[]}
+ */
+function wordsOf(text, words) {
+  let rest = text.trim();
+  let number = 0;
+  while (rest && number < words.length) {
+    const word = words[number].text.trim();
+    if (!rest.startsWith(word)) return [];
+    rest = rest.slice(word.length).trimStart();
+    number += 1;
+  }
+  return rest ? [] : words.slice(0, number);
 }
 
 /**
