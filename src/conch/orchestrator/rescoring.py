@@ -91,8 +91,9 @@ async def _with_models(options: RecognitionOptions, calls: Calls) -> Recognition
     """
     if options.rescore and options.rescorer == "auto":
         is_neural = await calls.is_loaded(RESCORERS["neural"])
-        # Only the neural model reads a prompt or a context.
-        is_neural = is_neural or bool(options.prompt or options.lm_context)
+        # Only the neural model reads a context, and beside Whisper only it a prompt.
+        is_read = options.decoder != "attention" and bool(options.prompt)
+        is_neural = is_neural or options.lm_context or is_read
         options = replace(options, rescorer="neural" if is_neural else "ngram")
     for model in rescoring_components_of(options):
         if not await calls.is_loaded(model):
