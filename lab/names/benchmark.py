@@ -58,6 +58,8 @@ class NamesBenchmark:
     """Largest number of utterances, half of them with names as long as there are."""
     names: int = 100
     distractors: int = 1000
+    unlisted: bool = False
+    """Take only names that the graph in Conch lacks."""
     concurrency: int = 1
     url: str | None = None
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: RUNS)
@@ -150,10 +152,12 @@ def listed(benchmark: NamesBenchmark) -> Names:
     """
     require(*COMPARING)
     require("spylls", extra="lab")
+    is_spelled = dictionary().lookup
+    in_graph = graph_words() if benchmark.unlisted else frozenset[str]()
     names = chosen_names(
         _spoken(benchmark),
         select(read_manifest(benchmark.manifest), split=benchmark.train_split),
-        dictionary().lookup,
+        lambda word: word in in_graph or is_spelled(word),
         benchmark.names,
         benchmark.distractors,
     )
@@ -168,6 +172,15 @@ def dictionary() -> Any:
     from spylls.hunspell import Dictionary
 
     return Dictionary.from_files(str(Path(spylls.__path__[0], "hunspell", "data", "en", "en_US")))
+
+
+def graph_words() -> frozenset[str]:
+    """Return the words of the graph that comes with Conch."""
+    from conch.decoding.graph.fst_arrays import open_fst
+    from conch.decoding.graph.shipped import unpacked_graph
+
+    _, (_, words) = open_fst(unpacked_graph()).symbols
+    return frozenset(words)
 
 
 def has_name(utterance: Utterance, names: Names) -> bool:

@@ -55,6 +55,11 @@ def add_names(commands: Subparsers) -> None:
         help="names in the list that nobody says (default: 1000)",
     )
     what.add_argument(
+        "--unlisted",
+        action="store_true",
+        help="take only names that the graph in Conch lacks, for a graph with words of one's own",
+    )
+    what.add_argument(
         "--run",
         dest="runs",
         type=_run,
@@ -87,6 +92,7 @@ def run_names(args: argparse.Namespace) -> int:
         limit=args.limit,
         names=args.names,
         distractors=args.distractors,
+        unlisted=args.unlisted,
         concurrency=args.concurrency,
         url=args.url,
         runs=dict(args.runs) or benchmark.RUNS,

@@ -56,6 +56,23 @@ def test_more_words_are_in_whatever_the_limits(tmp_path, table):
     assert set(words) == {"<eps>", "<s>", "</s>", "a", "all", "aba", "Bala"}
 
 
+def test_a_dictionary_is_in_whatever_the_limits(tmp_path, table):
+    path = tmp_path / "g.fst"
+    config = GraphConfig(prune=0, max_words=1)
+    report = build_graph(
+        path,
+        LETTERS,
+        table,
+        None,
+        config,
+        more_words=(("Bala", "bala"),),
+        dictionary=(("aba", "aba"), ("Bala", "bala"), ("balla", "balla")),
+    )
+    assert (report.added, report.unknown) == (2, 0)
+    (_, _), (_, words) = open_fst(path).symbols
+    assert sorted(words) == ["</s>", "<eps>", "<s>", "Bala", "aba", "all", "balla"]
+
+
 def test_words_that_cannot_be_written_are_left_out():
     assert own_spellings(("<s>", "a", "a.", "b-b", "ball", "é"), VOCAB) == (
         ("a", "a"),

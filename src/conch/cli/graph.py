@@ -94,10 +94,11 @@ def _add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--oov-log-prob",
         type=number("a number up to 0", lambda value: -math.inf < value <= 0),
-        default=-16.0,
+        default=-10.0,
         metavar="X",
-        help="natural log of the unigram probability of words from these two options; a tenth of "
-        "the words in en-us is below -18 (default: %(default)g)",
+        help="natural log of the unigram probability of the words from --more-words that the "
+        "language model does not know; those from --shipped-words have -16 "
+        "(default: %(default)g)",
     )
 
 
@@ -140,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.decoding.graph.shipped import unpacked_graph
     from conch.graphs.build import GraphConfig, build_graph
-    from conch.graphs.lexicon import own_spellings, read_lexicon
+    from conch.graphs.lexicon import Lexicon, own_spellings, read_lexicon
     from conch.language.arpa import read_ngrams
     from conch.language.ngram import model_path
     from conch.models.ctc.units import units_from_dict
@@ -157,13 +158,23 @@ def run(args: argparse.Namespace) -> int:
     units = units_from_dict(json.loads(read_vocabulary(args.model).units))
     lexicon = read_lexicon(args.lexicon, units.vocab) if args.lexicon else None
     more_words = read_lexicon(args.more_words, units.vocab) if args.more_words else ()
+    dictionary: Lexicon = ()
     if args.shipped_words:
         _, (_, shipped) = open_fst(unpacked_graph()).symbols
-        more_words += own_spellings(shipped, units.vocab)
+        dictionary = own_spellings(shipped, units.vocab)
     model = model_path(args.arpa)
     progress(f"reading {model.name}")
     table = read_ngrams(model, progress)
-    report = build_graph(args.out, units, table, lexicon, config, progress, more_words=more_words)
+    report = build_graph(
+        args.out,
+        units,
+        table,
+        lexicon,
+        config,
+        progress,
+        more_words=more_words,
+        dictionary=dictionary,
+    )
     print(f"graph     {args.out}, {args.out.stat().st_size / 1e6:.0f} MB")
     print(f"size      {report.states} states, {report.arcs} arcs")
     print(f"words     {report.words}, {report.added} of them unknown to the language model")

@@ -34,6 +34,8 @@ from conch.wire.errors import ConfigError
 
 EPSILON = 0
 """Label of arcs that read or write nothing."""
+DICTIONARY_LOG_PROB = -16.0
+"""As `oov_log_prob`, of the words of a dictionary: they are many, and few of them are said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +47,10 @@ class GraphConfig:
     max_order: int = 0
     """Words of the longest n-grams; 0 is the model's."""
     max_words: int = 0
-    """Number of most frequent words to keep besides `more_words`; 0 keeps all."""
+    """Number of most frequent words to keep besides those that are added; 0 keeps all."""
     word_bonus: float = 0.0
     """Nats added for every word."""
-    oov_log_prob: float = -16.0
+    oov_log_prob: float = -10.0
     """Natural log of the unigram probability of `more_words` that the n-gram model lacks."""
 
     def __post_init__(self) -> None:
@@ -75,11 +77,11 @@ class GraphReport:
     words: int
     """Words in the graph: with a spelling, in the n-gram model or added to it."""
     added: int
-    """Words of `more_words` that the n-gram model lacks."""
+    """Words of `more_words` and `dictionary` that the n-gram model lacks."""
     without_spelling: int
-    """Words of the n-gram model that neither lexicon nor `more_words` spell."""
+    """Words of the n-gram model that nothing spells."""
     unknown: int
-    """Words of the lexicon that are neither in the n-gram model nor in `more_words`."""
+    """Words of the lexicon that neither the n-gram model nor `more_words` nor `dictionary` has."""
     ngrams: tuple[int, ...]
     """Number of n-grams of each order before pruning."""
     kept_ngrams: tuple[int, ...]
@@ -97,11 +99,12 @@ def build_graph(
     progress: Callable[[str], None] = lambda text: None,
     *,
     more_words: Lexicon = (),
+    dictionary: Lexicon = (),
 ) -> GraphReport:
     """Write a decoding graph.
 
-    A word must be in both lexicon and n-grams, except those of `more_words`. There is no unknown
-    word: every sound becomes words of the graph.
+    A word must be in both lexicon and n-grams, except those of `more_words` and `dictionary`. There
+    is no unknown word: every sound becomes words of the graph.
 
     Args:
         path: file of the graph, which is overwritten.
@@ -112,6 +115,7 @@ def build_graph(
         progress: called with a text for each step.
         more_words: more spellings. Words that the n-grams lack become unigrams of `oov_log_prob`;
             the words before them count by backoff weights alone.
+        dictionary: as `more_words`, but their log probability is `DICTIONARY_LOG_PROB`.
 
     Raises:
         ConfigError: the vocabulary is unfit, no word is left, or the file cannot be written.
@@ -119,23 +123,27 @@ def build_graph(
     config = config or GraphConfig()
     letters_of(units.vocab)
     lexicon = own_spellings(table.words, units.vocab) if lexicon is None else lexicon
-    lexicon = tuple(dict.fromkeys((*lexicon, *more_words)))
-    words, named = ({word for word, _ in spellings} for spellings in (lexicon, more_words))
-    added = sorted(named.difference(table.words))
+    lexicon = tuple(dict.fromkeys((*lexicon, *more_words, *dictionary)))
+    words, own, listed = (
+        {word for word, _ in spellings} for spellings in (lexicon, more_words, dictionary)
+    )
+    own_added = sorted(own.difference(table.words))
+    listed_added = sorted(listed.difference(table.words, own))
     known = words & set(table.words) - {SENTENCE_START, SENTENCE_END}
     if not known:
         raise ConfigError("no word of the lexicon is in the language model")
-    small = _limited(table, known, named & known, config, progress)
+    small = _limited(table, known, (own | listed) & known, config, progress)
     kept_ngrams = tuple(map(len, small.orders))
-    small = with_words(small, added, config.oov_log_prob)
+    small = with_words(small, listed_added, DICTIONARY_LOG_PROB)
+    small = with_words(small, own_added, config.oov_log_prob)
     graph = _composed(units, small, lexicon, config.word_bonus, progress)
     progress(f"writing {len(graph.arcs)} arcs")
     _write(path, graph, units.vocab, small.words, config.word_bonus)
     return GraphReport(
         words=len(small.words) - 2,
-        added=len(added),
+        added=len(own_added) + len(listed_added),
         without_spelling=len(set(table.words) - words) - 2,
-        unknown=len(words - known) - len(added),
+        unknown=len(words - known) - len(own_added) - len(listed_added),
         ngrams=tuple(map(len, table.orders)),
         kept_ngrams=kept_ngrams,
         states=len(graph.finals),

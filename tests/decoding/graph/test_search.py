@@ -17,7 +17,7 @@ from graph_toys import (
 )
 
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
-from conch.graphs.build import GraphConfig, build_graph
+from conch.graphs.build import DICTIONARY_LOG_PROB, GraphConfig, build_graph
 from conch.graphs.lexicon import read_lexicon
 from conch.language.arpa import read_ngrams
 from conch.wire.errors import ConfigError, InvalidRequestError
@@ -155,6 +155,17 @@ def test_more_words_are_as_likely_as_it_is_said(folder):
         abs=QUANTUM,
     )
     assert decoded(graph, sure_of("bal"))[0].text == "ball"
+
+
+def test_own_words_are_likelier_than_those_of_a_dictionary(folder):
+    table = read_ngrams(folder / "toy.arpa")
+    path = folder / "own.fst"
+    own, listed = (("balab", "balab"),), (("balab", "balab"), ("labal", "labal"))
+    config = GraphConfig(prune=0.0, oov_log_prob=-7.0)
+    build_graph(path, LETTERS, table, None, config, more_words=own, dictionary=listed)
+    graph = DecodingGraph(path, VOCAB)
+    scores = [decoded(graph, sure_of(f"a {word}"))[0].lm_score for word in ("balab", "labal")]
+    assert scores[0] - scores[1] == pytest.approx(-7.0 - DICTIONARY_LOG_PROB, abs=QUANTUM)
 
 
 @pytest.mark.parametrize("sizes", [(1,) * 40, (0, 7, 0, 13, 20), (39, 1)])

@@ -1,7 +1,10 @@
 from pathlib import Path
 
+import pytest
+
 from conch.bench.manifest import Utterance
-from lab.names.benchmark import some_of
+from lab.names import benchmark
+from lab.names.benchmark import NamesBenchmark, listed, some_of
 from lab.names.chosen import Names, chosen_names
 
 WORDS = {"the", "tree", "spoke", "went", "home", "labor"}
@@ -31,3 +34,19 @@ def test_half_of_a_subset_has_names_as_long_as_there_are() -> None:
     assert len(texts) == 3
     assert len(some_of(spoken, names, 5)) == 5
     assert len(some_of(spoken, names, None)) == 6
+
+
+def test_names_of_the_graph_are_left_out_if_asked(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("spylls")
+    manifest = tmp_path / "manifest.tsv"
+    rows = ["a.wav\tdev\tVERLOC MEETS MARILLA", "b.wav\ttrain\tBELGIOJOSO MEETS WAVERLEY"]
+    manifest.write_text("\n".join(["path\tsplit\ttext", *rows]) + "\n")
+    monkeypatch.setattr(benchmark, "graph_words", lambda: frozenset({"marilla", "waverley"}))
+    assert listed(NamesBenchmark(manifest=manifest)) == Names(
+        ("marilla", "verloc"), ("belgiojoso", "waverley")
+    )
+    assert listed(NamesBenchmark(manifest=manifest, unlisted=True)) == Names(
+        ("verloc",), ("belgiojoso",)
+    )
