@@ -12,6 +12,16 @@ import pytest
 from bulk_runs import BAD_FILES, FILES
 
 ROOT = Path(__file__).parents[2]
+CONCH = Path(os.environ.get("CONCH_SERVER_PROGRAM", ROOT / ".venv" / "bin" / "conch"))
+"""The program of the server's environment, which is another one than that of these tests."""
+
+
+@pytest.fixture(scope="session")
+def real_conch() -> Path:
+    """Return the program `conch` whose servers have the models."""
+    if not CONCH.is_file():
+        pytest.skip(f"{CONCH} is missing")
+    return CONCH
 
 
 @pytest.fixture(scope="session")

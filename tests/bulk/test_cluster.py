@@ -1,15 +1,20 @@
-"""Worker, node and driver are killed in the middle of 300 files: no file is lost, none doubled."""
+"""Worker, server, node and driver are killed in the middle: no file is lost, none doubled."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import islice, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+import soundfile
 from bulk_runs import BAD_FILES, FILES, finished, ids, shards
 from waiting import wait_until
 
@@ -24,9 +29,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
+ROOT = Path(__file__).parents[2]
 NODES = 3
 SECONDS = "0.25"
 """Time of one request, so that a kill comes in the middle."""
+SPOKEN = 20
+"""Files for a real server."""
+SERVER_PROCESSES = {
+    "conch serve": re.compile(r"\S*python\S* \S*conch serve "),
+    "tritonserver": re.compile(r"\S*/tritonserver "),
+}
+"""How the titles of a real server's processes begin."""
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -96,15 +109,17 @@ def raylet_of(node: Any) -> int:
     return int(node.all_processes["raylet"][0].process.pid)
 
 
-def in_the_middle(out: Path, process: "subprocess.Popen[str]") -> None:
-    """Wait until some shards are there, and others are not."""
+def in_the_middle(
+    out: Path, process: "subprocess.Popen[str]", first: int = 8, last: int = 55
+) -> None:
+    """Wait until `first` shards are there; `last` are too many."""
 
     def is_there() -> bool:
         assert process.poll() is None, process.communicate()[0]
-        return len(list(out.glob("part-*"))) >= 8
+        return len(list(out.glob("part-*"))) >= first
 
     wait_until(is_there, timeout_s=400)
-    assert len(list(out.glob("part-*"))) < 55, "too late for this test"
+    assert len(list(out.glob("part-*"))) < last, "too late for this test"
 
 
 def start_on(bulk: Start, cluster: "Cluster", folder: Path, out: Path, conch: Path):
@@ -184,3 +199,70 @@ def test_after_a_killed_driver_the_same_command_goes_on(
     assert "were done before" in said
     # What was there is not done again.
     assert there.items() <= {p.name: p.stat().st_mtime_ns for p in out.glob("part-*")}.items()
+
+
+@pytest.fixture(scope="module")
+def spoken_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of SPOKEN recordings, no two with the same words in the same order."""
+    folder = tmp_path_factory.mktemp("spoken")
+    spoken = sorted((ROOT / "tests" / "data").glob("kokoro*.ogg"))
+    for first, second in islice(permutations(spoken, 2), SPOKEN):
+        (samples, rate), (after, same_rate) = map(soundfile.read, (first, second))
+        assert rate == same_rate
+        both = np.concatenate([samples, after])
+        soundfile.write(folder / f"{first.stem}-{second.stem}.wav", both, rate)
+    return folder
+
+
+def texts(out: Path, said: str) -> dict[str, str]:
+    """Return the text of each recording, of which no two are the same."""
+    rows = [json.loads(row) for found in shards(out).values() for row in found]
+    found = {row["id"]: row["text"] for row in rows}
+    assert len(rows) == len(found) == len(set(found.values())) == SPOKEN
+    assert f"{SPOKEN} files in {SPOKEN // 2} shards, 0 failed" in said
+    return found
+
+
+@pytest.fixture(scope="module")
+def spoken_texts(tmp_path_factory, spoken_files: Path, real_conch: Path) -> dict[str, str]:
+    """Return the texts of a run with a real server, without any trouble."""
+    out = tmp_path_factory.mktemp("spoken_texts")
+    arguments = ["bulk", spoken_files, "--out", out, "--conch", real_conch]
+    arguments += ["--files-per-shard", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "conch.cli", *map(str, arguments)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return texts(out, done.stderr)
+
+
+def processes_of_server(process: "subprocess.Popen[str]") -> dict[str, int]:
+    """Return the processes of the server of the only node, by their names."""
+    below = children(process.pid)
+    return {
+        name: pid
+        for name, title_of in SERVER_PROCESSES.items()
+        for pid, title in below
+        if title_of.match(title)
+    }
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("killed", SERVER_PROCESSES)
+def test_a_killed_real_server_loses_no_text(
+    bulk: Start,
+    spoken_files: Path,
+    real_conch: Path,
+    spoken_texts: dict[str, str],
+    tmp_path: Path,
+    killed: str,
+) -> None:
+    out = tmp_path / "out"
+    process = bulk(spoken_files, "--out", out, "--conch", real_conch, "--files-per-shard", "2")
+    in_the_middle(out, process, first=2, last=8)
+    before = processes_of_server(process)
+    assert before.keys() == SERVER_PROCESSES.keys()
+    os.kill(before[killed], signal.SIGKILL)
+    # What a dead `conch serve` has started ends with it.
+    wait_until(lambda: not Path(f"/proc/{before['tritonserver']}").exists())
+    assert texts(out, finished(process, 0)) == spoken_texts

@@ -18,7 +18,7 @@ from conch.bulk import run as bulk_run
 from conch.bulk.inputs import Source
 from conch.bulk.lock import Lock, require
 from conch.bulk.output import LOCK, RUN, Output
-from conch.bulk.rows import error_row, json_line
+from conch.bulk.rows import SCHEMA, error_row
 from conch.bulk.run import Bulk, run, told_by_worker
 from conch.bulk.shards import ids_of, rows_of, shard_bytes
 from conch.bulk.work import (
@@ -133,10 +133,16 @@ def test_a_shard_is_read_back(kind: str) -> None:
         ids_of(f"x.{kind}", content[: len(content) - 7])
 
 
-def test_a_shard_of_another_version_is_named() -> None:
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("version", [SCHEMA - 1, SCHEMA + 1])
+def test_a_shard_of_another_version_is_named(kind: str, version: int) -> None:
+    if kind == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is missing: it comes with the extra bulk")
     (row,) = rows("a.wav")
-    with pytest.raises(BulkError, match=r"x\.jsonl is a shard of version 7; this Conch writes"):
-        ids_of("x.jsonl", json_line({**row, "schema": 7}))
+    content = shard_bytes(kind, [{**row, "schema": version}])
+    told = rf"x\.{kind} is a shard of version {version}; this Conch writes version {SCHEMA}: use"
+    with pytest.raises(BulkError, match=told):
+        ids_of(f"x.{kind}", content)
 
 
 def test_a_shard_is_there_last_and_tells_what_failed(tmp_path: Path) -> None:
@@ -178,7 +184,7 @@ def done(tmp_path: Path) -> Bulk:
     from conch.bulk.plan import shards_of
 
     (shard,) = shards_of(sources_of(bulk.inputs))
-    note = {"schema": 1, "shards": "jsonl", "format": [], "options": {"nbest": 2}}
+    note = {"schema": SCHEMA, "shards": "jsonl", "format": [], "options": {"nbest": 2}}
     output.write(RUN, json.dumps(note).encode())
     write_shard(bulk.job, output, Unit(shard.name, shard.sources), rows(str(audio)))
     return bulk
@@ -197,9 +203,11 @@ def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
         run(other)
     with pytest.raises(BulkError, match="with shards"):
         run(replace(done, job=replace(done.job, kind="parquet")))
-    Output(done.job.out).write(RUN, b'{"schema": 9}')
-    with pytest.raises(BulkError, match="version 9"):
-        run(done)
+    for version in (SCHEMA - 1, SCHEMA + 1):
+        Output(done.job.out).write(RUN, json.dumps({"schema": version}).encode())
+        told = f"holds shards of version {version}; this Conch writes version {SCHEMA}: use another"
+        with pytest.raises(BulkError, match=told):
+            run(done)
     Output(done.job.out).remove(RUN)
     with pytest.raises(BulkError, match=r"holds shards, but not _conch/run\.json"):
         run(done)

@@ -1,7 +1,6 @@
 """A real server: a recording in pieces has the result of the whole."""
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -13,8 +12,6 @@ import soundfile
 from bulk_runs import finished, shards
 
 ROOT = Path(__file__).parents[2]
-CONCH = Path(os.environ.get("CONCH_SERVER_PROGRAM", ROOT / ".venv" / "bin" / "conch"))
-"""The program of the server's environment, which is another one than that of these tests."""
 LACKS = [name for name in ("ray", "silero_vad") if not find_spec(name)]
 
 pytestmark = [
@@ -22,7 +19,6 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.timeout(1200),
     pytest.mark.skipif(bool(LACKS), reason=f"{LACKS} missing: make bulk-test has them"),
-    pytest.mark.skipif(not CONCH.is_file(), reason=f"{CONCH} is missing"),
 ]
 
 
@@ -43,9 +39,17 @@ def long_recording(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", [("--word-timestamps",), ("--channels", "2", "--nbest", "2")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--word-timestamps",),
+        ("--channels", "2", "--nbest", "2"),
+        ("--decoder", "wfst", "--lattice"),
+    ],
+)
 def test_a_recording_in_pieces_has_the_result_of_the_whole(
     bulk: Callable[..., "subprocess.Popen[str]"],
+    real_conch: Path,
     long_recording: Path,
     tmp_path: Path,
     options: tuple[str, ...],
@@ -53,13 +57,15 @@ def test_a_recording_in_pieces_has_the_result_of_the_whole(
     found = []
     for name, piece in (("whole", 0), ("pieces", 20)):
         out = tmp_path / name
-        arguments = ("--piece", piece, "--conch", CONCH, "--format", "json", *options)
+        arguments = ("--piece", piece, "--conch", real_conch, "--format", "json", *options)
         finished(bulk(long_recording.parent, "--out", out, *arguments), 0)
         found.append(shards(out))
         (path,) = out.glob("part-*")
         row = json.loads(path.read_text())
         assert (row["pieces"] > 2) == bool(piece)
         assert len(row["segments"]) > 8
+        lattices = [item.get("lattice") for item in row["segments"]]
+        assert all(lattices) if "--lattice" in options else not any(lattices)
         (beside,) = out.rglob("long.flac.json")
         found.append(json.loads(beside.read_text()) | {"stages": None})
     assert found[0] == found[2]

@@ -1,18 +1,136 @@
+"""Rows hold what a transcript tells, whole or joined of pieces, and nothing that it does not."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+
 import pytest
 
+from conch.bulk.cut import Cut, Piece
 from conch.bulk.inputs import Source
-from conch.bulk.rows import row_of
+from conch.bulk.rows import TIMES, Row, row_of
+from conch.bulk.shards import rows_of, shard_bytes
+from conch.bulk.work import Heard, Job, heard_bytes, heard_from, joined_pieces, row_for
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import AudioError
 from conch.wire.parts import transcript_of
-from conch.wire.result import Hypothesis, Segment
+from conch.wire.result import Hypothesis, Segment, Transcript
+
+SOURCE = Source("a.wav", "a.wav")
+LATTICE = "0\t1\tgood\t2.4463,26.1675,1_1_12\n1\t2\tüber\t11.3135,2.8907,1_2\n2\t0.5,0,\n\n"
+"""Two words and a final weight, in Kaldi's text form."""
+TOLD = ("language", "language_probability", "translated_from", "lattice")
+
+KINDS = [
+    "jsonl",
+    pytest.param(
+        "parquet",
+        marks=pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is missing: extra bulk"),
+    ),
+]
+
+
+def segment(start: float, **told) -> Segment:
+    return Segment(start, start + 1.0, (Hypothesis("good day", -1.0, -1.0),), **told)
+
+
+def transcript(segments: Sequence[Segment], duration: float = 4.0) -> Transcript:
+    return transcript_of(segments, 1, duration=duration, path=("vad",), stages={})
+
+
+def row(segments: Sequence[Segment], **options) -> Row:
+    found = transcript(segments)
+    return row_of(SOURCE, found, options=options, models={}, pieces=1, seconds=0.5)
+
+
+def read_back(kind: str, *rows: Row) -> list[Row]:
+    return rows_of(f"x.{kind}", shard_bytes(kind, rows))
 
 
 @pytest.mark.parametrize(
     ("found", "asked", "told"), [("de", "auto", "de"), ("", "auto", None), ("", "en", "en")]
 )
 def test_a_row_tells_the_language_that_was_found_or_asked_for(found, asked, told):
-    segment = Segment(0.0, 1.0, (Hypothesis("Guten Tag", -1.0, -1.0),), language=found)
-    transcript = transcript_of([segment], 1, duration=1.0, path=(), stages={})
-    options = {"language": asked}
-    source = Source("a.wav", "a.wav")
-    row = row_of(source, transcript, options=options, models={}, pieces=1, seconds=0.5)
-    assert row["language"] == told
+    assert row([segment(0.0, language=found)], language=asked)["language"] == told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_tells_languages_and_what_was_translated(kind):
+    (found,) = read_back(
+        kind,
+        row(
+            [
+                segment(0.0, language="en", language_probability=0.9, translated_from="de"),
+                segment(1.0, language="en", language_probability=0.6, translated_from="fr"),
+                segment(2.0, language="en", language_probability=0.7, translated_from="de"),
+            ],
+            task="translate",
+        ),
+    )
+    assert [found[name] for name in TOLD[:3]] == ["en", 0.8, "de"]
+    assert [[item[name] for name in TOLD[:3]] for item in found["segments"]] == [
+        ["en", 0.9, "de"],
+        ["en", 0.6, "fr"],
+        ["en", 0.7, "de"],
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_has_the_lattices_of_its_segments(kind):
+    segments = [segment(0.0, lattice=LATTICE), segment(1.0)]
+    (found,) = read_back(kind, row(segments, lattice=True, decoder="wfst"))
+    assert [item.get("lattice") for item in found["segments"]] == [LATTICE, None]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_told_is_read_back_as_nothing(kind):
+    failed = row_for(Job("out", "run"), SOURCE, Heard(None, AudioError("bad"), 0.5), 1)
+    plain, error = read_back(kind, row([segment(0.0)]), failed)
+    for found in (plain, error, *plain["segments"]):
+        assert [found.get(name) for name in TOLD] == [None] * len(TOLD)
+
+
+def test_a_segment_has_no_keys_for_what_is_not_told():
+    (found,) = row([segment(0.0)])["segments"]
+    assert found.keys() == {"start", "end", "channel", "text", "unrecognised"}
+    (found,) = row([segment(0.0, language="en", language_probability=0.0)])["segments"]
+    assert found.keys() > {"language", "language_probability"}
+
+
+def test_a_row_joined_of_pieces_is_that_of_the_whole():
+    told = {"language": "en", "translated_from": "de", "lattice": LATTICE}
+    starts = {0: (0.032, 1.5), 40: (0.123,)}
+    cut = Cut(
+        tuple(Piece(0, start * SAMPLE_RATE, (start + 40) * SAMPLE_RATE) for start in starts),
+        80.0,
+        (),
+        (),
+    )
+    parts = [
+        Heard(
+            transcript([segment(item, language_probability=item / 4, **told) for item in within]),
+            None,
+            0.25,
+            {"vad": "1 packaged"},
+        )
+        for within in starts.values()
+    ]
+    # As they lie in the folder of work.
+    heard = joined_pieces(cut, [heard_from(heard_bytes(part)) for part in parts], 1)
+    whole = transcript(
+        [
+            replace(item, start=round(item.start + start, 3), end=round(item.end + start, 3))
+            for start, part in zip(starts, parts, strict=True)
+            for item in part.transcript.segments
+        ],
+        duration=80.0,
+    )
+    job = Job("out", "run", options={"lattice": True, "task": "translate"})
+    joined = row_for(job, SOURCE, heard, 2)
+    expected = row_for(job, SOURCE, Heard(whole, None, 0.5, parts[0].models), 1)
+    assert [item["lattice"] for item in joined["segments"]] == [LATTICE] * 3
+    assert joined["language_probability"] == expected["language_probability"] is not None
+    for name in TIMES:
+        del joined[name], expected[name]
+    assert json.dumps(joined) == json.dumps(expected)

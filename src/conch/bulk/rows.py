@@ -9,8 +9,9 @@ from conch.bulk.inputs import Source
 from conch.wire.errors import ConchError, TranscriptionError
 from conch.wire.result import Segment, Transcript, strict_json
 
-SCHEMA = 1
-"""Version of the columns; a change of their meaning makes another one."""
+SCHEMA = 2
+"""Version of the columns; other ones, or another meaning, make another version: all shards of a
+folder are one table."""
 
 TIMES = ("seconds_taken", "stages", "pieces")
 """Columns that differ between two runs of the same: how long it took, and how it was cut."""
@@ -44,6 +45,8 @@ def row_of(
     return {
         **head,
         "language": transcript.language or head["language"],
+        "language_probability": transcript.language_probability,
+        "translated_from": transcript.translated_from or None,
         "text": transcript.text,
         "duration": transcript.duration,
         "segments": [_segment(segment) for segment in transcript.segments],
@@ -96,12 +99,20 @@ def _head(source: Source, options: Mapping[str, Any]) -> Row:
         "id": _writable(source.id),
         "path": _writable(source.path),
         "language": None if language == "auto" else language,
+        "language_probability": None,
+        "translated_from": None,
         "options": dict(options),
         "conch": __version__,
     }
 
 
 def _segment(segment: Segment) -> Row:
+    told = {
+        "language": segment.language,
+        "language_probability": segment.language_probability,
+        "translated_from": segment.translated_from,
+        "lattice": segment.lattice,
+    }
     return {
         "start": segment.start,
         "end": segment.end,
@@ -111,6 +122,8 @@ def _segment(segment: Segment) -> Row:
             {"start": span.start, "end": span.end, "heard": span.heard}
             for span in segment.unrecognised
         ],
+        # A recording of hours has thousands of segments, and few runs ask for these.
+        **{name: value for name, value in told.items() if value not in ("", None)},
     }
 
 

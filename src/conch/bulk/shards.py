@@ -94,7 +94,18 @@ def _schema() -> "pyarrow.Schema":
 
     text, real, whole = pa.string(), pa.float64(), pa.int32()
     span = struct(start=real, end=real, heard=text)
-    segment = struct(start=real, end=real, channel=whole, text=text, unrecognised=pa.list_(span))
+    segment = struct(
+        start=real,
+        end=real,
+        channel=whole,
+        text=text,
+        unrecognised=pa.list_(span),
+        language=text,
+        language_probability=real,
+        translated_from=text,
+        # The lattices of a shard may have more bytes than 32 bits count.
+        lattice=pa.large_string(),
+    )
     word = struct(text=text, start=real, end=real, confidence=real, channel=whole)
     return pa.schema(
         [
@@ -102,6 +113,8 @@ def _schema() -> "pyarrow.Schema":
             ("id", text),
             ("path", text),
             ("language", text),
+            ("language_probability", real),
+            ("translated_from", text),
             ("options", text),
             ("conch", text),
             ("text", text),
