@@ -67,6 +67,17 @@ def test_an_accent_that_stands_alone_is_part_of_its_word(jose):
     assert bonus_of("की", hotwords_of("का", 10)) == 0
 
 
+@pytest.mark.parametrize("heard", ["Sime's", "Sime\u2019s", "Simes'", "Simes"])
+def test_a_possessive_takes_the_place_of_a_whole_one(heard):
+    assert "said Syme's egotism" in written(f"said {heard} egotism", "Syme's")
+    (curly,) = near_misses(f"said {heard} egotism", hotwords_of("Syme\u2019s", 10))
+    assert (curly.written, curly.tried) == ("Syme\u2019s", "Syme's")
+
+
+def test_a_name_keeps_the_possessive_behind_it():
+    assert "said Syme's egotism" in written("said Sime's egotism", "Syme")
+
+
 def test_a_hotword_is_tried_for_two_words_more_than_its_own_at_most():
     names = "Timokhin, one two three four five six seven"
     assert "to Timokhin" in written("to tim ok hin", names)

@@ -46,6 +46,8 @@ _MOST_LOOKED_AT = 1000
 """Closest pairs of a place and a hotword, most of which are the hotword itself."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['\u2019]s$")
+_BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)")
+"""What a possessive ends in: that of `Syme's`, or the apostrophe of `Symes'`."""
 _PAUSE = re.compile(r"[^\s\-]")
 
 
@@ -145,12 +147,18 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
     found.sort(key=lambda pair: -pair[0])
     misses = []
     for _, start, end, column in found[:_MOST_LOOKED_AT]:
-        hotword, place = hotwords[column], text[start:end]
-        phrase, spaced, around = hotword.phrase, index.spaced[column], _spaced(place)
+        hotword = hotwords[column]
+        phrase, spaced = hotword.phrase, index.spaced[column]
+        if _POSSESSIVE.search(phrase) and (behind := _BEHIND_NAME.match(text, end)):
+            end = behind.end()
+        place = text[start:end]
+        around = _spaced(place)
         written = _cased(phrase, place)
         # More words around the hotword itself would only be lost.
         if written != place and (spaced not in around or spaced == around):
             tried = _cased(phrase.lower(), place) if phrase.isupper() else written
+            # Whisper writes straight apostrophes.
+            tried = tried.replace("\u2019", "'")
             misses.append(NearMiss(start, end, written, tried, bonus(hotword)))
         if len(misses) == MOST_TRIED:
             break
@@ -197,7 +205,8 @@ class _Index(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _index(hotwords: tuple[Hotword, ...]) -> _Index:
-    letters = [_letters(item.phrase) for item in hotwords]
+    # As places of a text are compared: without the ending of a possessive.
+    letters = [_letters(_POSSESSIVE.sub("", item.phrase)) for item in hotwords]
     by_words: dict[int, list[int]] = {}
     for place, item in enumerate(hotwords):
         if (num_words := len(item.phrase.split())) <= MOST_WORDS:
