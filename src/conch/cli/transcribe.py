@@ -213,7 +213,7 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
     if names.count(STDIN) > 1:
         return "- (stdin) can be read only once"
     if len(names) > 1 and job.output is not None:
-        return "-o takes the output of one file; use --output-dir for several"
+        return "-o takes the output of one file; use --output-dir for several, or > FILE"
     if len(names) > 1 and job.output_dir is None and job.format not in SEVERAL:
         return f"{job.format} of several files needs --output-dir"
     if job.output is not None and not job.output.absolute().parent.is_dir():

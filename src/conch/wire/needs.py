@@ -61,7 +61,7 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
 
 
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
-    """Return the models that work on the text at last, each with the option that needs it.
+    """Return the models that rewrite the text at the end, each with the option that needs it.
 
     In `two_pass` the punctuator is for utterances that Whisper has no time for.
     """

@@ -191,7 +191,7 @@ class RecognitionOptions:
     )
     post: str = option(
         "",
-        "models on the server that work on the text at last, separated by commas, at most 8, in "
+        "models on the server that rewrite the text at the end, separated by commas, at most 8, in "
         "this order",
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
