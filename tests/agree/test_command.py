@@ -56,7 +56,7 @@ def test_what_agrees_is_a_manifest_and_the_rest_has_its_reasons(
     assert main(command) == 1
     told = capsys.readouterr().err
     assert f"conch: {speech}/broken.wav: a: AUDIO is no audio\n" in told
-    assert "conch: 2 of 4 files kept, 0.00 of 0.00 h" in told
+    assert "conch: 2 of 4 files kept, 0.07 of 0.13 min" in told
     assert "1 files failed" in told
 
     assert [(item.path, item.text, item.language) for item in read_manifest(out)] == [

@@ -189,7 +189,7 @@ def test_what_cannot_be_decoded_fails_alone(decoder):
             "option 'hotwords' takes at most 40000 characters; sent: 40001",
         ),
         ({"lm_weight": "many"}, "option 'lm_weight' takes a number; sent: 'many'"),
-        ({"language": "de"}, "option 'language' takes auto or en with this CTC model; sent: 'de'"),
+        ({"language": "de"}, "option 'language' takes auto or en with this CTC model, which"),
         ({"hotwords": "conch,,triton"}, "option 'hotwords' takes phrases separated by commas"),
         ({"hotwords": "conch:much"}, "option 'hotwords' takes a number after a colon"),
         ({"hotwords": "größe"}, "option 'hotwords'"),

@@ -310,9 +310,10 @@ def _write(args: argparse.Namespace, rule: "Rule", heard: "list[tuple[Clip, Entr
     kept = [item for item in stretches if rule.is_kept(item)]
     kept_s, all_s = sum(item.seconds for item in kept), sum(item.seconds for item in stretches)
     what = "files" if args.by == "file" else "segments"
+    unit, unit_s = ("min", 60) if all_s < 3600 else ("h", 3600)
     print(
-        f"conch: {len(kept)} of {len(stretches)} {what} kept, {kept_s / 3600:.2f} of "
-        f"{all_s / 3600:.2f} h, in {args.out}; {len(heard) - len(answered)} files failed",
+        f"conch: {len(kept)} of {len(stretches)} {what} kept, {kept_s / unit_s:.2f} of "
+        f"{all_s / unit_s:.2f} {unit}, in {args.out}; {len(heard) - len(answered)} files failed",
         file=sys.stderr,
     )
     if args.references is not None:

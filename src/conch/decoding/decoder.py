@@ -183,8 +183,8 @@ class CtcDecoder:
         language = parameters.get("language", "auto")
         if language not in ("auto", self._language):
             raise OptionError(
-                f"option 'language' takes auto or {self._language} with this CTC model; "
-                f"sent: {language!r:.40}"
+                f"option 'language' takes auto or {self._language} with this CTC model, which "
+                f"decoder ctc and wfst, ctc_rescore and accuracy=best need; sent: {language!r:.40}"
             )
 
     def checked_log_probs(self, row: Row) -> FloatArray:
