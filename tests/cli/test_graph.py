@@ -34,6 +34,9 @@ def test_a_graph_is_made_and_described(tmp_path, arpa, capsys):
     assert "reading toy.arpa" in progress
     assert "determinising" in progress
     assert {"ball", "Bob"} <= set(DecodingGraph(out, read_vocabulary("").texts).words)
+    assert main([*command, "--dictionary", str(more_words), "--prune", "0"]) == 0
+    assert "words     4, 1 of them unknown to the language model" in capsys.readouterr().out
+    assert "Bob" in DecodingGraph(out, read_vocabulary("").texts).words
 
 
 @pytest.mark.nightly  # half a minute
@@ -73,6 +76,7 @@ def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
         (["--arpa", "none.arpa"], "the language model none.arpa does not exist"),
         (["--lexicon", "none.txt"], "the lexicon none.txt cannot be read"),
         (["--more-words", "none.txt"], "the lexicon none.txt cannot be read"),
+        (["--dictionary", "none.txt"], "the lexicon none.txt cannot be read"),
     ],
 )
 def test_missing_files_are_reported(tmp_path, arpa, capsys, flags, message):

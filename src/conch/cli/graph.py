@@ -19,9 +19,11 @@ as it is written:
   Dr.   doctor
   NVIDIA  nvidia
 
-The graph takes only the words that the language model knows too. Put other words into a file of
-the same form for --more-words. No word outside the graph is ever recognised. Write a word as the
-language model does (en-us: in lower case): in other letters it is another, unknown word.
+The graph takes only the words that the language model knows too. Put words that you expect into a
+file of the same form for --more-words, known or not: a rare name that the language model knows is
+hardly found either. --dictionary is for thousands of words, few of which are said. No word outside
+the graph is ever recognised. Write a word as the language model does (en-us: in lower case): in
+other letters it is another, unknown word.
 --prune, --max-order and --max-words make the graph smaller and less accurate. The command prints
 how many words and n-grams are left.
 
@@ -84,21 +86,28 @@ def _add_words(parser: argparse.ArgumentParser) -> None:
         "--more-words",
         type=Path,
         metavar="FILE",
-        help="more spellings, also of words that the language model does not know",
+        help="spellings of words that you expect, also of words that the language model does not "
+        "know",
+    )
+    parser.add_argument(
+        "--dictionary",
+        type=Path,
+        metavar="FILE",
+        help="spellings of many more words, few of which are said; those that the language model "
+        "does not know have a log probability of -16",
     )
     parser.add_argument(
         "--shipped-words",
         action="store_true",
-        help="add the 185,000 English words of the graph in Conch",
+        help="add the 185,000 English words of the graph in Conch, as --dictionary does",
     )
     parser.add_argument(
         "--oov-log-prob",
         type=number("a number up to 0", lambda value: -math.inf < value <= 0),
         default=-10.0,
         metavar="X",
-        help="natural log of the unigram probability of the words from --more-words that the "
-        "language model does not know; those from --shipped-words have -16 "
-        "(default: %(default)g)",
+        help="least natural log of the unigram probability of the words from --more-words; half of "
+        "the words in en-us are below -15 (default: %(default)g)",
     )
 
 
@@ -125,8 +134,8 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=0,
         metavar="N",
-        help="keep the N most frequent words, and those of --more-words and --shipped-words "
-        "(default: all)",
+        help="keep the N most frequent words, and those of --more-words, --dictionary and "
+        "--shipped-words (default: all)",
     )
 
 
@@ -141,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.decoding.graph.shipped import unpacked_graph
     from conch.graphs.build import GraphConfig, build_graph
-    from conch.graphs.lexicon import Lexicon, own_spellings, read_lexicon
+    from conch.graphs.lexicon import own_spellings, read_lexicon
     from conch.language.arpa import read_ngrams
     from conch.language.ngram import model_path
     from conch.models.ctc.units import units_from_dict
@@ -158,10 +167,10 @@ def run(args: argparse.Namespace) -> int:
     units = units_from_dict(json.loads(read_vocabulary(args.model).units))
     lexicon = read_lexicon(args.lexicon, units.vocab) if args.lexicon else None
     more_words = read_lexicon(args.more_words, units.vocab) if args.more_words else ()
-    dictionary: Lexicon = ()
+    dictionary = read_lexicon(args.dictionary, units.vocab) if args.dictionary else ()
     if args.shipped_words:
         _, (_, shipped) = open_fst(unpacked_graph()).symbols
-        dictionary = own_spellings(shipped, units.vocab)
+        dictionary += own_spellings(shipped, units.vocab)
     model = model_path(args.arpa)
     progress(f"reading {model.name}")
     table = read_ngrams(model, progress)

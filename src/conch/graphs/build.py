@@ -15,7 +15,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class GraphConfig:
     word_bonus: float = 0.0
     """Nats added for every word."""
     oov_log_prob: float = -10.0
-    """Natural log of the unigram probability of `more_words` that the n-gram model lacks."""
+    """Least natural log of the unigram probability of `more_words`."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -113,9 +113,11 @@ def build_graph(
         lexicon: spellings; without them words are spelled as they are written.
         config: settings of the graph.
         progress: called with a text for each step.
-        more_words: more spellings. Words that the n-grams lack become unigrams of `oov_log_prob`;
-            the words before them count by backoff weights alone.
-        dictionary: as `more_words`, but their log probability is `DICTIONARY_LOG_PROB`.
+        more_words: spellings of words that are expected. Those that the n-grams lack become
+            unigrams of `oov_log_prob`, before which words count by backoff weights alone; the
+            unigrams of the others are raised to it.
+        dictionary: more spellings. Words that the n-grams lack become unigrams of
+            `DICTIONARY_LOG_PROB`, and the others stay.
 
     Raises:
         ConfigError: the vocabulary is unfit, no word is left, or the file cannot be written.
@@ -136,6 +138,7 @@ def build_graph(
     kept_ngrams = tuple(map(len, small.orders))
     small = with_words(small, listed_added, DICTIONARY_LOG_PROB)
     small = with_words(small, own_added, config.oov_log_prob)
+    small = _raised(small, own & known, config.oov_log_prob)
     graph = _composed(units, small, lexicon, config.word_bonus, progress)
     progress(f"writing {len(graph.arcs)} arcs")
     _write(path, graph, units.vocab, small.words, config.word_bonus)
@@ -149,6 +152,15 @@ def build_graph(
         states=len(graph.finals),
         arcs=len(graph.arcs),
     )
+
+
+def _raised(table: NgramTable, words: set[str], log_prob: float) -> NgramTable:
+    """Return a table in which unigrams of some words have at least a log probability."""
+    first = table.orders[0]
+    is_own = np.array([word in words for word in table.words])
+    low = is_own & (first.log_probs < log_prob)
+    unigrams = replace(first, log_probs=np.where(low, log_prob, first.log_probs))
+    return NgramTable(table.words, (unigrams, *table.orders[1:]))
 
 
 def _limited(

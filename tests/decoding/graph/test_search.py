@@ -8,6 +8,7 @@ import pytest
 from graph_toys import (
     ARPA,
     LETTERS,
+    NGRAMS,
     SUBWORDS,
     VOCAB,
     WORDS,
@@ -155,6 +156,22 @@ def test_more_words_are_as_likely_as_it_is_said(folder):
         abs=QUANTUM,
     )
     assert decoded(graph, sure_of("bal"))[0].text == "ball"
+
+
+def test_own_words_that_the_ngrams_know_are_at_least_as_likely_as_it_is_said(folder):
+    table = read_ngrams(folder / "toy.arpa")
+    path = folder / "raised.fst"
+    config = GraphConfig(prune=0.0, oov_log_prob=-2.5)
+    own, listed = (("lab", "lab"), ("all", "all")), (("aba", "aba"),)
+    build_graph(path, LETTERS, table, None, config, more_words=own, dictionary=listed)
+    graph = DecodingGraph(path, VOCAB)
+    likely, rare = NGRAMS["all",][0], NGRAMS["lab",][0]
+    assert rare < -2.5 < likely
+    changes = {"lab": -2.5 - rare, "all": 0.0, "aba": 0.0}
+    for (word, change), frames in zip(changes.items(), ("lab", "al_l", "aba"), strict=True):
+        (found,) = decoded(graph, sure_of(f"a {frames}"))
+        assert found.text == f"a {word}"
+        assert found.lm_score == pytest.approx(lm_score(("a", word)) + change, abs=QUANTUM)
 
 
 def test_own_words_are_likelier_than_those_of_a_dictionary(folder):
