@@ -333,9 +333,9 @@ def _spoken(benchmark: NamesBenchmark) -> list[Utterance]:
 
 
 def _sent(options: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    listed = {"hotwords": names.hotwords, "prompt": names.prompt}
+    lists = {"hotwords": names.hotwords, "prompt": names.prompt}
     return {
-        key: listed[key] if key in listed and value is True else value
+        key: lists[key] if key in lists and value is True else value
         for key, value in options.items()
     }
 

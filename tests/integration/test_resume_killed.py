@@ -1,19 +1,17 @@
 """Live streams that go on after their `tritonserver` is killed; these servers are their own."""
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from cut_proxy import cut_proxy
 from gateways import Gateway, serving_gateway
 from joined_text import assert_joined
-from servers import processes_with
+from killing import listener_at
 
 from conch.client import Client, LiveStream
 
@@ -31,15 +29,8 @@ def serving() -> Iterator[Gateway]:
         yield running
 
 
-def triton_of(gateway: Gateway) -> int:
-    """Return the process id of the tritonserver that listens at an address."""
-    found = re.search(r":(\d+)$", gateway.grpc_url)
-    assert found
-    for process in processes_with("--id=conch-"):
-        for socket in psutil.Process(process).net_connections("tcp"):
-            if socket.status == psutil.CONN_LISTEN and socket.laddr.port == int(found[1]):
-                return process
-    raise AssertionError(f"nobody listens at {gateway.grpc_url}")
+def kill_triton(gateway: Gateway) -> None:
+    os.kill(listener_at(gateway.grpc_url), signal.SIGKILL)
 
 
 def text_of(stream: LiveStream, waveform: np.ndarray, number: int = -1, kill=None) -> str:
@@ -74,7 +65,10 @@ def test_the_text_is_complete_after_a_kill(serving, waveform, way, number):
         # A server that shares two cores with others may take long to come back.
         with client.live(**OPTIONS, resume_s=200) as stream:
             joined = text_of(
-                stream, waveform, number, lambda: os.kill(triton_of(serving), signal.SIGKILL)
+                stream,
+                waveform,
+                number,
+                lambda: os.kill(listener_at(serving.grpc_url), signal.SIGKILL),
             )
     assert len(stream.resumptions) == 1
     assert_joined(joined, whole)
@@ -89,7 +83,7 @@ def test_the_other_server_goes_on(serving, waveform):
 
         def kill() -> None:
             proxy.target = address(other)
-            os.kill(triton_of(serving), signal.SIGKILL)
+            kill_triton(serving)
 
         with Client(f"grpc://{proxy.address}") as client:
             whole = text_of(client.live(**OPTIONS), waveform)

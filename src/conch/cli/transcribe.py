@@ -96,7 +96,7 @@ class Job:
         """Return the output file of an input, None for stdout."""
         if self.output_dir is None:
             return self.output
-        stem = "stdin" if name == STDIN else Path(name).stem
+        stem = Path(_called(name)).stem
         return self.output_dir / f"{stem}.{SUFFIXES.get(self.format, self.format)}"
 
     def render(self, name: str, transcript: Transcript) -> str:
@@ -104,7 +104,7 @@ class Job:
         if self.format == "json":
             is_for_people = self.destination(name) is None and sys.stdout.isatty()
             return to_json(transcript, indent=2 if is_for_people else None, file=name)
-        text = FORMATS[self.format](transcript, "stdin" if name == STDIN else name)
+        text = FORMATS[self.format](transcript, _called(name))
         if self.format == "text" and self.num_inputs > 1 and self.destination(name) is None:
             return f"{self.heading(name)}{text}\n"
         return text
@@ -221,7 +221,7 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
     if job.format in ("ctm", "stm") and job.output_dir is None:
         called: dict[str, str] = {}
         for name in names:
-            recording = recording_name("stdin" if name == STDIN else name)
+            recording = recording_name(_called(name))
             if recording in called:
                 return (
                     f"{called[recording]} and {name} would both be called {recording} in the "
@@ -239,6 +239,11 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
         if owners.setdefault(path, name) != name:
             return f"{owners[path]} and {name} would both be written to {path}; use two calls"
     return None
+
+
+def _called(name: str) -> str:
+    """Return what an input is called in an output."""
+    return "stdin" if name == STDIN else name
 
 
 def _is_refused(job: Job, name: str) -> bool:

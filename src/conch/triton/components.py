@@ -148,25 +148,28 @@ def _error(model: str, message: str) -> TranscriptionError:
     # Only the model can check some options, such as the language. They are the client's error.
     if isinstance(said, OptionError | OverloadedError):
         return said
-    if said is None and (full := out_of_shared_memory(message)):
-        return full
     if isinstance(said, SessionError) or _NO_STREAM in message:
         return StreamLostError(f"{model}: {message if said is None else said}")
-    if said is None and _DEAD.search(message):
+    return _others_error(model, message) if said is None else ComponentError(f"{model}: {said}")
+
+
+def _others_error(model: str, message: str) -> TranscriptionError:
+    """Return the exception for an error of Triton, or of a model that is not Conch's own."""
+    if full := out_of_shared_memory(message):
+        return full
+    if _DEAD.search(message):
         return ComponentAwayError(f"the process of {model} has died")
-    if said is None and _NO_PLACE in message:
+    if _NO_PLACE in message:
         return OverloadedError(
             f"{model} keeps as many streams as it takes (max_candidate_sequences); try again"
         )
-    if said is None and message.endswith(_STOPPING):
+    if message.endswith(_STOPPING):
         return OverloadedError("the server is stopping; send the request again to another one")
-    if said is None and _is_missing(model, message):
+    if _is_missing(model, message):
         return missing(model)
-    if said is None:
-        # A model that is not Conch's own may send a traceback, with the folders of this machine.
-        logger.error("%s has failed: %s", model, message)
-        return ComponentError(f"{model}: {message.partition(_TRACEBACK)[0]}")
-    return ComponentError(f"{model}: {said}")
+    # A traceback may follow, with the folders of this machine.
+    logger.error("%s has failed: %s", model, message)
+    return ComponentError(f"{model}: {message.partition(_TRACEBACK)[0]}")
 
 
 def _is_missing(model: str, message: str) -> bool:
