@@ -17,7 +17,7 @@ ARROWS: Mapping[str, set[str]] = {
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton.
     "orchestrator": {"audio", "component", "language", "wire"},
-    "triton": {"component", "orchestrator", "wire"},
+    "triton": {"component", "orchestrator", "processes", "wire"},
     # What the components compute; serving never imports the making of graphs.
     "models": {"catalogue", "component", "packaged", "wire"},
     "language": {"cache", "component", "packaged", "wire"},
@@ -27,8 +27,9 @@ ARROWS: Mapping[str, set[str]] = {
     "packaged": {"wire"},
     "cache": {"wire"},
     "catalogue": {"packaged", "wire"},
-    # What starts servers and asks them.
-    "launcher": {"catalogue", "packaged", "wire"},
+    # What starts servers, watches their processes and asks them.
+    "processes": set(),
+    "launcher": {"catalogue", "packaged", "processes", "wire"},
     "bulk": {"audio", "bench", "client", "component", "models", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
     "agree": {"bench", "bulk", "component", "wire"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from conch.launcher.stubs import STUB
+from conch.processes import STUB
 from lab.chaos.doors import Addresses
 
 SHARED_MEMORY = Path("/dev/shm")

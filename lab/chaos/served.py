@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 from conch.wire.errors import ServerError
 from lab.chaos.doors import Addresses
 

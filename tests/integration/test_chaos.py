@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from own_gateway import own_gateway
 
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 from lab.chaos.clients import vanish
 from lab.chaos.doors import DOORS, Addresses, target_at
 from lab.chaos.drawn import drawn

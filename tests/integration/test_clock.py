@@ -9,7 +9,7 @@ import pytest
 
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 
 LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 """libfaketime (https://github.com/wolfcw/libfaketime), of Debian's package faketime."""

@@ -19,7 +19,7 @@ from recordings import wer
 from conch.bench.memory import cpu_by_process, process_tree, tree_memory
 from conch.client import AsyncClient, AsyncLiveStream, Client
 from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 
 HOURS = int(os.environ.get("STREAM_HOURS", "24"))
 """Of audio, at least 2. Each takes two minutes on a core."""

@@ -14,7 +14,7 @@ from waiting import wait_until
 
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 from conch.wire.needs import components_of_path
 
 pytestmark = pytest.mark.server

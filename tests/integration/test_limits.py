@@ -13,7 +13,7 @@ from repositories import repositories_with
 
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 from conch.wire.errors import ComponentError, DeadlineError, InvalidRequestError, OverloadedError
 
 pytestmark = pytest.mark.server

@@ -9,7 +9,7 @@ from anonymous import anonymous_mb
 from recordings import wer
 
 from conch.client import Client
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(1200)]
 

@@ -13,7 +13,7 @@ from conch.cli.own_server import server_url
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import model_names, shipped_repositories
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 from conch.wire.errors import MissingModelError
 
 pytestmark = pytest.mark.server

@@ -24,7 +24,7 @@ from waiting import wait_until
 
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 
 SOAK_S = float(os.environ.get("SOAK_S", "20"))
 

@@ -79,7 +79,8 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine("vad", "speech")
-    for name in ("model_processes", "look_at", "state_of"):
+    monkeypatch.setattr(module, "model_processes", made.model_processes)
+    for name in ("look_at", "state_of"):
         monkeypatch.setattr(stubs, name, getattr(made, name))
     for name in ("ready_models", "administer"):
         monkeypatch.setattr(probe, name, getattr(made, name))

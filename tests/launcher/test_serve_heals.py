@@ -19,7 +19,7 @@ from servers import children_of, infer, serving, traces_of
 from waiting import wait_until
 
 from conch.launcher import ServerConfig, TritonServer
-from conch.launcher.stubs import model_processes
+from conch.processes import model_processes
 
 pytestmark = pytest.mark.server
 

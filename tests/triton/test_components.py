@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from plain_processes import PlainProcesses, no_hangs
 from plain_triton import (
     InferenceResponse,
     Request,
@@ -13,7 +14,13 @@ from plain_triton import (
     TritonError,
 )
 
-from conch.orchestrator.absences import ComponentAwayError, StreamLostError
+from conch.orchestrator.absences import (
+    ComponentAwayError,
+    ComponentHungError,
+    StreamLostError,
+)
+from conch.orchestrator.hangs import PERIOD_S, HangWatch
+from conch.orchestrator.metrics import Metrics
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
 from conch.wire.errors import (
@@ -40,7 +47,7 @@ def call(components, model="vad", place=None, wanted=("speech_probs",), timeout_
 def components():
     with ThreadPoolExecutor(1) as pool:
         request = Request([], [])
-        yield TritonComponents(None, request.get_response_sender(), pool)
+        yield TritonComponents(None, request.get_response_sender(), no_hangs(), pool)
 
 
 def failing(error: TritonError):
@@ -147,7 +154,7 @@ def test_the_end_of_a_stream_has_threads_of_its_own(models):
 
     models["vad"] = vad
     with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "ends") as ends:
-        components = TritonComponents(None, None, pool, ends)
+        components = TritonComponents(None, None, no_hangs(), pool, ends)
         for is_end in (False, True):
             call(components, place=StreamPlace("a", starts=False, ends=is_end))
         call(components)
@@ -168,12 +175,33 @@ def test_a_users_model_that_hangs_holds_its_own_threads_and_not_for_ever(models,
 
     models.update(hanging=hanging, vad=vad)
     with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "post") as post:
-        components = TritonComponents(None, None, pool, post=post)
+        components = TritonComponents(None, None, no_hangs(), pool, post=post)
         with pytest.raises(ComponentError, match=r"^hanging has not answered within 0\.01 s$"):
             call(components, "hanging")
         assert "speech_probs" in call(components)
         free.set()
     assert [name.split("_")[0] for name in ends] == ["post"]
+
+
+def test_a_call_that_the_component_does_not_answer_ends_it_and_fails(models):
+    free, now = threading.Event(), [0.0]
+    processes = PlainProcesses(began=-1.0)
+    hangs = HangWatch(processes, 5.0, Metrics(), lambda: now[0])
+
+    def hanging(request):
+        while not processes.killed:
+            now[0] += PERIOD_S
+            hangs.look()
+        free.wait(20)
+        return InferenceResponse(error=TritonError("Stub process 'vad_0_0' is not healthy."))
+
+    models["vad"] = hanging
+    with ThreadPoolExecutor(1) as pool:
+        components = TritonComponents(None, None, hangs, pool)
+        with pytest.raises(ComponentHungError, match=r"^vad has not answered a call for 60"):
+            call(components)
+        free.set()
+    assert processes.killed == ["vad"]
 
 
 @pytest.mark.parametrize(

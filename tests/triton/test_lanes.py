@@ -18,7 +18,7 @@ def test_the_lanes_share_the_calls(most, passes):
     sizes = [lane._max_workers for lane in named]
     assert sum(sizes) == most
     assert min(sizes) >= 1
-    lanes.close()
+    assert lanes.close(60)
 
 
 def test_full_lanes_hold_up_no_other():
@@ -30,8 +30,16 @@ def test_full_lanes_hold_up_no_other():
     free.set()
     for future in held:
         future.result(20)
-    lanes.close()
+    assert lanes.close(60)
 
 
 def test_the_launchers_threads_carry_all_calls_and_answers():
     assert OrchestratorConfig().max_calls_in_flight + THREADS <= BLS_THREADS
+
+
+def test_a_call_that_never_ends_is_left_behind():
+    lanes, free = Lanes(8, 1), threading.Event()
+    lanes.recordings.submit(free.wait)
+    assert not lanes.close(0.01)
+    free.set()
+    assert lanes.close(60)

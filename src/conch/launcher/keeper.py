@@ -15,6 +15,7 @@ from conch.launcher.command import Endpoints
 from conch.launcher.connections import cut_connections
 from conch.launcher.healing import Look, Pace, frozen, sick_models, stopped_since
 from conch.launcher.logs import LOGGER
+from conch.processes import model_processes
 from conch.wire.errors import ServerError
 
 LOOK_S = 0.1
@@ -119,7 +120,7 @@ class Keeper:
 
     def _list(self, healed: Collection[str]) -> None:
         """List the living processes; keep the dead ones of models that are not healed."""
-        running = stubs.model_processes(self._server)
+        running = model_processes(self._server)
         dead = {
             process: model
             for process, model in self._processes.items()
@@ -163,7 +164,7 @@ class Keeper:
 
     def _reload(self, model: str) -> set[int]:
         at, keys = self._endpoints, self._restricted
-        running = stubs.model_processes(self._server)
+        running = model_processes(self._server)
         before = {process for process, name in running.items() if name == model}
         deadline = time.monotonic() + self._load_timeout_s
         if not probe.administer(at, keys, model, "unload", UNLOAD_TIMEOUT_S):

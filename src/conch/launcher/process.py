@@ -13,6 +13,7 @@ from pathlib import Path
 from conch.launcher import guard, stubs
 from conch.launcher.healing import Quiet
 from conch.launcher.logs import LOGGER, LogLine, LogReader
+from conch.processes import model_processes
 from conch.wire.errors import ServerError
 
 OUTPUT_TIMEOUT_S = 5.0
@@ -114,7 +115,7 @@ class ServerProcess:
         guard.kill_group(self.popen.pid)
 
     def _stop(self, timeout_s: float) -> None:
-        models = stubs.model_processes(self.popen.pid)
+        models = model_processes(self.popen.pid)
         self.popen.terminate()
         began = time.monotonic()
         quiet = Quiet()

@@ -1,31 +1,10 @@
-"""The "stub" processes of Python models: one per model instance, children of Triton."""
+"""What the processes of Python models show at a look."""
 
 import contextlib
 import os
-from pathlib import Path
-
-import psutil
 
 from conch.launcher.healing import Look
-
-STUB = "triton_python_backend_stub"
-
-
-def model_processes(server: int) -> dict[int, str]:
-    """Return the model name of each stub, by process id, of the server with id `server`.
-
-    A process that has ended has no name any more, and is left out.
-    """
-    found = {}
-    for process in _children(server):
-        try:
-            command = process.cmdline()
-        except psutil.Error:
-            continue  # it has ended
-        if command and Path(command[0]).name == STUB:
-            # Its argument is the path of the model's code: MODEL/VERSION/model.py.
-            found[process.pid] = Path(command[1]).parts[-3]
-    return found
+from conch.processes import model_processes, stat_fields
 
 
 def look_at(processes: dict[int, str], server: int) -> dict[int, Look]:
@@ -58,26 +37,13 @@ def cpu_seconds(processes: dict[int, str]) -> float:
     ticks = 0
     for process in processes:
         with contextlib.suppress(OSError, IndexError):
-            ticks += sum(map(int, _fields(process)[11:13]))
+            ticks += sum(map(int, stat_fields(str(process))[11:13]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _state_and_parent(process: int) -> tuple[str, int]:
     try:
-        state, parent, *_ = _fields(process)
+        state, parent, *_ = stat_fields(str(process))
     except (FileNotFoundError, ProcessLookupError, ValueError):
         return "", 0
     return state, int(parent)
-
-
-def _fields(process: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the name, which may hold anything."""
-    stat = Path(f"/proc/{process}/stat").read_text(errors="replace")
-    return stat.rpartition(")")[2].split()
-
-
-def _children(server: int) -> list[psutil.Process]:
-    try:
-        return list(psutil.Process(server).children())
-    except psutil.NoSuchProcess:
-        return []

@@ -44,6 +44,7 @@ from conch.launcher.repositories import (
 from conch.launcher.tracing import trace_environment
 from conch.launcher.weights import with_weights
 from conch.launcher.whisper import with_whisper, with_whisper_found
+from conch.processes import model_processes
 from conch.wire.errors import ServerError
 from conch.wire.needs import ENTRY_POINTS, SERVED_VARIABLE
 
@@ -382,7 +383,7 @@ class TritonServer:
             )
             self._endpoints = endpoints
             self._wait_until_ready(self._process, endpoints, self._workspace)
-            self._first_processes = stubs.model_processes(self.pid)
+            self._first_processes = model_processes(self.pid)
             if self.config.warm_up:
                 warmth.warm_up(endpoints, self._restricted, self.models())
         except BaseException:

@@ -42,6 +42,10 @@ class ComponentAwayError(ComponentError):
     """
 
 
+class ComponentHungError(ComponentAwayError):
+    """A component has not answered this very call, and was ended: the call may be the reason."""
+
+
 class StreamLostError(ComponentAwayError):
     """A component knows nothing of a stream that was under way."""
 
@@ -99,6 +103,11 @@ class Absences:
     def knows(self, model: str) -> bool:
         """Return whether the server has a component, or had it before: it may come back."""
         return model in self._known
+
+    @property
+    def away(self) -> list[str]:
+        """The components whose calls wait."""
+        return [model for model in self._absences if self.is_away(model)]
 
     def is_away(self, model: str) -> bool:
         """Return whether calls of a component wait."""

@@ -15,7 +15,13 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol, TypeVar
 
 from conch.component import Array
-from conch.orchestrator.absences import PATIENCE_S, Absences, ComponentAwayError, StreamLostError
+from conch.orchestrator.absences import (
+    PATIENCE_S,
+    Absences,
+    ComponentAwayError,
+    ComponentHungError,
+    StreamLostError,
+)
 from conch.orchestrator.metrics import (
     CALL_SECONDS,
     CALLS,
@@ -36,6 +42,8 @@ from conch.wire.stream_place import StreamPlace
 
 MAX_REPEATS = 2
 """Repeats of a call whose component was away: the call itself may be what ends the process."""
+MAX_REPEATS_HUNG = 1
+"""Repeats of a call that its component has not answered: each try keeps the component busy."""
 START_PATIENCE_S = 5.0
 """Longest time that the START of a stream waits for a place in a component, in seconds. Triton
 would let it wait until another stream ends."""
@@ -222,7 +230,8 @@ class Calls:
                 self._absences.begin(model, began)
                 if in_stream:
                     raise ComponentAwayError(f"{error}: START the stream again") from error
-                if repeat == MAX_REPEATS:
+                is_hung = isinstance(error, ComponentHungError)
+                if repeat >= (MAX_REPEATS_HUNG if is_hung else MAX_REPEATS):
                     raise
             await self._back(model)
             repeat += 1

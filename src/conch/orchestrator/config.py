@@ -38,6 +38,9 @@ class OrchestratorConfig:
     another for passes over live utterances, an eighth for models of `post`, a sixteenth for the
     ends of streams; one more waits for a thread. Keep it 4 below the backend's `thread-pool-size`:
     its threads also send answers."""
+    min_hang_s: float = 5.0
+    """Seconds without an answer that never count as a hang of a component. Beyond them, one that
+    takes 15 times as long as usual is ended and loaded again; waits for a core do not count."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0

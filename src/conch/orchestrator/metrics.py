@@ -59,6 +59,16 @@ CALLS_REPEATED = Family(
     "Calls repeated because their component died or was replaced",
     ("component", "outcome"),
 )
+HANGS = Family(
+    "conch_component_hangs_total",
+    "Times that a component did not answer and its processes were ended",
+    ("component",),
+)
+COMPONENTS_AWAY = Family(
+    "conch_components_away",
+    "Components whose calls wait because they have died, hang or are being replaced",
+    kind="gauge",
+)
 HOLES = Family(
     "conch_holes_total",
     "Stretches of speech that a text left out, or seemed to leave out",

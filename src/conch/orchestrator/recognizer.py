@@ -29,7 +29,11 @@ class Recognizer:
     """Answers any number of requests at once on one event loop."""
 
     def __init__(
-        self, config: OrchestratorConfig, detached: Components, served: Iterable[str] = ()
+        self,
+        config: OrchestratorConfig,
+        detached: Components,
+        served: Iterable[str] = (),
+        metrics: Metrics | None = None,
     ) -> None:
         """Start without requests.
 
@@ -37,15 +41,21 @@ class Recognizer:
             config: Limits.
             detached: Components for calls that belong to no request.
             served: Names of components that the server has, as far as is known.
+            metrics: Where the work is counted; its own if there is none.
         """
         self._config = config
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)
         self._turns = Turns(config, self.metrics)
         self._absences = Absences(detached, served, self._turns.give_up)
         self.open_streams = OpenStreams(
             config, self._turns.at_once(detached), self.metrics, self._absences
         )
+
+    @property
+    def away(self) -> list[str]:
+        """Components whose calls wait: they have died, hang or are being replaced."""
+        return self._absences.away
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.

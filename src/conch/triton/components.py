@@ -4,9 +4,9 @@ import asyncio
 import logging
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ import triton_python_backend_utils as pb_utils
 from conch.component import Array
 from conch.orchestrator import Tensor
 from conch.orchestrator.absences import ComponentAwayError, StreamLostError
-from conch.orchestrator.calls import Parameter
+from conch.orchestrator.calls import START_PATIENCE_S, Parameter
+from conch.orchestrator.hangs import HangWatch
 from conch.triton.own_key import own_key
 from conch.triton.tracing import RequestSpan
 from conch.wire.errors import (
@@ -57,6 +58,7 @@ class TritonComponents:
         self,
         span: RequestSpan | None,
         sender: Any | None,
+        hangs: HangWatch,
         pool: Executor,
         ends: Executor | None = None,
         post: Executor | None = None,
@@ -66,11 +68,12 @@ class TritonComponents:
         Args:
             span: Span of the request, if it is traced.
             sender: Response sender of the request; None for calls that belong to none.
+            hangs: Watches the calls.
             pool: Threads in which calls wait.
             ends: Threads for calls that end a stream of a component; `pool` if there are none.
             post: Threads for calls of models that are not Conch's own; `pool` if there are none.
         """
-        self._span = span
+        self._span, self._hangs = span, hangs
         self._pool, self._ends, self._post = pool, ends or pool, post or pool
         self._sender = sender
         self._is_open = True
@@ -101,11 +104,24 @@ class TritonComponents:
         loop = asyncio.get_running_loop()
         is_own = model in OWN_MODELS
         pool = self._post if not is_own else self._ends if place and place.ends else self._pool
+        hung: ComponentAwayError | None = None
+
+        def give_up(error: ComponentAwayError) -> None:
+            nonlocal hung
+            hung = error
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(made.cancel)
+
         made = loop.run_in_executor(
-            pool, self._call, model, inputs, wanted, parameters, timeout_s, place
+            pool, self._call, model, inputs, wanted, parameters, timeout_s, place, give_up
         )
         try:
             return await asyncio.wait_for(made, None if is_own else POST_PATIENCE_S)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if hung is None or (task and task.cancelling()):
+                raise
+            raise hung from None
         except TimeoutError as error:
             if isinstance(error, TranscriptionError):
                 raise
@@ -123,6 +139,7 @@ class TritonComponents:
         parameters: Mapping[str, Parameter],
         timeout_s: float | None,
         place: StreamPlace | None,
+        give_up: Callable[[ComponentAwayError], None],
     ) -> Mapping[str, Tensor]:
         with self._lock:
             if not self._is_open or (self._sender and self._sender.is_cancelled()):
@@ -135,7 +152,13 @@ class TritonComponents:
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **(_sequence(place) if place else {}),
         )
-        with self._span.calling(model) if self._span else nullcontext():
+        patience_s = 0.0 if model in OWN_MODELS else POST_PATIENCE_S
+        if place and place.starts:
+            patience_s += START_PATIENCE_S
+        with (
+            self._span.calling(model) if self._span else nullcontext(),
+            self._hangs.calling(model, sum(map(_size, inputs.values())), give_up, patience_s),
+        ):
             response = request.exec()
             if response.has_error():
                 raise _error(model, response.error().message())
@@ -188,6 +211,13 @@ def _is_ready(model: str) -> bool:
     )
     response = request.exec()
     return not (response.has_error() and _is_missing(model, response.error().message()))
+
+
+def _size(value: Array | Tensor) -> int:
+    """Return the bytes of a tensor, 0 if it is not in host memory."""
+    if isinstance(value, TritonTensor):
+        return value.numpy().nbytes if value.tensor.is_cpu() else 0
+    return np.asarray(value).nbytes
 
 
 def _sequence(place: StreamPlace) -> dict[str, Any]:

@@ -16,7 +16,14 @@ import triton_python_backend_utils as pb_utils
 from conch.component import Array
 from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
 from conch.orchestrator.access import Served
-from conch.orchestrator.metrics import AUDIO_IN_FLIGHT, OPEN_STREAMS, PASS_STRETCH
+from conch.orchestrator.hangs import HangWatch
+from conch.orchestrator.metrics import (
+    AUDIO_IN_FLIGHT,
+    COMPONENTS_AWAY,
+    OPEN_STREAMS,
+    PASS_STRETCH,
+    Metrics,
+)
 from conch.orchestrator.recognizer import OFFLINE
 from conch.triton.answers import Answers
 from conch.triton.components import TritonComponents
@@ -24,6 +31,7 @@ from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.metrics import MetricsPublisher
+from conch.triton.model_processes import ModelProcesses, boot_time_s
 from conch.triton.requests import sequence_flags
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.statuses import triton_error
@@ -40,6 +48,9 @@ LEAST_SCORE = float(np.finfo(np.float32).min)
 
 CLOSE_TIMEOUT_S = 5.0
 """Seconds to free ended streams in the components. The rest expires there by itself."""
+FINISH_TIMEOUT_S = 10.0
+"""Longest time for requests in flight to be cancelled, and for their calls to end, in seconds: more
+than a component that hangs has to answer."""
 
 
 class EntryPoint:
@@ -62,17 +73,21 @@ class EntryPoint:
         self._model, self._tracer = model, tracer_of_environment()
         self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
         self._answers = Answers()
-        detached = TritonComponents(None, None, lanes.passes, lanes.ends, lanes.post)
+        metrics = Metrics()
+        processes = ModelProcesses(os.getppid())
+        self._hangs = HangWatch(processes, config.min_hang_s, metrics, boot_time_s)
+        detached = TritonComponents(None, None, self._hangs, lanes.passes, lanes.ends, lanes.post)
         served = filter(None, os.environ.get(SERVED_VARIABLE, "").split(","))
-        self._recognizer = recognizer = Recognizer(config, detached, served)
+        self._recognizer = recognizer = Recognizer(config, detached, served, metrics)
         streams = self._recognizer.open_streams
         self._publisher = MetricsPublisher(
             model,
-            recognizer.metrics,
+            metrics,
             {
                 OPEN_STREAMS: lambda: len(streams),
                 PASS_STRETCH: lambda: streams.stretch,
                 AUDIO_IN_FLIGHT: lambda: recognizer.admission.audio_s,
+                COMPONENTS_AWAY: lambda: len(recognizer.away),
             },
         )
         self._loop = asyncio.new_event_loop()
@@ -81,6 +96,7 @@ class EntryPoint:
             target=self._loop.run_forever, name="event-loop", daemon=True
         )
         self._thread.start()
+        self._hangs.start()
 
     def start(self, request: Any) -> None:
         """Start to answer a request with one response, without waiting for it."""
@@ -93,10 +109,17 @@ class EntryPoint:
     def close(self) -> None:
         """Free ended streams, cancel what still runs, and stop all threads.
 
-        Triton waits for the requests in flight before it calls this.
+        Triton waits for the requests in flight before it calls this. A call that never ends is not
+        waited for.
         """
-        asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result()
-        self._lanes.close()
+        finished = asyncio.run_coroutine_threadsafe(self._finish(), self._loop)
+        try:
+            finished.result(FINISH_TIMEOUT_S)
+        except TimeoutError:
+            logger.error("requests in flight could not be ended")
+        if not self._lanes.close(FINISH_TIMEOUT_S):
+            logger.error("calls of components have not ended, and are left behind")
+        self._hangs.close()
         self._answers.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -123,7 +146,9 @@ class EntryPoint:
         pool = self._lanes.live if request.correlation_id() else self._lanes.recordings
         request_id = request_id_of(request.request_id())
         span = self._begin_span(request, request_id)
-        components = TritonComponents(span, sender, pool, self._lanes.ends, self._lanes.post)
+        components = TritonComponents(
+            span, sender, self._hangs, pool, self._lanes.ends, self._lanes.post
+        )
         send = self._answers.through(sender)
         # A live stream has one line, which is written at its end.
         served = None if request.correlation_id() else Served(request_id, self._model, OFFLINE)
@@ -154,7 +179,9 @@ class EntryPoint:
     async def _stream(self, request: Any, sender: Any) -> None:
         request_id = request_id_of(request.request_id())
         span = self._begin_span(request, request_id)
-        components = TritonComponents(span, sender, self._lanes.recordings, post=self._lanes.post)
+        components = TritonComponents(
+            span, sender, self._hangs, self._lanes.recordings, post=self._lanes.post
+        )
         send = self._answers.through(sender)
         served = Served(request_id, self._model, OFFLINE)
         failure = None

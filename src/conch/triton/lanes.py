@@ -1,6 +1,7 @@
 """The threads of an entry point: what is urgent never waits for a thread behind what is not."""
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 
@@ -31,14 +32,29 @@ class Lanes:
         self.audio = _lane("audio", (os.cpu_count() or 1) + 4)
         """Reads audio files; it calls no component."""
 
-    def close(self) -> None:
-        """Wait for what runs, drop what waits, and stop all threads.
+    def close(self, timeout_s: float) -> bool:
+        """Drop what waits, wait for what runs, and stop all threads.
 
         Calls of models that are not Conch's own are not waited for.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds: a call may never end.
+
+        Returns:
+            Whether all threads have stopped.
         """
-        self.post.shutdown(wait=False, cancel_futures=True)
-        for lane in (self.live, self.passes, self.ends, self.recordings, self.audio):
-            lane.shutdown(cancel_futures=True)
+        lanes = (self.live, self.passes, self.ends, self.recordings, self.audio)
+        for lane in (self.post, *lanes):
+            lane.shutdown(wait=False, cancel_futures=True)
+
+        def wait() -> None:
+            for lane in lanes:
+                lane.shutdown()
+
+        waiting = threading.Thread(target=wait, name="lanes-end", daemon=True)
+        waiting.start()
+        waiting.join(timeout_s)
+        return not waiting.is_alive()
 
 
 def _lane(name: str, threads: int) -> ThreadPoolExecutor:

@@ -1,0 +1,216 @@
+"""Find calls that a component will never answer, and end the component's processes.
+
+A component answers first come, first served. So the time of a call begins when all calls before it
+are answered. Its limit follows from the component's own speed. Time that the component spends
+waiting for a core does not count: a slow machine is not a hung component.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from conch.orchestrator.absences import ComponentAwayError, ComponentHungError
+from conch.orchestrator.metrics import HANGS, Metrics
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S = 0.5
+"""Seconds between two looks at the calls in flight."""
+FACTOR = 15.0
+"""How many times longer than expected a call may take. Whisper decodes 448 tokens at most, and 40
+of an ordinary segment: 11 times the mean."""
+UNKNOWN_S = 60.0
+"""Limit of calls of a component that has answered none: the first one may compile kernels."""
+MEMORY = 64
+"""Number of calls that the speed of a component is a mean of, at most."""
+STARVED_FROM_S = 1.0
+"""Seconds without an answer after which it matters whether the component waits for a core."""
+
+
+class Processes(Protocol):
+    """The processes of this server's models."""
+
+    def started(self, model: str) -> Sequence[float]:
+        """Return when each process of a model began; empty where none can be seen."""
+        ...
+
+    def starved_s(self, model: str) -> float:
+        """Return for how many seconds since the last look a model has waited for a core."""
+        ...
+
+    def kill(self, model: str, before: float) -> int:
+        """End the processes of a model that began before a time; return how many."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class CallInFlight:
+    """A call that a component has not answered yet."""
+
+    size: int
+    """Bytes of its tensors."""
+    patience_s: float
+    """Seconds that it may wait at the component for other reasons than work."""
+    began: float
+    give_up: Callable[[ComponentAwayError], None]
+    """Ends the wait for the answer with this error."""
+    is_oldest: bool = False
+    """Whether it was the oldest call of its component at the last look."""
+    stalled_s: float = 0.0
+    """Seconds since then in which the component could have answered it."""
+
+
+class Speed:
+    """How long a component takes for its calls: a decaying mean, by call and by byte."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._calls = self._seconds = self._bytes = 0.0
+
+    def add(self, seconds: float, size: int) -> None:
+        """Count an answered call; `size` is in bytes."""
+        if self._calls >= MEMORY:
+            self._calls, self._seconds, self._bytes = (
+                value / 2 for value in (self._calls, self._seconds, self._bytes)
+            )
+        self._calls += 1
+        self._seconds += seconds
+        self._bytes += size
+
+    def expected_s(self, size: int) -> float:
+        """Return the seconds that a call of `size` bytes takes; NaN if nothing is known."""
+        if not self._calls:
+            return math.nan
+        return self._seconds * max(1 / self._calls, size / max(1.0, self._bytes))
+
+
+class HangWatch:
+    """Looks at the calls in flight of all requests; any thread may make calls."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        least_s: float,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start without calls and without looking.
+
+        Args:
+            processes: The processes to end.
+            least_s: Seconds without an answer that never count as a hang.
+            metrics: Where hangs are counted.
+            clock: Returns the time in seconds, as `Processes.started` does.
+        """
+        self._processes, self._least_s, self._metrics = processes, least_s, metrics
+        self._clock, self._looked_at = clock, clock()
+        self._calls: dict[str, dict[CallInFlight, None]] = {}
+        """By component, in the order in which they were made."""
+        self._speeds: dict[str, Speed] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hang-watch", daemon=True)
+
+    def start(self) -> None:
+        """Look again and again, on a thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._closing.set()
+        self._thread.join()
+
+    @contextmanager
+    def calling(
+        self,
+        model: str,
+        size: int,
+        give_up: Callable[[ComponentAwayError], None],
+        patience_s: float = 0.0,
+    ) -> Iterator[None]:
+        """Watch the call of a component that is made in the block.
+
+        Args:
+            model: Name of the component.
+            size: Bytes of the call's tensors.
+            give_up: Ends the wait for the answer with an error. It is called on another thread, at
+                most once.
+            patience_s: Seconds that the call may wait at the component before its turn.
+        """
+        call = CallInFlight(size, patience_s, self._clock(), give_up)
+        with self._lock:
+            self._calls.setdefault(model, {})[call] = None
+        try:
+            yield
+        except BaseException:
+            self._end(model, call)
+            raise
+        self._end(model, call)
+        with self._lock:
+            speed = self._speeds.setdefault(model, Speed())
+            speed.add(self._clock() - call.began, size)
+
+    def limit_s(self, model: str, size: int) -> float:
+        """Return the longest time for a component to answer a call of `size` bytes, in seconds."""
+        with self._lock:
+            speed = self._speeds.get(model)
+        expected_s = math.nan if speed is None else speed.expected_s(size)
+        most_s = UNKNOWN_S if math.isnan(expected_s) else FACTOR * expected_s
+        return max(self._least_s, most_s)
+
+    def look(self) -> None:
+        """Look at the oldest call of each component once, and end the components that hang."""
+        now = self._clock()
+        # Where this thread comes late, the others do, too.
+        elapsed_s = min(now - self._looked_at, 2 * PERIOD_S)
+        self._looked_at = now
+        with self._lock:
+            oldest = [(model, next(iter(calls))) for model, calls in self._calls.items() if calls]
+        for model, call in oldest:
+            if not call.is_oldest:
+                call.is_oldest = True
+                continue
+            is_late = call.stalled_s >= STARVED_FROM_S
+            starved_s = self._processes.starved_s(model) if is_late else 0.0
+            call.stalled_s += max(0.0, elapsed_s - starved_s)
+            if call.stalled_s >= self.limit_s(model, call.size) + call.patience_s:
+                self._hung(model, call)
+
+    def _run(self) -> None:
+        while not self._closing.wait(PERIOD_S):
+            try:
+                self.look()
+            except Exception:
+                logger.exception("calls in flight could not be looked at")
+
+    def _hung(self, model: str, call: CallInFlight) -> None:
+        started = self._processes.started(model)
+        if started and min(started) > call.began:
+            # It was made before the component was replaced: nobody will answer it.
+            self._end(model, call)
+            call.give_up(ComponentAwayError(f"{model} was replaced while it was called"))
+            return
+        with self._lock:
+            calls = list(self._calls.pop(model, {}))
+        killed = self._processes.kill(model, before=call.began)
+        reason = f"{model} has not answered a call for {call.stalled_s:.1f} s"
+        logger.error(
+            "component %s hangs: %s; %s",
+            model,
+            reason,
+            f"its processes are ended ({killed})" if killed else "its processes cannot be ended",
+        )
+        self._metrics.add(HANGS, component=model)
+        call.give_up(ComponentHungError(reason))
+        for other in calls:
+            if other is not call:
+                other.give_up(ComponentAwayError(f"{model} was ended, as another call hung"))
+
+    def _end(self, model: str, call: CallInFlight) -> None:
+        with self._lock:
+            self._calls.get(model, {}).pop(call, None)

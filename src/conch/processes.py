@@ -1,0 +1,44 @@
+"""The processes of Python models ("stubs"): one per model instance, children of Triton."""
+
+from pathlib import Path
+
+import psutil
+
+STUB = "triton_python_backend_stub"
+
+
+def model_processes(server: int) -> dict[int, str]:
+    """Return the model name of each stub, by process id, of the server with id `server`.
+
+    A process that has ended has no name any more, and is left out.
+    """
+    found = {}
+    for process in _children(server):
+        try:
+            command = process.cmdline()
+        except psutil.Error:
+            continue  # it has ended
+        if command and Path(command[0]).name == STUB:
+            # Its argument is the path of the model's code: MODEL/VERSION/model.py.
+            found[process.pid] = Path(command[1]).parts[-3]
+    return found
+
+
+def stat_fields(path: str) -> list[str]:
+    """Return the fields of a file /proc/PID/stat after the name, which may hold anything.
+
+    Args:
+        path: The process, as `PID`, or one of its threads, as `PID/task/TID`.
+
+    Raises:
+        OSError: the process has gone.
+    """
+    stat = Path(f"/proc/{path}/stat").read_text(errors="replace")
+    return stat.rpartition(")")[2].split()
+
+
+def _children(server: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(server).children())
+    except psutil.NoSuchProcess:
+        return []

@@ -1,0 +1,117 @@
+"""Components that neither answer nor die: their calls end, others serve on, and they come back."""
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hanging_models import HangingModels
+from live import Chunks
+from metrics import metrics_of
+from waiting import wait_until
+
+from conch.client import Client
+from conch.launcher import ServerConfig, TritonServer
+from conch.wire.needs import components_of_path
+
+pytestmark = pytest.mark.server
+
+ROOT = Path(__file__).parents[2]
+STEP = 10_240
+MODELS = ("vad", "attention_encoder", "ctc_streaming_decoder")
+HANGS = ("sleeps", "burns", "60")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> HangingModels:
+    return HangingModels(ROOT / "component_models", tmp_path_factory.mktemp("hanging"), MODELS)
+
+
+@pytest.fixture(scope="module")
+def server(models: HangingModels) -> Iterator[TritonServer]:
+    config = ServerConfig(
+        model_repositories=(ROOT / "bls_models", models.repository),
+        models=("speech", *components_of_path("two_pass"), "ctc_encoder", "ctc_decoder"),
+        warm_up=True,
+        stop_timeout_s=8,
+    )
+    with TritonServer(config) as running, running.healing():
+        yield running
+
+
+def hangs_of(server: TritonServer, model: str) -> float:
+    return metrics_of(server.metrics_url)[f"conch_component_hangs_total{{component={model}}}"]
+
+
+def cases(models: tuple[str, ...]) -> list[object]:
+    """Return each model with each way to hang; the first of each is for CI."""
+    found = []
+    for number, model in enumerate(models):
+        for how in HANGS:
+            is_first = how == HANGS[number % len(HANGS)]
+            marks = [] if is_first else [pytest.mark.nightly]
+            found.append(pytest.param(model, how, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("model", "how"), cases(MODELS[:2]))
+def test_recordings_are_answered_word_for_word(server, models, waveform, model, how):
+    def transcribe(_: int) -> str:
+        with Client(server.http_url, timeout_s=120) as client:
+            return client.transcribe(waveform).text
+
+    expected = transcribe(0)
+    before, heals = hangs_of(server, model), server.heals[model]
+    models.hang(model, how)
+    with ThreadPoolExecutor(4) as pool, Client(server.http_url, timeout_s=120) as client:
+        answers = pool.map(transcribe, range(4))
+        wait_until(lambda: models.has_begun(model))
+        began = time.monotonic()
+        other = {"decoder": "ctc", "vad": False}
+        while server.heals[model] == heals:
+            assert client.transcribe(waveform, **other).text, "other components serve on"
+        took_s = time.monotonic() - began
+        assert set(answers) == {expected}
+    print(f"{model} {how}: loaded again after {took_s:.1f} s")
+    wait_until(lambda: hangs_of(server, model) == before + 1)
+
+
+@pytest.mark.parametrize(("model", "how"), cases(MODELS)[6:])
+def test_a_live_stream_goes_on_with_its_firm_words(server, models, waveform, model, how):
+    expected = Chunks(server.http_url, 1).send_all(waveform, STEP)["text"]
+    resumed = metrics_of(server.metrics_url)["conch_streams_resumed_total"]
+    chunks, stable = Chunks(server.http_url, 1), ""
+    for start in range(0, len(waveform), STEP):
+        if start == 4 * STEP:
+            models.hang(model, how)
+        answer = chunks.send(waveform[start : start + STEP])
+        assert answer["stable"].startswith(stable)
+        stable = answer["stable"]
+    assert chunks.send(np.zeros(0), ends=True, zeros=160)["text"] == expected
+    wait_until(lambda: metrics_of(server.metrics_url)["conch_streams_resumed_total"] == resumed + 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_components_that_wait_for_a_core_are_left_alone(server, waveform):
+    with Client(server.http_url, timeout_s=500) as client:
+        expected = client.transcribe(waveform).text
+        before, began = Counter(server.heals), time.monotonic()
+        client.transcribe(waveform)
+        alone_s = time.monotonic() - began
+        burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(20)]
+        try:
+            began = time.monotonic()
+            assert client.transcribe(waveform).text == expected
+            took_s = time.monotonic() - began
+        finally:
+            for process in burning:
+                process.kill()
+                process.wait()
+    print(f"{alone_s:.1f} s alone, {took_s:.1f} s beside 20 programs that compute")
+    assert server.heals == before

@@ -1,0 +1,31 @@
+"""The processes of models, for a watch of calls that looks at none."""
+
+from collections.abc import Sequence
+
+from conch.orchestrator.hangs import HangWatch
+from conch.orchestrator.metrics import Metrics
+
+
+class PlainProcesses:
+    """One process for each model, since a time; what is killed is listed."""
+
+    def __init__(self, began: float = 0.0) -> None:
+        self.began = began
+        self.starved: dict[str, float] = {}
+        """Seconds of each look for which a model waits for a core."""
+        self.killed: list[str] = []
+
+    def started(self, model: str) -> Sequence[float]:
+        return [self.began]
+
+    def starved_s(self, model: str) -> float:
+        return self.starved.get(model, 0.0)
+
+    def kill(self, model: str, before: float) -> int:
+        self.killed.append(model)
+        return 1
+
+
+def no_hangs() -> HangWatch:
+    """Return a watch that never looks."""
+    return HangWatch(PlainProcesses(), 5.0, Metrics())
