@@ -11,7 +11,7 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.wire.errors import AudioError, InvalidRequestError, TranscriptionError
+from conch.wire.errors import AudioError, InvalidRequestError
 from conch.wire.limits import MAX_TEXT, MAX_TEXTS
 
 Outputs = Mapping[str, Array]
@@ -74,9 +74,12 @@ class Row:
 
 
 class Component(Protocol):
-    """Answers each row of a batch, in order, with outputs or with an error of that row."""
+    """Answers each row of a batch, in order, with outputs or with an error of that row.
 
-    def __call__(self, rows: Sequence[Row], /) -> Sequence[Outputs | TranscriptionError]: ...
+    An error that is not a `TranscriptionError` is a defect, which the server logs.
+    """
+
+    def __call__(self, rows: Sequence[Row], /) -> Sequence[Outputs | Exception]: ...
 
 
 def bytes_array(texts: Sequence[str]) -> Array:

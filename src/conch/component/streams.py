@@ -68,6 +68,11 @@ class Streams(Generic[State]):
                 self._open[stream_id] = state, time.monotonic()
         return state
 
+    def drop(self, stream_id: StreamId) -> None:
+        """Close a stream whose state is of no more use."""
+        with self._lock:
+            self._open.pop(stream_id, None)
+
     def close(self) -> None:
         """Stop the sweep and close all streams."""
         self._closing.set()

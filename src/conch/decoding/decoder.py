@@ -121,9 +121,9 @@ class CtcDecoder:
         self._frame_s = vocabulary.frame_s
         self._language = config.language
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
-        answers: dict[int, Outputs | TranscriptionError] = {}
+        answers: dict[int, Outputs | Exception] = {}
         searches: dict[int, tuple[UtteranceSearch, FloatArray]] = {}
         for index, row in enumerate(rows):
             try:
@@ -140,8 +140,12 @@ class CtcDecoder:
                         searches[index] = search, log_probs
             except TranscriptionError as error:
                 answers[index] = error
-        advance([pair[0] for pair in searches.values()], [pair[1] for pair in searches.values()])
-        for index, (search, _) in searches.items():
+        pairs = searches.values()
+        errors = advance([search for search, _ in pairs], [frames for _, frames in pairs])
+        for (index, (search, _)), failed in zip(searches.items(), errors, strict=True):
+            if failed is not None:
+                answers[index] = failed
+                continue
             count = nbest_count(rows[index].parameters)
             found = outputs(search.nbest(count, is_final=True))
             if isinstance(search, GraphUtterance) and search.has_lattice:

@@ -49,23 +49,27 @@ class CtcStreamingDecoder:
         """Forget every stream."""
         self._streams.close()
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Answer rows with `log_probs` and `log_probs_lens`, each the next frames of its stream."""
-        answers: dict[int, Outputs | TranscriptionError] = {}
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """Answer rows with `log_probs` and `log_probs_lens`, each the next frames of its stream.
+
+        A defect closes its stream. The other streams of the batch go on.
+        """
+        answers: dict[int, Outputs | Exception] = {}
         taken: dict[int, tuple[_Stream, UtteranceSearch, FloatArray]] = {}
         for index, row in enumerate(rows):
             try:
                 taken[index] = self._taken(row)
-            except TranscriptionError as error:
+            except Exception as error:
                 answers[index] = error
-        advance([item[1] for item in taken.values()], [item[2] for item in taken.values()])
-        for index, (stream, search, _) in taken.items():
-            is_over = rows[index].ends or rows[index].parameters.get("is_over") is True
-            assert stream.parameters is not None
-            found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
-            stable = found[0].text if is_over else search.stable_text()
-            stream.search = None if is_over else search
-            answers[index] = {**outputs(found), "stable": bytes_array([stable])}
+        errors = advance([item[1] for item in taken.values()], [item[2] for item in taken.values()])
+        for (index, (stream, search, _)), failed in zip(taken.items(), errors, strict=True):
+            try:
+                answers[index] = failed or _answer(rows[index], stream, search)
+            except Exception as error:
+                answers[index] = error
+        for index, answer in answers.items():
+            if isinstance(answer, Exception) and not isinstance(answer, TranscriptionError):
+                self._streams.drop(rows[index].stream_id)
         return [answers[index] for index in range(len(rows))]
 
     def _taken(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
@@ -77,3 +81,13 @@ class CtcStreamingDecoder:
             stream.parameters = row.parameters
         search = stream.search or self._decoder.new_search(stream.parameters)
         return stream, search, log_probs
+
+
+def _answer(row: Row, stream: _Stream, search: UtteranceSearch) -> Outputs:
+    """Return the outputs of a row whose frames the search has taken."""
+    is_over = row.ends or row.parameters.get("is_over") is True
+    assert stream.parameters is not None
+    found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
+    stable = found[0].text if is_over else search.stable_text()
+    stream.search = None if is_over else search
+    return {**outputs(found), "stable": bytes_array([stable])}

@@ -1,7 +1,7 @@
 """The search of one utterance, by a beam of prefixes or in a decoding graph."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from conch.component.arrays import FloatArray
@@ -198,22 +198,46 @@ def _agreed(
     return list(texts.values())
 
 
-def advance(searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]) -> None:
-    """Advance each search by its next frames, float32 `[T_i, vocab]`; beams share steps."""
-    beams: dict[CtcSearch, list[tuple[BeamUtterance, FloatArray]]] = {}
-    for search, frames in zip(searches, log_probs, strict=True):
-        if isinstance(search, BeamUtterance):
+def advance(
+    searches: Sequence[UtteranceSearch], log_probs: Sequence[FloatArray]
+) -> list[Exception | None]:
+    """Advance each search by its next frames, float32 `[T_i, vocab]`; beams share steps.
+
+    Returns:
+        The error of each search, None if it has advanced. A search with an error is of no more use.
+    """
+    errors: list[Exception | None] = [None] * len(searches)
+    beams: dict[CtcSearch, dict[int, BeamUtterance]] = {}
+    for index, (search, frames) in enumerate(zip(searches, log_probs, strict=True)):
+        try:
+            if not isinstance(search, BeamUtterance):
+                search.advance(frames)
+                continue
             if search.hotwords is not None:
                 search.hotwords.advance(frames)
-            beams.setdefault(search.shared, []).append((search, frames))
-        else:
-            search.advance(frames)
-    for shared, pairs in beams.items():
-        states = shared.advance(
-            [search.state for search, _ in pairs], [frames for _, frames in pairs]
-        )
-        for (search, _), state in zip(pairs, states, strict=True):
-            search.state = state
+            beams.setdefault(search.shared, {})[index] = search
+        except Exception as error:
+            errors[index] = error
+    for shared, batch in beams.items():
+        try:
+            _advance_beams(shared, batch, log_probs)
+        except Exception:
+            # No state has changed, so each beam can go on without the others.
+            for index, search in batch.items():
+                try:
+                    _advance_beams(shared, {index: search}, log_probs)
+                except Exception as error:
+                    errors[index] = error
+    return errors
+
+
+def _advance_beams(
+    shared: CtcSearch, batch: Mapping[int, BeamUtterance], log_probs: Sequence[FloatArray]
+) -> None:
+    states = [search.state for search in batch.values()]
+    states = shared.advance(states, [log_probs[index] for index in batch])
+    for search, state in zip(batch.values(), states, strict=True):
+        search.state = state
 
 
 def greedy(log_probs: FloatArray, search: CtcSearch, frame_s: float) -> Found:

@@ -172,6 +172,18 @@ def test_one_bad_chunk_fails_alone_and_its_stream_goes_on(encoder, speech: list[
     assert len(encoder) == 1
 
 
+def test_a_defect_ends_its_stream_and_no_other_of_the_batch(encoder, speech):
+    waveform = speech[0].waveform()[:30_720]
+    expected, _ = encoder([row(1, waveform, "start", "end"), row(2, waveform, "start")])
+    unreadable = Row({}, {}, 2, False, False)
+    failed, whole = encoder([unreadable, row(1, waveform, "start", "end")])
+    assert isinstance(failed, KeyError)
+    np.testing.assert_allclose(whole["log_probs"], expected["log_probs"], rtol=0, atol=1e-3)
+    (closed,) = encoder([row(2, waveform)])
+    assert isinstance(closed, SessionError)
+    assert len(encoder) == 0
+
+
 def test_a_chunk_is_two_minutes_at_most_and_its_stream_goes_on(encoder):
     too_long = np.zeros(120 * 16_000 + 1, np.float32)
     opened_now = row(5, too_long[:100], "start")

@@ -90,15 +90,21 @@ class CtcStreamingEncoder:
         """Close all streams."""
         self._streams.close()
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
-        """Return the outputs of rows with `waveform`, each the next one of its stream."""
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """Return the outputs of rows with `waveform`, each the next one of its stream.
+
+        A defect in reading a row closes its stream. The other streams of the batch go on.
+        """
         jobs: dict[int, _Job] = {}
-        answers: dict[int, Outputs | TranscriptionError] = {}
+        answers: dict[int, Outputs | Exception] = {}
         for index, row in enumerate(rows):
             try:
                 jobs[index] = self._job(row)
             except TranscriptionError as error:
                 answers[index] = error
+            except Exception as error:
+                answers[index] = error
+                self._streams.drop(row.stream_id)
         while ready := [item for item in jobs.values() if self._has_chunk(item)]:
             self._step(ready)
         for index, job in jobs.items():
