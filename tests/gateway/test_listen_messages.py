@@ -1,11 +1,14 @@
 """What a client of /v1/listen is told after each update."""
 
+import gc
+import tracemalloc
 from dataclasses import replace
 
 from live_answers import answer, segment, words
 
 from conch.client.resumption import Again, Cut
 from conch.gateway.listen_messages import (
+    MAX_END_TEXT,
     Answers,
     ListenMessages,
     with_segments,
@@ -67,6 +70,31 @@ def test_a_segment_takes_the_place_of_the_open_text() -> None:
         update(None, LiveSegment(segment("And.", 1, 2), True), finalized=True),
     ) == [["text"], ["segment"], ["segment", "text"], ["segment", "finalized"]]
     assert messages.end() == {"type": "end", "text": "So it is. And.", "duration": 4.0}
+
+
+def test_a_session_of_a_day_keeps_no_more_text_than_one_of_hours() -> None:
+    messages = ListenMessages(has_stats=False)
+
+    def hear(utterances: range) -> str:
+        for index in utterances:
+            text = f"utterance {index:05d} of the day " * 3
+            for is_final in (False, True):
+                list(messages.after(update(None, LiveSegment(segment(text, index), is_final))))
+        return messages.end()["text"]
+
+    def held_after(utterances: range) -> int:
+        hear(utterances)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    assert hear(range(100)).startswith("utterance 00000 of")
+    tracemalloc.start()
+    hours = held_after(range(100, 2_000))
+    assert held_after(range(2_000, 4_000)) < hours + 10_000
+    tracemalloc.stop()
+    text = messages.end()["text"]
+    assert MAX_END_TEXT - 100 < len(text) <= MAX_END_TEXT
+    assert text.startswith("utterance 0") and text.rstrip().endswith("utterance 03999 of the day")
 
 
 def test_the_same_words_in_the_next_utterance_are_told_again() -> None:

@@ -13,10 +13,13 @@ Message: TypeAlias = Mapping[str, Any]
 
 RESUME_STEP_S = 0.5
 """Seconds of audio that need not be kept any more, and are worth a message."""
+MAX_END_TEXT = 100_000
+"""Longest text of the last message in characters: two hours of speech, so that a session of a day
+takes no more than one of two hours."""
 
 
 class ListenMessages:
-    """Tells what to send after each update, and keeps the text of all of the session."""
+    """Tells what to send after each update, and keeps the latest text of the session."""
 
     def __init__(self, *, has_stats: bool, has_resume: bool = False, told_s: float = 0.0) -> None:
         """Begin without text.
@@ -32,7 +35,7 @@ class ListenMessages:
         self._shown = ("", "", "")
         """Parts of the open utterance that were told last."""
         self._final: dict[int, str] = {}
-        """Texts of the utterances that have ended, by index."""
+        """Texts of the latest utterances that have ended, by index."""
         self.audio_s = 0.0
         """Seconds of audio recognised so far."""
 
@@ -41,6 +44,8 @@ class ListenMessages:
         self.audio_s = update.audio_s
         for item in update.segments:
             self._final[item.segment.index] = item.segment.text
+            while sum(len(text) + 1 for text in self._final.values()) > MAX_END_TEXT:
+                del self._final[min(self._final)]
             yield segment_message(item)
             self._shown = ("", "", "")
         shown = parts_of(update.utterance)
