@@ -89,23 +89,35 @@ def test_the_next_utterance_goes_on_in_the_components_stream():
 
 
 def test_behind_firm_words_is_the_audio_that_they_do_not_reach():
-    steps = tuple(np.full(8_000, level, np.float32) for level in (0.1, 0.2, 0.3))
+    probs = SpeechProbs(np.ones(16, np.float32), FRAME)
+    steps = tuple(Step(np.full(8_000, level, np.float32), probs) for level in (0.1, 0.2, 0.3))
     words = tuple(Word(str(at), at, at + 0.25, 0.9) for at in (1.0, 1.5, 2.0))
-    utterance = Utterance(16_000, words, num_stable=2, score=-3.0, audio=steps)
+    utterance = Utterance(16_000, words, num_stable=2, score=-3.0, steps=steps)
     firm, left = utterance.after_firm()
     assert firm == words[:2]
     assert (left.start, left.words, left.num_stable, left.score) == (24_000, (), 0, 0.0)
-    assert [len(step) for step in left.audio] == [8_000, 8_000]
-    assert np.flatnonzero(left.audio[0]).tolist() == list(range(4_000, 8_000))
-    assert left.audio[1] is steps[2]
-    assert steps[1].all(), "what others hold has not changed"
+    assert [len(step.waveform) for step in left.steps] == [8_000, 8_000]
+    assert np.flatnonzero(left.steps[0].waveform).tolist() == list(range(4_000, 8_000))
+    assert left.steps[1] is steps[2]
+    assert steps[1].waveform.all(), "what others hold has not changed"
 
 
 def test_without_firm_words_all_of_an_utterance_is_left():
-    utterance = Utterance(16_000, GOOD, audio=(np.ones(8_000, np.float32),))
+    utterance = Utterance(16_000, GOOD, steps=(step(1.0),))
     assert utterance.after_firm() == ((), utterance)
 
 
 def test_firm_words_up_to_the_end_leave_no_audio():
-    utterance = Utterance(0, GOOD, num_stable=1, audio=(np.ones(6_400, np.float32),))
+    whole = Step(np.ones(6_400, np.float32), step(1.0).speech)
+    utterance = Utterance(0, GOOD, num_stable=1, steps=(whole,))
     assert utterance.after_firm() == (GOOD, Utterance(6_400))
+
+
+def test_of_an_utterance_the_steps_are_taken_that_reach_beyond_a_sample():
+    steps = (step(0.1), step(0.2), step(0.3))  # of 1024 samples
+    utterance = Utterance(512, steps=steps)
+    expected = {0: (512, 3), 1535: (512, 3), 1536: (1536, 2), 3583: (2560, 1), 3584: (3584, 0)}
+    found = {sample: utterance.steps_after(sample) for sample in expected}
+    assert {sample: (start, len(left)) for sample, (start, left) in found.items()} == expected
+    assert found[1536][1] == list(steps[1:])
+    assert utterance.steps == steps

@@ -363,9 +363,9 @@ class LiveStream:
         num_stable = speaking.utterance.num_stable
         self._state = speaking
         place = StreamPlace(self._child, starts=True, ends=place.ends)
-        kept = speaking.utterance.audio
+        kept = speaking.utterance.steps
         for first in range(0, len(kept), STEPS_AGAIN):
-            steps = np.concatenate(kept[first : first + STEPS_AGAIN])
+            steps = np.concatenate([step.waveform for step in kept[first : first + STEPS_AGAIN]])
             then, place = replace(place, ends=False), replace(place, starts=False)
             log_probs = await ctc_roles.encode_step(calls, steps, then)
             found = await self._search(log_probs, then, calls, speaking.utterance, is_over=False)
@@ -414,8 +414,6 @@ class LiveStream:
         rule: Rule | None,
     ) -> None:
         """Update the text of the utterance after a step, and end it if it is over."""
-        if self._has_second_pass:
-            speaking = speaking.with_step(step)
         is_over = rule is not None or place.ends
         if log_probs is None:
             found = NOT_HEARD
@@ -435,8 +433,10 @@ class LiveStream:
                 found = await self._search(
                     log_probs, place, calls, speaking.utterance, is_over=is_over
                 )
+        # Not before: a component that has lost the stream gets the steps before this one again.
+        speaking = speaking.with_step(step)
         if not is_over:
-            self._state = speaking = _with_partial(speaking, found).with_audio(step.waveform)
+            self._state = speaking = _with_partial(speaking, found)
             if self._has_second_pass:
                 await self._pass_over(speaking.utterance)
             return
@@ -554,12 +554,13 @@ class LiveStream:
         Without a second pass there is no audio.
         """
         seconds = span.start / SAMPLE_RATE
-        if not utterance.steps:
+        begins, steps = utterance.steps_after(span.start)
+        if not steps or not self._has_second_pass:
             return SpeechSegment(seconds, NO_SAMPLES, NO_SAMPLES)
-        start, end = span.start - utterance.start, span.end - utterance.start
-        waveform = np.concatenate([step.waveform for step in utterance.steps])[start:end]
+        start, end = span.start - begins, span.end - begins
+        waveform = np.concatenate([step.waveform for step in steps])[start:end]
         if self.options.vad:
-            speech_probs = np.concatenate([step.speech.probs for step in utterance.steps])
+            speech_probs = np.concatenate([step.speech.probs for step in steps])
             speech_probs = frames_between(speech_probs, start, end)
         else:
             speech_probs = speech_likeness(waveform)
@@ -567,6 +568,7 @@ class LiveStream:
         if utterance.log_probs:
             whole = np.concatenate(utterance.log_probs)
             length = sum(len(step.waveform) for step in utterance.steps)
+            start, end = span.start - utterance.start, span.end - utterance.start
             log_probs = share_of(whole, start / length, end / length).copy()
         return SpeechSegment(seconds, waveform, speech_probs, log_probs)
 

@@ -47,11 +47,9 @@ class Utterance:
     score: float = 0.0
     """Score of the text."""
     steps: tuple[Step, ...] = ()
-    """Audio for the second pass; empty without one."""
+    """All of its audio: for Whisper's passes, and for a component that loses the stream."""
     log_probs: tuple[Array, ...] = ()
     """Log probabilities of the steps, FP32 [frames, units], for a second pass with ctc_rescore."""
-    audio: tuple[Array, ...] = ()
-    """All of its audio, FP32 [samples] of each step, for a component that loses the stream."""
 
     @property
     def stable(self) -> tuple[Word, ...]:
@@ -63,6 +61,13 @@ class Utterance:
         """The text of the first pass so far."""
         return text_of_words(self.words)
 
+    def steps_after(self, sample: int) -> tuple[int, list[Step]]:
+        """Return the steps that reach beyond a sample of the stream, and where the first begins."""
+        start, left = self.start, list(self.steps)
+        while left and start + len(left[0].waveform) <= sample:
+            start += len(left.pop(0).waveform)
+        return start, left
+
     def after_firm(self) -> tuple[tuple[Word, ...], "Utterance"]:
         """Return the words that no longer change, and the utterance that is left behind them.
 
@@ -72,14 +77,13 @@ class Utterance:
         firm = self.stable
         if not firm:
             return firm, self
-        left, start = list(self.audio), self.start
         until = round(firm[-1].end * SAMPLE_RATE)
-        while left and start + len(left[0]) <= until:
-            start += len(left.pop(0))
+        start, left = self.steps_after(until)
         if left:
-            left[0] = left[0].copy()
-            left[0][: max(0, until - start)] = 0
-        return firm, Utterance(start, audio=tuple(left))
+            waveform = left[0].waveform.copy()
+            waveform[: max(0, until - start)] = 0
+            left[0] = replace(left[0], waveform=waveform)
+        return firm, Utterance(start, steps=tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +120,9 @@ class Speaking:
     utterance: Utterance
 
     def with_step(self, step: Step) -> "Speaking":
-        """Return the state with a further step for the second pass."""
+        """Return the state with a further step of audio."""
         steps = (*self.utterance.steps, step)
         return replace(self, utterance=replace(self.utterance, steps=steps))
-
-    def with_audio(self, waveform: Array) -> "Speaking":
-        """Return the state with the audio of a further step."""
-        audio = (*self.utterance.audio, waveform)
-        return replace(self, utterance=replace(self.utterance, audio=audio))
 
     def with_log_probs(self, log_probs: Array) -> "Speaking":
         """Return the state with the log probabilities of a further step for the second pass."""
