@@ -24,7 +24,7 @@ class History:
         self.first = 0
         """Index of the first utterance that is kept."""
         self.latest_text = ""
-        """What was said in the last utterance, kept or not."""
+        """What was said in the last utterance, kept or not, before the text steps."""
 
     @property
     def end(self) -> int:
@@ -44,7 +44,6 @@ class History:
     def replace(self, segment: Segment) -> None:
         """Replace an utterance that is kept by the one with the same index."""
         self._segments[segment.index - self.first] = segment
-        self.latest_text = self._segments[-1].text
 
     def since(self, index: int) -> Sequence[Segment]:
         """Return the utterances from an index on that is not before `first`."""
