@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from plain_streams import STEP, Client, ended_once, run
-from spoken_components import SpokenComponents, columns, heard, made
+from spoken_components import RATE, SpokenComponents, columns, heard, made
 
 from conch.orchestrator import live_passes
 from conch.orchestrator.live_passes import WINDOW
@@ -100,6 +100,13 @@ def test_a_pass_over_a_long_utterance_begins_with_some_firm_text():
     assert answers[-2].text.startswith(" ".join("abcdefghijklmnopqrstuv"))
 
 
+def test_a_pass_joins_no_more_of_a_long_utterance_than_it_hears():
+    _, components = stepwise("abcdefghijklmnopqrstuvwxyz")
+    assert len(rolling_calls(components)) == 8
+    joined = [waveform.base for waveform in components.waveforms("attention_encoder")[:-1]]
+    assert max(map(len, joined)) < 6 * RATE + STEP
+
+
 @pytest.mark.parametrize("interval_ms", [640, 2560])
 def test_the_interval_is_the_streams(interval_ms):
     answers, components = stepwise(TALK, rolling_pass_ms=interval_ms)
@@ -163,6 +170,38 @@ def test_a_pass_that_fails_leaves_the_text():
     assert segment.text.startswith("a b c d ")
     assert counted[live_passes.PASSES, ("rolling", "failed")] == 1
     assert ended_once(components)
+
+
+def test_a_later_failure_of_passes_is_logged_if_it_is_another_one(caplog):
+    failures = iter([ValueError("first"), *[ValueError("second")] * 2, KeyError("third")])
+
+    async def scenario(recognizer, components):
+        async def fail(model):
+            if model == "attention_encoder" and components.parameters[-1] == WINDOW:
+                raise next(failures)
+
+        components.before = fail
+        await in_steps(two_pass(recognizer, components), TALK)
+
+    _, components = run(scenario, SpokenComponents())
+    assert len(rolling_calls(components)) == 4
+    logged = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert [str(error) for error in logged] == ["first", "second", "'third'"]
+
+
+def test_failures_of_passes_are_logged_only_so_often(caplog):
+    async def scenario(recognizer, components):
+        async def fail(model):
+            if model == "attention_encoder" and components.parameters[-1] == WINDOW:
+                raise ValueError(f"call {len(components.calls)}")
+
+        components.before = fail
+        await in_steps(two_pass(recognizer, components, rolling_pass_ms=640), TALK * 2)
+
+    _, components = run(scenario, SpokenComponents())
+    assert len(rolling_calls(components)) > live_passes.MOST_FAILURES
+    told = [record for record in caplog.records if "rolling passes" in record.message]
+    assert len(told) == live_passes.MOST_FAILURES
 
 
 def test_a_text_that_is_not_believed_leaves_the_text():

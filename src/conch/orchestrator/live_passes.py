@@ -41,7 +41,8 @@ was spoken."""
 AT_PAUSE = 0.5
 """Share of the interval after which a short pause is enough for the next pass: it hears whole
 words, and the speaker may be done."""
-
+MOST_FAILURES = 8
+"""Most failures of a stream's rolling passes that are logged."""
 SURE = 0.9
 """Probability at which the next rolling passes over an utterance take its language as known."""
 
@@ -106,7 +107,8 @@ class LivePasses:
         """When the next one was due first."""
         self._following: set[asyncio.Task[None]] = set()
         """Tasks that wait for a second pass that was prepared."""
-        self._has_failed = False
+        self._failures: set[str] = set()
+        """Failures of rolling passes that were logged."""
         self._report = RollingPasses(0)
 
     @property
@@ -229,10 +231,10 @@ class LivePasses:
             self._apply(this, words, speech)
         except Exception as failure:
             self._calls.count(PASSES, kind="rolling", outcome="failed")
-            # Once: if a model is missing, every pass of the stream fails.
-            if not self._has_failed:
+            # Each once: if a model is missing, every pass of the stream fails.
+            if len(self._failures) < MOST_FAILURES and repr(failure) not in self._failures:
+                self._failures.add(repr(failure))
                 logger.warning("rolling passes of a stream fail: %s", public_error(failure))
-            self._has_failed = True
 
     def _prepare_second(self, this: _Pass) -> None:
         speech = this.audio(this.span)
