@@ -44,7 +44,7 @@ class FileRequest:
     """Of json: whether to answer with the log probability of every word."""
     is_streamed: bool
     ignored: tuple[str, ...]
-    """Fields that change nothing."""
+    """Fields without an effect, and unknown ones."""
 
     @property
     def nbest(self) -> int:

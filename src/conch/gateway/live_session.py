@@ -43,7 +43,7 @@ OLD_SHARE = 0.9
 ANSWER_TIMEOUT_S = 120.0
 """Seconds to wait for the answer to a chunk."""
 FREE_TIMEOUT_S = 2.0
-"""Seconds that the end of a session waits for that of its stream, which goes on afterwards."""
+"""Seconds that closing waits for the stream to end; clean-up then continues in the background."""
 HISTORY_S = 1
 """Seconds of ended utterances that the server keeps: a session keeps what it needs."""
 MAX_WAITING = 10_000

@@ -51,7 +51,7 @@ from conch.wire.needs import ENTRY_POINTS, SERVED_VARIABLE
 PORT_ATTEMPTS = 5
 """Starts, each on other ports, before a lost port is an error."""
 CRASH_ATTEMPTS = 2
-"""Starts before a crash of tritonserver itself is an error; beside other load it may be chance."""
+"""Starts before a crash of tritonserver itself is an error; one crash under load may be chance."""
 POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
 END_OF_WATCH_S = 1.0

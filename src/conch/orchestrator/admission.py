@@ -123,7 +123,7 @@ class Admission:
             self._speed.served(done_s, len(self._order), _now())
 
     def is_first(self, share: Share) -> bool:
-        """Return whether no request goes before one, nor came before it of late."""
+        """Return whether a request is first, and was not overtaken in the last QUIET_S seconds."""
         is_late = _now() - share.overtaken_at > QUIET_S
         return is_late and self._order.is_first(share)
 

@@ -1,4 +1,4 @@
-"""The order of requests: a short one does not wait for a long one, and of equals the oldest goes.
+"""The order of requests: the shortest fair-share finish goes first, and ties go to the oldest.
 
 Each request has the place that it would end at if all shared the server equally: the fair sojourn
 protocol (E. Friedman, S. Henderson, "Fairness and efficiency in web server protocols", SIGMETRICS

@@ -30,7 +30,8 @@ from conch.wire.replacements import findable
 from conch.wire.result import Hypothesis
 
 WHOLE_WEIGHT_LETTERS = 10
-"""Letters from which on a phrase has all of its weight: of as many false ones, most are short."""
+"""Letters of a phrase that gets its full weight. Shorter ones get less, because most false matches
+are short."""
 LEAST_SIMILARITY = 0.55
 """Share of letters and sounds that agree, from which on a hotword is tried: the mean of both, each
 1 less the edit distance over the length of the longer one. With the sounds, the closest eight hold

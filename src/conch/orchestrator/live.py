@@ -223,9 +223,9 @@ class LiveStream:
         self._child = uuid.uuid4().hex
 
     async def _choose(self, calls: Calls) -> None:
-        """Choose among what the server has: streaming for want of Whisper, Whisper for want of CTC.
+        """Use `streaming` if Whisper is missing, and Whisper alone if the CTC model is missing.
 
-        Both only where the client did not ask for the other.
+        Neither replaces what the client asked for.
         """
         other = self._without_attention
         if other and not await _has_attention(calls):
@@ -541,7 +541,7 @@ class LiveStream:
             await self._second_passes.begin(segment, span, spoken, is_whispers=is_whispers)
 
     async def _with_text_steps(self, segment: Segment, calls: Calls) -> Segment:
-        """Return an utterance of a stream without a second pass as it is told for good."""
+        """Return an utterance of a stream without a second pass in its final form."""
         return await with_text_steps_if_possible(segment, self.options, calls, is_whispers=False)
 
     def _is_ahead(self) -> bool:

@@ -30,13 +30,13 @@ JOINT_WORDS = 7
 TEXT_AND_TIME, TEXT_MOSTLY = 0.7, 0.3
 """Weights of times in an alignment: of two models, and of two passes of one model."""
 MOST_WORDS_PER_S, FREE_WORDS = 7.0, 3
-"""A text with more words than this a second, beside a few, is not believed. Fast speech has 4."""
+"""A pass with more words than this a second, plus the free ones, is refused. Fast speech has 4."""
 FEW_WORDS, LEAST_HEARD, MOST_HEARD = 4, 0.5, 1.5
-"""From so many words of the first pass on, a text with a smaller share of them is not believed; nor
-is one with a larger share, and some words beside."""
+"""A pass with more than MOST_HEARD times the words of the first pass, plus FREE_WORDS, is refused.
+If the first pass has FEW_WORDS or more, so is one with less than LEAST_HEARD times as many."""
 MOST_REPEATS, MOST_REPEATED_WORDS = 3, 5
-"""A text in which a phrase stands more often in a row, with more words in all, is not believed.
-Somebody may well spell a number with four equal digits."""
+"""A pass that repeats a phrase more often in a row, with more words in all, is refused. A speaker
+may well spell a number with four equal digits."""
 LONGEST_PHRASE = 4
 """Words of a phrase that is counted."""
 _SENTENCE_ENDS = ".!?…。！？"  # noqa: RUF001

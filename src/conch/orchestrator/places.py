@@ -1,4 +1,4 @@
-"""So many jobs at once: others wait in line, by their key."""
+"""Run at most N jobs at once; the rest wait in the order of their keys."""
 
 import asyncio
 import heapq

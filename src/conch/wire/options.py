@@ -157,8 +157,7 @@ class RecognitionOptions:
     )
     rescore_margin: float = option(
         3.0,
-        "nats behind the best hypothesis from which on others are not rescored, unless nbest asks "
-        "for them",
+        "rescore the hypotheses within this many nats of the best, and at least the nbest first",
         low=0,
         high=1000,
         otherwise="with ctc or wfst 8.0",
@@ -250,8 +249,8 @@ class RecognitionOptions:
     )
     history_s: int = option(
         600,
-        "live: seconds of ended utterances that the server keeps, 0 for all: the last answer tells "
-        "them, and so does the text of answers with repeat_text or the output TRANSCRIPTS",
+        "live: seconds of ended utterances that the server keeps, 0 for all; the final answer has "
+        "them, and every answer with repeat_text or the output TRANSCRIPTS has their text",
         low=0,
         high=86_400,
     )
