@@ -1,7 +1,8 @@
 """The search of one utterance, by a beam of prefixes or in a decoding graph."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from conch.component.arrays import FloatArray
@@ -30,6 +31,9 @@ class Found(NamedTuple):
 
 class UtteranceSearch(Protocol):
     """The search of one utterance."""
+
+    hotwords: HotwordFinder | None
+    """Finds the hotwords of the utterance."""
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, vocab]`."""
@@ -206,38 +210,29 @@ def advance(
     Returns:
         The error of each search, None if it has advanced. A search with an error is of no more use.
     """
-    errors: list[Exception | None] = [None] * len(searches)
     beams: dict[CtcSearch, dict[int, BeamUtterance]] = {}
+    for index, search in enumerate(searches):
+        if isinstance(search, BeamUtterance):
+            beams.setdefault(search.shared, {})[index] = search
+    moved: set[int] = set()
+    for shared, batch in beams.items():
+        with suppress(Exception):  # no state has changed then, and each beam is advanced alone
+            states = [beam.state for beam in batch.values()]
+            states = shared.advance(states, [log_probs[index] for index in batch])
+            for beam, state in zip(batch.values(), states, strict=True):
+                beam.state = state
+            moved.update(batch)
+    errors: list[Exception | None] = []
     for index, (search, frames) in enumerate(zip(searches, log_probs, strict=True)):
         try:
-            if not isinstance(search, BeamUtterance):
+            if index not in moved:
                 search.advance(frames)
-                continue
-            if search.hotwords is not None:
+            elif search.hotwords is not None:
                 search.hotwords.advance(frames)
-            beams.setdefault(search.shared, {})[index] = search
+            errors.append(None)
         except Exception as error:
-            errors[index] = error
-    for shared, batch in beams.items():
-        try:
-            _advance_beams(shared, batch, log_probs)
-        except Exception:
-            # No state has changed, so each beam can go on without the others.
-            for index, search in batch.items():
-                try:
-                    _advance_beams(shared, {index: search}, log_probs)
-                except Exception as error:
-                    errors[index] = error
+            errors.append(error)
     return errors
-
-
-def _advance_beams(
-    shared: CtcSearch, batch: Mapping[int, BeamUtterance], log_probs: Sequence[FloatArray]
-) -> None:
-    states = [search.state for search in batch.values()]
-    states = shared.advance(states, [log_probs[index] for index in batch])
-    for search, state in zip(batch.values(), states, strict=True):
-        search.state = state
 
 
 def greedy(log_probs: FloatArray, search: CtcSearch, frame_s: float) -> Found:
