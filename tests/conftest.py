@@ -11,6 +11,7 @@ OWN_SERVERS = (
     "tests/integration/test_cluster.py",
     "tests/integration/test_days.py",
     "tests/integration/test_deaths.py",
+    "tests/integration/test_foreign.py",
     "tests/integration/test_hangs.py",
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",

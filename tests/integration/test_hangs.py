@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def hangs_of(server: TritonServer, model: str) -> float:
     return metrics_of(server.metrics_url)[f"conch_component_hangs_total{{component={model}}}"]
 
 
-def cases(models: tuple[str, ...]) -> list[object]:
+def cases(models: tuple[str, ...]) -> list[Any]:
     """Return each model with each way to hang; the first of each is for CI."""
     found = []
     for number, model in enumerate(models):

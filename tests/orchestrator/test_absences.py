@@ -10,11 +10,19 @@ from mortal_components import MortalComponents
 
 from conch.orchestrator.absences import (
     PATIENCE_S,
+    REMEMBER_S,
     SETTLE_AGAIN_S,
     Absences,
     ComponentAwayError,
+    ComponentHungError,
 )
-from conch.orchestrator.calls import MAX_REPEATS, START_PATIENCE_S, Calls, within_deadline
+from conch.orchestrator.calls import (
+    MAX_REPEATS,
+    MAX_REPEATS_HUNG,
+    START_PATIENCE_S,
+    Calls,
+    within_deadline,
+)
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.metrics import CALLS, CALLS_REPEATED, Metrics
 from conch.orchestrator.turns import Turns
@@ -217,6 +225,54 @@ def test_a_request_that_asks_what_is_loaded_waits_for_a_replacement():
     (found, answered), _ = on(scenario)
     assert found
     assert 1.0 <= answered < 1.3
+
+
+class Asked(MortalComponents):
+    """Components of a server that takes its time to say whether it has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def is_loaded(self, model: str) -> bool:
+        self.asked.append(model)
+        await asyncio.sleep(0.1)
+        return await super().is_loaded(model)
+
+
+def test_requests_share_the_question_whether_the_server_has_a_component():
+    async def main():
+        server = Asked()
+        server.missing.add("neural_rescorer")
+        absences = Absences(server)
+        for wait_s in (0.0, REMEMBER_S / 4, REMEMBER_S):
+            await asyncio.sleep(wait_s)
+            for model, is_there in (("vad", True), ("neural_rescorer", False)):
+                asks = [asyncio.create_task(absences.is_loaded(model)) for _ in range(40)]
+                asks.pop().cancel()
+                assert await asyncio.gather(*asks) == [is_there] * 39
+        return server.asked
+
+    asked = virtual_time.run(main())
+    assert sorted(asked) == ["neural_rescorer"] * 2 + ["vad"] * 2
+
+
+def test_a_call_hangs_twice_at_most():
+    class Hanging(MortalComponents):
+        async def call(self, model, *args):
+            await asyncio.sleep(5)
+            self.calls.append(model)
+            asyncio.get_running_loop().create_task(self.replace(model))
+            raise ComponentHungError(f"{model} has not answered a call for 5.0 s")
+
+    async def main():
+        components = Hanging()
+        calls = Calls(components, 0, Metrics(), "offline", Absences(components))
+        with pytest.raises(ComponentError, match=r"^vad has not answered"):
+            await calls("vad", AUDIO, ("speech_probs",))
+        return components.calls
+
+    assert virtual_time.run(main()) == ["vad"] * (1 + MAX_REPEATS_HUNG)
 
 
 @pytest.mark.parametrize("error", [ComponentError("out of order"), OptionError("no such language")])

@@ -12,7 +12,7 @@ LIMITS = {item.name: item.type for item in fields(OrchestratorConfig) if item.ty
 
 def test_there_are_limits_of_both_kinds():
     assert set(LIMITS.values()) == {int, float}
-    assert len(LIMITS) == 17
+    assert len(LIMITS) == 18
 
 
 @pytest.mark.parametrize("name", LIMITS)

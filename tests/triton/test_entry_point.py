@@ -101,6 +101,14 @@ def closing(entry_point: EntryPoint) -> threading.Thread:
     return thread
 
 
+def test_who_asks_learns_which_components_are_away(loaded, entry_point, caplog):
+    request = recording("12", health=True)
+    entry_point.start(request)
+    assert json.loads(answer_to(request).arrays()["RESULT"].item()) == {"away": []}
+    assert request.sender.is_final
+    assert not access_lines(caplog)
+
+
 def test_a_recording_is_answered_once(loaded, entry_point):
     request = recording("12")
     entry_point.start(request)

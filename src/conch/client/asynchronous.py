@@ -157,6 +157,20 @@ class AsyncClient:
         """Return whether the server takes requests for a model; see `Client.is_ready`."""
         return await self._connected().is_ready(model, timeout_s)
 
+    async def components_away(
+        self, model: str = "speech", *, timeout_s: float = 5.0
+    ) -> tuple[str, ...]:
+        """Return the components of `model` that have died, hang or are being replaced.
+
+        Args:
+            model: Name of the entry point.
+            timeout_s: Seconds to wait for the answer.
+
+        Raises:
+            ConchError: the server cannot be reached, is late, or tells no such thing.
+        """
+        return tensors.away(await self._send(tensors.health_request(model, timeout_s)))
+
     async def _send(self, request: tensors.Request) -> Result:
         return await self._connected().infer(request)
 

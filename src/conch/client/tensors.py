@@ -4,7 +4,6 @@ All transports use these functions. They know nothing of HTTP, gRPC or asyncio.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.wire import foreign, health
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -44,22 +44,6 @@ STREAM_HEADER = "conch-stream"
 """Header of a live chunk with the id of its stream: HTTP's, and metadata of gRPC. The server reads
 the id in the body; a router in front of several servers reads this."""
 
-_DEAD = re.compile("Stub process '[^']+' is not healthy")
-"""What Triton says of a model whose process has died."""
-
-_BROKEN = re.compile(
-    r"^(?!failed to connect).*(?:clos|removed|reset by|disconnect|broken|Broken)", re.DOTALL
-)
-"""What a connection says that was made and then lost."""
-
-_STOPPING = "Server is stopping"
-"""What Triton says of a request that comes after SIGTERM."""
-
-_OF_PROXY = re.compile(
-    "decoding the response|empty response from the server|http2 header with status"
-)
-"""What tritonclient and gRPC say of an answer that is not Triton's, but a proxy's."""
-
 DEFAULT_TIMEOUT_S = 3600.0
 """Seconds to wait for one request. Hours of audio take long, but a lost server must be noticed."""
 
@@ -89,6 +73,24 @@ class Request:
     def headers(self) -> dict[str, str]:
         """The headers of this request alone."""
         return {} if self.place is None else {STREAM_HEADER: self.place.stream_id}
+
+
+def health_request(model: str, timeout_s: float) -> Request:
+    """Return the request that asks `model` which of its components are away."""
+    inputs = {"SAMPLE_RATE": np.array([[16_000]], np.int32)}
+    return Request(model, inputs, {health.PARAMETER: True}, timeout_s)
+
+
+def away(result: NDArray[Any] | None) -> tuple[str, ...]:
+    """Return the components that the answer to `health_request` names.
+
+    Raises:
+        ServerError: the server has no such answers.
+    """
+    try:
+        return health.from_json(bytes(result.item()) if result is not None else b"")
+    except ValueError:
+        raise ServerError("the server does not tell which components are away") from None
 
 
 def build(
@@ -211,16 +213,18 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     if full := out_of_shared_memory(message):
         return full
     name = (code or "").removeprefix("StatusCode.")
-    if _DEAD.search(message):
+    if foreign.PROCESS_DIED.search(message):
         return ServerLostError(
             f"{url} is about to replace the model, whose process died: {message}"
         )
-    if "unknown model" in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
+    if foreign.UNLOADED_MODEL in message:
+        return UnavailableError(f"{url} is replacing the model, or about to stop")
+    if foreign.UNKNOWN_MODEL in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")
-    if _STOPPING in message:
+    if any(words in message for words in foreign.STOPPING):
         return UnavailableError(f"{url} is about to stop, and takes no more audio")
     if name in {"503", "UNAVAILABLE"}:
-        kind = UnavailableError if _OF_PROXY.search(message) else OverloadedError
+        kind = UnavailableError if foreign.OF_PROXY.search(message) else OverloadedError
         return kind(message)
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)
@@ -245,7 +249,7 @@ def no_answer(timeout_s: float, url: str) -> DeadlineError:
 
 def unreachable(url: str, reason: object) -> ServerLostError:
     """Return the error of a connection that could not be made or broke."""
-    if _BROKEN.search(str(reason)):
+    if foreign.CONNECTION_BROKEN.search(str(reason)):
         return ServerLostError(
             f"lost the connection to {url}: {reason}; "
             "send it again in some seconds: `conch serve` replaces what has died"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
+from conch.wire import foreign
 from conch.wire.errors import AudioError, ConchError, from_wire
 from conch.wire.stream_place import StreamPlace
 
@@ -17,24 +18,6 @@ Result: TypeAlias = NDArray[Any] | None
 
 GRPC_LIMIT = 2**31 - 2**16
 """Largest number of bytes of tensors in a gRPC message: a signed 32-bit length, minus headers."""
-
-GRPC_LOST = (
-    "failed to connect",
-    "errors resolving",
-    "DNS resolution failed",
-    "Socket closed",
-    "Connection reset",
-    "Broken pipe",
-    "recvmsg",
-    "sendmsg",
-    "GOAWAY",
-    "Stream removed",
-    "Endpoint clos",
-    "keepalive",
-    "ping timeout",
-)
-"""Messages of gRPC itself with the status UNAVAILABLE. A Triton that refuses a request has the same
-status, so that only the message tells the two cases apart."""
 
 DEADLINE_MARGIN_S = 1.0
 """Seconds that a gRPC client waits beyond the request's deadline, so that the server is first to
@@ -167,9 +150,9 @@ def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> 
     code, message = str(failure.code()), failure.details() or ""
     if code == "StatusCode.DEADLINE_EXCEEDED":
         return tensors.no_answer(request.timeout_s, str(endpoint))
-    if "RST_STREAM" in message and from_wire(message) is None:
+    if foreign.GRPC_BROKEN_OFF in message and from_wire(message) is None:
         return tensors.unreachable(str(endpoint), f"the answer is broken off: {message}")
-    is_lost = any(words in message for words in GRPC_LOST)
+    is_lost = any(words in message for words in foreign.GRPC_LOST)
     if code == "StatusCode.UNAVAILABLE" and is_lost and from_wire(message) is None:
         return tensors.unreachable(str(endpoint), message)
     return tensors.error(code, message, str(endpoint))

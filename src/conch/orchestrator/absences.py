@@ -31,6 +31,8 @@ SETTLE_S = 0.25
 before its failure was known."""
 SETTLE_AGAIN_S = 4.0
 """The same after a second failure: then the replacement is yet to come."""
+REMEMBER_S = 0.5
+"""Seconds for which all requests take the same answer to whether the server has a component."""
 LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
 """Seconds between two looks at a component that was away; each wait is half as long again."""
 
@@ -97,6 +99,8 @@ class Absences:
         self._absences: dict[str, _Absence] = {}
         self._back_at: dict[str, float] = {}
         """When components were let through again that had been away."""
+        self._probes: dict[str, tuple[float, asyncio.Task[bool]]] = {}
+        """The latest question by component, and when it was asked."""
         self._in_flight: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._given_up: set[asyncio.Task[Any]] = set()
 
@@ -118,13 +122,22 @@ class Absences:
         """Return whether the server has a component; wait for one that is being replaced."""
         now = asyncio.get_running_loop().time
         began, poll_s = now(), LEAST_POLL_S
-        while not await self._server.is_loaded(model):
+        while not await self._asked(model):
             if model not in self._known or now() - began >= PATIENCE_S:
                 return False
             await asyncio.sleep(poll_s)
             poll_s = _longer(poll_s)
         self._known.add(model)
         return True
+
+    async def _asked(self, model: str) -> bool:
+        """Return whether the server has a component; requests share one question."""
+        now = asyncio.get_running_loop().time()
+        asked_at, probe = self._probes.get(model, (-math.inf, None))
+        if probe is None or (probe.done() and now - asked_at >= REMEMBER_S):
+            probe = asyncio.create_task(self._server.is_loaded(model))
+            self._probes[model] = now, probe
+        return await asyncio.shield(probe)
 
     async def call(self, model: str, call: Coroutine[Any, Any, Result]) -> Result:
         """Make a call, and give it up when its component has been replaced.

@@ -202,7 +202,8 @@ class SecondPasses:
         except Exception as failure:
             outcome = "skipped" if isinstance(failure, OverloadedError) else "failed"
             self._calls.count(PASSES, kind="second", outcome=outcome)
-            return replace(segment, error=f"no second pass: {public_error(failure)}")
+            error = public_error(failure)
+            return replace(segment, error=f"no second pass: {error}", error_code=error.code)
         if again.unrecognised and self._is_shorter(again, segment):
             self._calls.count(PASSES, kind="second", outcome="refused")
             return replace(segment, error="no second pass: it left out what the first one heard")

@@ -14,7 +14,14 @@ import numpy as np
 from conch.component import Array, bytes_array
 from conch.orchestrator.calls import Calls, Tensor, together
 from conch.orchestrator.text_spans import Rewritten, replaced, retimed, rewritten
-from conch.wire.errors import ComponentError, MissingModelError, OptionError, public_error
+from conch.wire.errors import (
+    ComponentError,
+    DeadlineError,
+    MissingModelError,
+    OptionError,
+    TranscriptionError,
+    public_error,
+)
 from conch.wire.hotwords import as_ctc_writes, hotwords_of
 from conch.wire.limits import MAX_TEXT
 from conch.wire.needs import missing, missing_post, text_components_of
@@ -94,9 +101,11 @@ async def with_text_steps_if_possible(
         async with asyncio.timeout(LIVE_PATIENCE_S) as scope:
             return await with_text_steps(segment, options, calls, is_whispers=is_whispers)
     except Exception as failure:
-        late = f"they have taken longer than {LIVE_PATIENCE_S:g} s"
-        problem = f"no text steps: {late if scope.expired() else public_error(failure)}"
-        return replace(segment, error="; ".join(filter(None, (segment.error, problem))))
+        error: TranscriptionError = public_error(failure)
+        if scope.expired():
+            error = DeadlineError(f"they have taken longer than {LIVE_PATIENCE_S:g} s")
+        problem = "; ".join(filter(None, (segment.error, f"no text steps: {error}")))
+        return replace(segment, error=problem, error_code=segment.error_code or error.code)
 
 
 def _models(options: RecognitionOptions, *, is_whispers: bool) -> tuple[tuple[str, str], ...]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from conch.orchestrator.calls import START_PATIENCE_S, Parameter
 from conch.orchestrator.hangs import HangWatch
 from conch.triton.own_key import own_key
 from conch.triton.tracing import RequestSpan
+from conch.wire import foreign
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -35,11 +35,6 @@ from conch.wire.text_steps import OWN_MODELS
 
 logger = logging.getLogger(__name__)
 
-# Texts of Triton 2.51, which gives all four errors the same status.
-_DEAD = re.compile(r"[Ss]tub process .* is not healthy")
-_NO_STREAM = "must specify the START flag"
-_NO_PLACE = "timeout of the corresponding sequence has been expired"
-_STOPPING = "Server not ready"
 _TRACEBACK = "\n\nAt:\n"
 """Before the places of what a Python model has raised."""
 
@@ -110,7 +105,7 @@ class TritonComponents:
             nonlocal hung
             hung = error
             with suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(made.cancel)
+                loop.call_soon_threadsafe(lambda: made.cancel())
 
         made = loop.run_in_executor(
             pool, self._call, model, inputs, wanted, parameters, timeout_s, place, give_up
@@ -171,7 +166,7 @@ def _error(model: str, message: str) -> TranscriptionError:
     # Only the model can check some options, such as the language. They are the client's error.
     if isinstance(said, OptionError | OverloadedError):
         return said
-    if isinstance(said, SessionError) or _NO_STREAM in message:
+    if isinstance(said, SessionError) or foreign.NO_START in message:
         return StreamLostError(f"{model}: {message if said is None else said}")
     return _others_error(model, message) if said is None else ComponentError(f"{model}: {said}")
 
@@ -180,13 +175,13 @@ def _others_error(model: str, message: str) -> TranscriptionError:
     """Return the exception for an error of Triton, or of a model that is not Conch's own."""
     if full := out_of_shared_memory(message):
         return full
-    if _DEAD.search(message):
+    if foreign.PROCESS_DIED.search(message):
         return ComponentAwayError(f"the process of {model} has died")
-    if _NO_PLACE in message:
+    if foreign.NO_CANDIDATE in message:
         return OverloadedError(
             f"{model} keeps as many streams as it takes (max_candidate_sequences); try again"
         )
-    if message.endswith(_STOPPING):
+    if message.endswith(foreign.STOPPING):
         return OverloadedError("the server is stopping; send the request again to another one")
     if _is_missing(model, message):
         return missing(model)
@@ -197,7 +192,7 @@ def _others_error(model: str, message: str) -> TranscriptionError:
 
 def _is_missing(model: str, message: str) -> bool:
     """Return whether an error says that the server lacks a model; it has one that has died."""
-    return f"Model '{model}' is not ready" in message
+    return foreign.NOT_READY.format(model=model) in message
 
 
 def _is_ready(model: str) -> bool:

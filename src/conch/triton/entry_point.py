@@ -36,6 +36,7 @@ from conch.triton.requests import sequence_flags
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.statuses import triton_error
 from conch.triton.tracing import RequestSpan, tracer_of_environment
+from conch.wire import health
 from conch.wire.access import request_id_of
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 from conch.wire.needs import SERVED_VARIABLE
@@ -155,16 +156,20 @@ class EntryPoint:
         failure = None
         try:
             speech = _speech_request(request, request_id, self._model)
-            if served:
-                served.rows = speech.num_rows
-            transcripts = await self._recognizer.recognize(speech, components)
-            if served:
-                served.made(transcripts)
-            response = _speech_response(
-                transcripts,
-                request.requested_output_names(),
-                is_chunk=bool(request.correlation_id()),
-            )
+            if health.PARAMETER in speech.parameters:
+                served = None
+                response = _health_response(self._recognizer.away)
+            else:
+                if served:
+                    served.rows = speech.num_rows
+                transcripts = await self._recognizer.recognize(speech, components)
+                if served:
+                    served.made(transcripts)
+                response = _speech_response(
+                    transcripts,
+                    request.requested_output_names(),
+                    is_chunk=bool(request.correlation_id()),
+                )
         except (Exception, asyncio.CancelledError) as error:
             failure = _public(error)
             response = _error_response(failure)
@@ -225,6 +230,11 @@ def _public(error: Exception | asyncio.CancelledError) -> TranscriptionError:
 
 def _error_response(error: TranscriptionError) -> Any:
     return pb_utils.InferenceResponse(error=triton_error(error))
+
+
+def _health_response(away: Sequence[str]) -> Any:
+    text = np.array([[health.to_json(away).encode()]], dtype=np.object_)
+    return pb_utils.InferenceResponse([pb_utils.Tensor("RESULT", text)])
 
 
 def _speech_request(request: Any, request_id: str, model: str) -> SpeechRequest:

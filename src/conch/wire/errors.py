@@ -32,6 +32,8 @@ import re
 import secrets
 from typing import ClassVar
 
+from conch.wire.foreign import NO_SHARED_MEMORY
+
 logger = logging.getLogger(__name__)
 
 
@@ -178,9 +180,6 @@ _BY_CODE: dict[str, type[TranscriptionError]] = {
 }
 
 
-_NO_SEGMENT = re.compile(r"shared memory pool|unable to .{0,40}shared memory", re.IGNORECASE)
-
-
 def to_wire(error: TranscriptionError) -> str:
     """Return an error as the text of an answer: `CODE: message`, or `CODE(model): message`."""
     model = f"({error.model})" if isinstance(error, MissingModelError) else ""
@@ -203,7 +202,7 @@ def out_of_shared_memory(text: str) -> OverloadedError | None:
     Triton's own text names the segment, with which others could ask for its content
     (CVE-2025-23319).
     """
-    if not _NO_SEGMENT.search(text):
+    if not NO_SHARED_MEMORY.search(text):
         return None
     return OverloadedError(
         "the server is out of shared memory: send less at once, or try again later"

@@ -90,6 +90,8 @@ class Segment:
     """Live: 2 if the text is that of the second pass."""
     error: str = ""
     """Live: why there is no second pass, or why the text steps were left out."""
+    error_code: str = ""
+    """Live: the code of `error` in the protocol, such as INVALID_OPTION."""
     channel: int = 0
     """Recordings: number of the channel, from 1; 0 if the channels are mixed."""
     lattice: str = ""

@@ -33,10 +33,25 @@ def speaking(
 
 
 def segment(
-    index: int, text: str, *, final: bool, start: float = 0.0, end: float = 1.0, error: str = ""
+    index: int,
+    text: str,
+    *,
+    final: bool,
+    start: float = 0.0,
+    end: float = 1.0,
+    error: str = "",
+    error_code: str = "",
 ) -> LiveSegment:
-    nbest = (Hypothesis(text, 0, 0),)
-    found = Segment(start, end, nbest, words(text), index=index, endpoint="silence", error=error)
+    found = Segment(
+        start,
+        end,
+        (Hypothesis(text, 0, 0),),
+        words(text),
+        index=index,
+        endpoint="silence",
+        error=error,
+        error_code=error_code,
+    )
     return LiveSegment(found, final)
 
 
@@ -151,7 +166,7 @@ def test_without_a_second_pass_the_text_so_far_completes_a_turn_and_nothing_fail
     assert told[-1]["error"]["message"] == "no time"
     # Nobody would know of this one, had it no text and no error.
     wrong = "option 'language' takes auto or en; sent: 'xx'"
-    told = turns.after(update(segment(2, "", final=True, error=wrong)))
+    told = turns.after(update(segment(2, "", final=True, error=wrong, error_code="INVALID_OPTION")))
     assert kinds(told)[-3:] == ["added", "done", "failed"]
     assert told[-1]["error"]["param"] == "language"
 

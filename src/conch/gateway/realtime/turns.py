@@ -61,6 +61,7 @@ class _Utterance:
     """Words of the final text, where the session asks for them."""
     error: str = ""
     """Why there is no second pass."""
+    error_code: str = ""
     is_final: bool = False
 
     def hear(self, spoken: OpenUtterance) -> None:
@@ -72,7 +73,8 @@ class _Utterance:
     def end(self, found: LiveSegment) -> None:
         """Take the text of its end, or of its second pass."""
         self.text = self.solid = found.segment.text
-        self.words, self.error = found.segment.words, found.segment.error
+        self.words = found.segment.words
+        self.error, self.error_code = found.segment.error, found.segment.error_code
         if found.is_final:
             self.settle()
 
@@ -99,6 +101,7 @@ class _Item:
     """Their words."""
     error: str = ""
     """Why one of them has no second pass."""
+    error_code: str = ""
     utterances: dict[int, _Utterance] = field(default_factory=dict)
     """The others, by index in the session, in order."""
     has_begun: bool = False
@@ -159,7 +162,8 @@ class _Item:
             utterance = self.utterances.pop(index)
             self.final += [utterance.text] * bool(utterance.text)
             self.words += utterance.words
-            self.error = self.error or utterance.error
+            if not self.error:
+                self.error, self.error_code = utterance.error, utterance.error_code
         return folded
 
     def take_delta(self) -> str:
@@ -407,7 +411,7 @@ class Turns:
         told = self._delta(item)
         item.fold()
         if item.error and not item.text:
-            return [events.failed(item.id, _error_of(item.error))]
+            return [events.failed(item.id, _error_of(item.error, item.error_code))]
         wanted = item.words if self.style.has_logprobs else None
         return [*told, events.completed(item.id, item.text, item.seconds, wanted)]
 
@@ -442,9 +446,9 @@ class Turns:
             self._first_heard.pop(index, None)
 
 
-def _error_of(problem: str) -> ApiError:
+def _error_of(problem: str, code: str) -> ApiError:
     """Return the error of an utterance without a text."""
-    if "option '" in problem:
+    if code == OptionError.code:
         return api_error(OptionError(problem))
     return ApiError(500, problem, code="no_text")
 
