@@ -13,17 +13,20 @@ from conch.bench.header import Header
 from conch.bench.records import Flat
 from conch.bench.served import triton_version
 from conch.client import AsyncClient
+from conch.launcher.repositories import shipped_repositories
+from conch.wire.needs import ENTRY_POINTS
 from lab.chaos import clients
 from lab.chaos.census import Census, census, grown, left_over, server_names
 from lab.chaos.doors import DOORS, Hostile, Target, target_at
 from lab.chaos.drawn import drawn
 from lab.chaos.fuzz import Fault, Sent, fuzz
+from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import KIND_OF_MODEL, KINDS, LIVE, Heard, Honest, kinds_of, open_streams
 from lab.chaos.memory import small_memory
 from lab.chaos.progress import say
 from lab.chaos.served import Serve, can_have_small_memory
 from lab.chaos.speech import RATE, speech
-from lab.chaos.strikes import FROZEN, KILLED, STARVED, TRITON, Strike, strike
+from lab.chaos.strikes import FROZEN, HUNG, KILLED, STARVED, TRITON, Strike, strike
 from lab.header import lab_header
 
 PHASES = ("fuzz", "clients", "overload", "deadlines", "faults", "memory")
@@ -147,7 +150,9 @@ class Running:
             door: drawn(strategy, count, campaign.seed) if count else []
             for door, strategy in DOORS.items()
         }
-        self.serve = Serve(folder, campaign.models)
+        components = shipped_repositories()[1]
+        hanging = HangingModels(components, folder)
+        self.serve = Serve(folder, campaign.models, hanging=hanging)
         self.found = _Found()
         self.before: Census | None = None
         self.after: Census | None = None
@@ -250,6 +255,7 @@ class Running:
         models = sorted(set(self.serve.models) & set(KIND_OF_MODEL))
         order = [(model, KILLED) for model in (*models, TRITON)]
         order += [(model, FROZEN) for model in (*models, TRITON)]
+        order += [(model, HUNG) for model in models if model not in ENTRY_POINTS]
         order += [(model, STARVED) for model in ("attention_encoder", "speech") if model in models]
         for victim, how in order:
             if time.monotonic() > self._until:

@@ -13,7 +13,7 @@ phases:
   clients    clients that go away in the middle, and half-sent bodies
   overload   300 clients at once
   deadlines  from 1 ms to a day
-  faults     SIGKILL and SIGSTOP of the processes of each model and of tritonserver, and no memory
+  faults     SIGKILL, SIGSTOP and hangs of each model, and of tritonserver, and no memory
   memory     a server with a small /dev/shm
 
 Honest requests go beside them, and their texts are compared word for word. At the end the streams,

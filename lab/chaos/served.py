@@ -13,9 +13,11 @@ from pathlib import Path
 
 import psutil
 
+from conch.launcher.repositories import shipped_repositories
 from conch.processes import model_processes
 from conch.wire.errors import ServerError
 from lab.chaos.doors import Addresses
+from lab.chaos.hanging_models import HangingModels
 
 START_S = 300.0
 """Longest start: other programs may be busy on the machine."""
@@ -34,7 +36,11 @@ class Serve:
     """`conch serve` with its log in a file."""
 
     def __init__(
-        self, folder: Path, models: Sequence[str] = (), shared_memory_mb: int | None = None
+        self,
+        folder: Path,
+        models: Sequence[str] = (),
+        shared_memory_mb: int | None = None,
+        hanging: HangingModels | None = None,
     ) -> None:
         """Prepare a server; nothing runs before `start`.
 
@@ -42,7 +48,9 @@ class Serve:
             folder: Gets the log.
             models: Names for `--models`; none for all.
             shared_memory_mb: Size of a `/dev/shm` of its own; None for that of the machine.
+            hanging: Components that hang when they are ordered to, in place of those of Conch.
         """
+        self.hanging = hanging
         self.log = folder / "serve.log"
         self._models, self._shared_memory_mb = models, shared_memory_mb
         self._process: asyncio.subprocess.Process | None = None
@@ -134,6 +142,9 @@ class Serve:
         for port in ("http", "grpc", "metrics"):
             command += [f"--{port}-port", "0"]
         command += ["--startup-timeout", f"{START_S:g}", "--log-level", "warning"]
+        if self.hanging:
+            repositories = (shipped_repositories()[0], self.hanging.repository)
+            command += [f"--model-repository={path}" for path in repositories]
         if self._models:
             command += ["--models", ",".join(self._models)]
         if self._shared_memory_mb is None:

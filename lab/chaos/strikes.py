@@ -15,7 +15,7 @@ import psutil
 from lab.chaos.honest import KIND_OF_MODEL, RECORDING, Asked, Honest
 from lab.chaos.served import Serve
 
-KILLED, FROZEN, STARVED = "killed", "frozen", "starved"
+KILLED, FROZEN, STARVED, HUNG = "killed", "frozen", "starved", "hung"
 TRITON = "tritonserver"
 POLL_S = 0.5
 """Seconds between two requests: what a time without service is exact to."""
@@ -66,8 +66,12 @@ async def strike(serve: Serve, honest: Honest, victim: str, how: str) -> Strike:
     await ask_until(lambda: _rights(asked, begun) >= 3 or time.monotonic() > begun + GIVE_UP_S)
     hit = _processes(serve, victim)
     struck_at = time.monotonic()
-    for process in hit:
-        _hit(process, how)
+    if how == HUNG:
+        assert serve.hanging is not None
+        serve.hanging.hang(victim, "sleeps")
+    else:
+        for process in hit:
+            _hit(process, how)
     await ask_until(lambda: _is_decided(serve, asked, struck_at))
     is_back = serve.is_running and _rights_in_a_row(asked, struck_at)
     for process in hit:

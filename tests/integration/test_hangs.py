@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hanging_models import HangingModels
 from live import Chunks
 from metrics import metrics_of
 from waiting import wait_until
@@ -19,6 +18,7 @@ from waiting import wait_until
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.needs import components_of_path
+from lab.chaos.hanging_models import HangingModels
 
 pytestmark = pytest.mark.server
 

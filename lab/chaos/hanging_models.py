@@ -1,6 +1,7 @@
-"""Component models that hang when a test says so."""
+"""Component models that hang when they are ordered to."""
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 PATCH = '''
@@ -13,7 +14,7 @@ _execute = TritonPythonModel.execute
 
 
 def _hang(self, requests):
-    """Do what the test has ordered, once: the file is gone for the next call."""
+    """Do what was ordered, once: the file is gone for the next call."""
     try:
         how = _ORDER.read_text()
         _ORDER.unlink()
@@ -36,14 +37,24 @@ TritonPythonModel.execute = _hang
 class HangingModels:
     """A repository of components, of which some obey."""
 
-    def __init__(self, components: Path, folder: Path, models: tuple[str, ...]) -> None:
+    def __init__(
+        self, components: Path, folder: Path, models: Collection[str] | None = None
+    ) -> None:
+        """Copy a repository.
+
+        Args:
+            components: The repository.
+            folder: Gets the copy, and the orders.
+            models: Which of them obey; None for all.
+        """
         self.repository = folder / "models"
         self._orders = folder / "orders"
         self.repository.mkdir()
         self._orders.mkdir()
         for model in components.iterdir():
             copy = self.repository / model.name
-            if model.name not in models:
+            is_free = models is not None and model.name not in models
+            if is_free or not model.is_dir():
                 copy.symlink_to(model)
                 continue
             shutil.copytree(model, copy)
