@@ -165,6 +165,8 @@ def test_a_language_that_the_model_does_not_speak(triton, waveform):
     with pytest.raises(InferenceServerException) as error:
         infer(triton, {"language": "fr"}, WAV=waveform[np.newaxis])
     assert error.value.message().startswith("INVALID_OPTION: option 'language' takes auto or en")
+    for sent in ("en-US", "EN", "english"):
+        assert infer(triton, {"language": sent}, WAV=waveform[np.newaxis])
     assert error.value.message().endswith("sent: 'fr'")
     assert error.value.status() == "400"
 

@@ -125,8 +125,8 @@ def test_the_gateway_translates(server: TritonServer, chinese) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"language": "chinese"}, "option 'language' takes .* 99 codes; did you mean zh?"),
-        ({"languages": "en,zh-CN"}, "option 'languages' takes .* did you mean zh?"),
+        ({"language": "chinees"}, "option 'language' takes .* 99 codes; did you mean zh?"),
+        ({"languages": "en,cn"}, "option 'languages' takes .* did you mean zh?"),
         ({"prompt": "蟹" * 240}, "option 'prompt' takes at most 223 of Whisper's tokens"),
     ],
 )

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from conch.wire.languages import code_of
+
 PERCENTILES = (50, 90, 95, 99)
 
 Metric = Literal["auto", "wer", "cer"]
@@ -124,13 +126,12 @@ def language_of(*told: str) -> str:
     """Return the language that texts are compared in: the first that is told, else English.
 
     Args:
-        told: codes such as `de`, `zh-TW`; empty, or `auto`, where none is told.
+        told: codes or names such as `de`, `zh-TW`; empty, or `auto`, where none is told.
 
     Returns:
         The code without its region, in lower case.
     """
-    codes = (code.strip().lower().replace("_", "-").partition("-")[0] for code in told)
-    return next((code for code in codes if code not in ("", "auto")), ENGLISH)
+    return next((code for code in map(code_of, told) if code != "auto"), ENGLISH)
 
 
 def language_of_texts(options: Mapping[str, Any], of_manifest: str, of_answer: str = "") -> str:

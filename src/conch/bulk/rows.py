@@ -7,6 +7,7 @@ from typing import Any
 from conch import __version__
 from conch.bulk.inputs import Source
 from conch.wire.errors import ConchError, TranscriptionError
+from conch.wire.languages import code_of
 from conch.wire.result import Segment, Transcript, strict_json
 
 SCHEMA = 2
@@ -93,7 +94,7 @@ def error_row(source: Source, error: ConchError, options: Mapping[str, Any]) -> 
 
 
 def _head(source: Source, options: Mapping[str, Any]) -> Row:
-    language = options.get("language", "auto")
+    language = code_of(options.get("language", "auto"))
     return {
         "schema": SCHEMA,
         "id": _writable(source.id),

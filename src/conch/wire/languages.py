@@ -1,6 +1,7 @@
-"""Languages: English names of those that Whisper knows, and what a wrong code may have meant."""
+"""Languages: codes and English names of those that Whisper knows, and what people send for them."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -28,6 +29,8 @@ _SHORT = 12
 """Codes of a model that an error lists in full."""
 _OTHER_CODES = {"jv": "jw", "nb": "no", "iw": "he", "fil": "tl", "cmn": "zh"}
 """Whisper's code by that of a standard or a browser."""
+_TAG = re.compile(r"([a-z]{2,3})(-[a-z0-9]{2,8})*")
+"""A language tag (BCP 47) in lower case: the language, then script, region and variants."""
 # fmt: off
 _COUNTRIES = {
     "cn": "zh", "cz": "cs", "dk": "da", "gb": "en", "gr": "el", "ir": "fa", "jp": "ja", "kr": "ko",
@@ -51,12 +54,29 @@ _OTHER_NAMES = {
     "sinhalese": "si",
     "valencian": "ca",
 }
+_CODES_BY_NAME = {name: code for code, name in LANGUAGES.items()} | _OTHER_NAMES
+
+
+def code_of(sent: str) -> str:
+    """Return the code of a language that is sent as a code, a tag with a region, or a name.
+
+    What is no known language is returned as it is: a model may know it, and an error names it.
+
+    >>> code_of("en-US"), code_of("PT_br"), code_of("German"), code_of("nb"), code_of(" ")
+    ('en', 'pt', 'de', 'no', 'auto')
+    """
+    text = sent.strip().lower().replace("_", "-")
+    if text in ("", "auto"):
+        return "auto"
+    tag = _TAG.fullmatch(text)
+    code = _OTHER_CODES.get(tag[1], tag[1]) if tag else ""
+    return code if code in LANGUAGES else _CODES_BY_NAME.get(text, sent.strip())
 
 
 def codes_of(languages: str) -> tuple[str, ...]:
     """Return the codes of the option `languages`, each once."""
-    codes = (code.strip() for code in languages.split(","))
-    return tuple(dict.fromkeys(code for code in codes if code))
+    named = (name for name in languages.split(",") if name.strip())
+    return tuple(dict.fromkeys(map(code_of, named)))
 
 
 def known_to(codes: Sequence[str], sent: str) -> str:
@@ -77,13 +97,11 @@ def known_to(codes: Sequence[str], sent: str) -> str:
 
 
 def _meant(codes: Sequence[str], sent: str) -> str:
-    """Return the code that a name (german), a region (zh-CN) or another code (nb) means, or ""."""
+    """Return the code that another spelling, a country (cn) or a misspelt name means, or ""."""
+    if (code := code_of(sent)) in codes:
+        return code
     text = sent.strip().lower()
-    bare = text.replace("_", "-").partition("-")[0]
-    if bare in codes:
-        return bare
-    if other := _OTHER_CODES.get(bare) or _COUNTRIES.get(bare):
-        return other
-    names = {name: code for code, name in LANGUAGES.items()} | _OTHER_NAMES
-    close = difflib.get_close_matches(text, names, n=1, cutoff=0.8)
-    return names[close[0]] if close else ""
+    if country := _COUNTRIES.get(text.replace("_", "-").partition("-")[0]):
+        return country
+    close = difflib.get_close_matches(text, _CODES_BY_NAME, n=1, cutoff=0.8)
+    return _CODES_BY_NAME[close[0]] if close else ""

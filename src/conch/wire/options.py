@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of
+from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, MAX_WHISPER_BEAM, clipped
 from conch.wire.presets import preset
 from conch.wire.replacements import read_replacements
@@ -75,10 +76,10 @@ class RecognitionOptions:
         low=1,
         high=64,
     )
-    language: str = option("auto", "language code of the speech (en, de, …); auto detects it")
+    language: str = option("auto", "language of the speech: en, de-AT, german; auto detects it")
     languages: str = option(
         "",
-        "codes with commas (en,de): with language=auto, Whisper chooses among these",
+        "languages with commas (en,de): with language=auto, Whisper chooses among these",
         decoders=("attention",),
     )
     task: Literal["transcribe", "translate"] = option(
@@ -305,6 +306,8 @@ class RecognitionOptions:
             if name not in known:
                 raise OptionError(unknown_name(name, list(known)))
         sent = {name: _checked(known[name], value) for name, value in parameters.items()}
+        if "language" in sent:
+            sent["language"] = code_of(sent["language"])
         if sent.get("mode", "auto") == "auto":
             sent["mode"] = _live_mode(sent) if live else "offline"
         if live != (sent["mode"] in ("streaming", "two_pass")):

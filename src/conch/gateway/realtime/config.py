@@ -13,6 +13,7 @@ from conch.client import OptionValue
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.models import DEFAULT_MODEL, options_of
 from conch.wire.errors import OptionError
+from conch.wire.languages import code_of, codes_of
 from conch.wire.options import MAX_PROMPT, RecognitionOptions
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
@@ -75,11 +76,6 @@ _FIELDS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Field of OpenAI's API that sets an option, below `session.audio.input`."""
-
-
-def _code(language: str) -> str:
-    """Return the code of a language; browsers tell a region as well: en-US."""
-    return language.strip().replace("_", "-").partition("-")[0].lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +162,7 @@ class SessionConfig:
         except ApiError as error:
             param = "session.audio.input.transcription.model"
             raise ApiError(error.status, str(error), param=param, code=error.code) from None
-        if language := self._language:
+        if (language := self._language) != "auto":
             chosen["language"] = language
         if "delay" in said:
             chosen["rolling_pass_ms"] = DELAYS[said["delay"]].rolling_pass_ms
@@ -221,12 +217,11 @@ class SessionConfig:
     @property
     def _language(self) -> str:
         only = self._languages[0] if len(self._languages) == 1 else ""
-        return _code(self.transcription.get("language") or only)
+        return code_of(self.transcription.get("language") or only)
 
     @property
     def _languages(self) -> Sequence[str]:
-        sent = map(_code, self.transcription.get("languages") or [])
-        return tuple(dict.fromkeys(filter(None, sent)))
+        return codes_of(",".join(self.transcription.get("languages") or []))
 
     @property
     def _turns(self) -> dict[str, Any] | None:
