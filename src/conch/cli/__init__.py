@@ -1,6 +1,7 @@
 """The `conch` command."""
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
@@ -46,6 +47,23 @@ def version_text() -> str:
     return f"conch {__version__}; Triton {triton}, from {WHEEL} {wheel}"
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that names the flag that may be meant by an unknown one; its commands do too."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse arguments; end the program with exit code 2 where one is unknown."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            names = [flag.lstrip("-") for flag in self._option_string_actions]
+            sent = unknown[0].lstrip("-").partition("=")[0]
+            close = difflib.get_close_matches(sent, names, n=1, cutoff=0.75)
+            hint = f"did you mean --{close[0]}? " if close else ""
+            problem = f"unrecognized arguments: {' '.join(unknown)}"
+            # Without the usage, which has all flags: the hint would be lost below it.
+            self.exit(2, f"{self.prog}: error: {problem}; {hint}{self.prog} --help lists all\n")
+        return found, unknown
+
+
 class _Version(argparse.Action):
     """Print the versions and exit; other commands do not wait for looking them up."""
 
@@ -56,7 +74,7 @@ class _Version(argparse.Action):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser with every subcommand."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="conch",
         description="Speech recognition on NVIDIA Triton through one BLS model.",
         epilog="`conch COMMAND --help` explains a command and shows examples.",

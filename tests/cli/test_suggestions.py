@@ -1,0 +1,25 @@
+"""A flag that does not exist is named by the command that was meant to take it."""
+
+import pytest
+
+from conch.cli import main
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "hint"),
+    [
+        ("serve --http-prot 1", "conch serve: error: unrecognized", "did you mean --http-port?"),
+        ("transcribe a.wav --beem-size=3", "conch transcribe: error:", "mean --beam-size?"),
+        ("gateway keys add anna --stream 3 --x", "conch gateway keys add: error:", "add --help"),
+        ("stream --diarize a.wav", "arguments: --diarize; conch stream --help lists all", ""),
+        ("models get base --hlp", "arguments: --hlp", "did you mean --help?"),
+    ],
+)
+def test_it_is_told_with_the_one_that_is_close(
+    capsys: pytest.CaptureFixture[str], line: str, problem: str, hint: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert problem in told and hint in told
