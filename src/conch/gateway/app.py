@@ -22,6 +22,7 @@ from conch.gateway import (
     transcriptions,
 )
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
+from conch.gateway.addresses import meant_by
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
@@ -152,9 +153,12 @@ def _error_answer(request: web.Request, error: ApiError) -> web.Response:
 
 def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
     if error.status == 404:
+        known = (resource.canonical for resource in request.app.router.resources())
+        meant = meant_by(request.path, [path for path in known if "{" not in path])
+        hint = f"did you mean {meant}? /docs lists all" if meant else "/docs lists them"
         return ApiError(
             404,
-            f"no such address: {request.method} {request.path}; /docs lists them",
+            f"no such address: {request.method} {request.path}; {hint}",
             code="unknown_url",
         )
     if error.status == 405:

@@ -58,7 +58,7 @@ ERRORS: Mapping[int, ErrorStatus] = {
         ("host_not_allowed", "origin_not_allowed"),
     ),
     404: ErrorStatus(
-        "No such model or address; the message lists them.", ("model_not_found", "unknown_url")
+        "No such model or address; the message names others.", ("model_not_found", "unknown_url")
     ),
     405: ErrorStatus("Another method.", ("method_not_allowed",), ("Allow",)),
     408: ErrorStatus("The upload stood still for a minute.", ("upload_stalled",)),
