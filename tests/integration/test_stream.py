@@ -221,6 +221,17 @@ def events(server: TritonServer, body: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line.removeprefix("data: ")) for line in lines if line]
 
 
+def test_generate_has_no_room_for_segments(server: TritonServer, short_talk: np.ndarray) -> None:
+    """As the guide says of Triton: a status that tells nothing."""
+    request = urllib.request.Request(
+        f"http://{server.http_url}/v2/models/speech_stream/generate",
+        data=json.dumps({"WAV": short_talk.tolist(), "SAMPLE_RATE": 16_000}).encode(),
+    )
+    with urllib.request.urlopen(request, timeout=120) as response:
+        assert response.status == 200
+        assert "exactly 1 response" in json.load(response)["error"]
+
+
 def test_server_sent_events(server: TritonServer, client: Client, short_talk: np.ndarray) -> None:
     found = events(server, {"WAV": short_talk.tolist(), "SAMPLE_RATE": 16_000, "beam_size": 3})
     assert len(found) == 3
