@@ -28,6 +28,12 @@ def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
     [
         ("", {}),
         ("whisper-1", {}),
+        ("gpt-transcribe", {}),
+        ("gpt-4o-transcribe", {}),
+        ("gpt-4o-mini-transcribe", {}),
+        ("gpt-4o-mini-transcribe-2025-12-15", {}),
+        ("gpt-4o-transcribe-diarize", {}),
+        ("gpt-realtime-whisper", {}),
         ("conch-ctc", {"decoder": "ctc"}),
         ("conch-wfst", {"decoder": "wfst"}),
         ("mine", {"decoder": "ctc"}),
@@ -35,6 +41,20 @@ def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
 )
 def test_a_model_is_a_path(model: str, options: dict[str, str]) -> None:
     assert parsed(model=model).options == options
+
+
+def test_an_alias_goes_before_a_name_of_openai() -> None:
+    name = "gpt-4o-transcribe-2026-01-01"
+    assert parse({"model": (name,)}, {name: "conch-wfst"}).options == {"decoder": "wfst"}
+    # One for the model holds for its versions.
+    aliases = {"gpt-4o-transcribe": "conch-ctc"}
+    assert parse({"model": (name,)}, aliases).options == {"decoder": "ctc"}
+
+
+@pytest.mark.parametrize("model", ["conch-2025-01-01", "gpt-4o", "gpt-4o-transcribe-2025", "gpt-5"])
+def test_a_date_is_for_versions_of_openais_models_alone(model: str) -> None:
+    with pytest.raises(ApiError, match=f"no model '{model}'"):
+        parsed(model=model)
 
 
 def test_an_unknown_model_is_refused_with_the_list() -> None:

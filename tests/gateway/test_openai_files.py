@@ -23,7 +23,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The 'warn' method:DeprecationWarning"),
 ]
 
-MODELS = {"conch", "whisper-1", "conch-attention", "conch-ctc", "conch-wfst"}
+MODELS = {"conch", "conch-attention", "conch-ctc", "conch-wfst"} | {
+    *("whisper-1", "gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe"),
+    *("gpt-4o-transcribe-diarize", "gpt-live-transcribe", "gpt-realtime-whisper"),
+}
 CUE = re.compile(r"(\d\d:\d\d:\d\d[,.]\d{3}) --> (\d\d:\d\d:\d\d[,.]\d{3})\n((?:.+\n)+)")
 
 
@@ -180,6 +183,8 @@ def test_models_are_listed_and_told_one_by_one(client):
     assert {model.id for model in listed} == MODELS
     assert all(model.object == "model" for model in listed)
     assert conforming(client.models.retrieve("whisper-1")) in listed
+    dated = "gpt-4o-mini-transcribe-2025-12-15"
+    assert conforming(client.models.retrieve(dated)).id == dated
     with pytest.raises(openai.NotFoundError) as caught:
         client.models.retrieve("gpt-4o")
     assert "conch-ctc" in caught.value.message
@@ -225,7 +230,7 @@ def test_what_is_wrong_with_a_request_is_told(client, speech, sent, param, words
 
 def test_a_model_that_is_not_there_is_told_with_those_that_are(client, speech):
     with pytest.raises(openai.NotFoundError) as caught:
-        client.audio.transcriptions.create(file=speech.path, model="gpt-4o-transcribe")
+        client.audio.transcriptions.create(file=speech.path, model="gpt-4o")
     error = caught.value
     assert (error.param, error.code) == ("model", "model_not_found")
     assert all(model in error.message for model in MODELS)

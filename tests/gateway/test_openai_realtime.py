@@ -52,7 +52,7 @@ def session(turn_detection: dict | None, audio: str = "audio/pcm", **more) -> An
     form = {"type": audio, "rate": RATE} if audio == "audio/pcm" else {"type": audio}
     given = {
         "format": form,
-        "transcription": {"model": "whisper-1", "language": "en"},
+        "transcription": {"model": "gpt-4o-mini-transcribe-2025-12-15", "language": "en-US"},
         "turn_detection": turn_detection,
     }
     return {"type": "transcription", "audio": {"input": given}, **more}
@@ -138,7 +138,7 @@ def test_a_session_tells_itself_and_what_an_update_makes_of_it(conversation):
     vad = {"type": "server_vad", "silence_duration_ms": 700}
     updated = conversation.update(session(vad)).to_dict()
     assert updated["id"] == begun["id"]
-    assert updated["audio"]["input"]["transcription"]["language"] == "en"
+    assert updated["audio"]["input"]["transcription"]["language"] == "en-US"
     assert updated["audio"]["input"]["turn_detection"]["silence_duration_ms"] == 700
     # What an update leaves out stays.
     partly = {"type": "transcription", "audio": {"input": {"turn_detection": None}}}
@@ -269,7 +269,7 @@ def test_an_error_keeps_the_session(conversation, speech):
     assert error.param == "session.audio.input.turn_detection.silence_duration_ms"
     assert "-1" in error.message
     wrong = session(None)
-    wrong["audio"]["input"]["transcription"]["model"] = "gpt-4o-transcribe"
+    wrong["audio"]["input"]["transcription"]["model"] = "gpt-4o"
     error = error_of({"type": "session.update", "session": wrong})
     assert error.param == "session.audio.input.transcription.model"
     assert "conch-ctc" in error.message

@@ -72,7 +72,7 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
         default=[],
         type=_alias,
         metavar="NAME=MODEL",
-        help="a further name of a model, as gpt-4o-transcribe=conch; may be given several times",
+        help="a further name of a model, as whisper-large-v3=conch; may be given several times",
     )
     for name, kind, default, what in _LIMITS:
         group.add_argument(

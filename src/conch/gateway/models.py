@@ -1,5 +1,6 @@
 """The models of the API: each is a path through Conch."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,11 +14,18 @@ from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
 DEFAULT_MODEL = "conch"
+OPENAI_MODELS = (
+    *("whisper-1", "gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe"),
+    *("gpt-4o-transcribe-diarize", "gpt-live-transcribe", "gpt-realtime-whisper"),
+)
+"""OpenAI's names, for clients that send no other: AudioModel and AudioTranscription.model of
+openai-python v3.54.0."""
+_DATE = re.compile(r"-[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+"""End of the name of a version of one of OpenAI's models."""
 PATHS: Mapping[str, Mapping[str, OptionValue]] = MappingProxyType(
     {
         DEFAULT_MODEL: {},
-        # What clients of OpenAI's API send where nobody has told them another name.
-        "whisper-1": {},
+        **{name: {} for name in OPENAI_MODELS},
         "conch-attention": {"decoder": "attention"},
         "conch-ctc": {"decoder": "ctc"},
         "conch-wfst": {"decoder": "wfst"},
@@ -38,15 +46,22 @@ def options_of(model: str, aliases: Mapping[str, str]) -> Mapping[str, OptionVal
     Raises:
         ApiError: there is no such model.
     """
-    name = aliases.get(model, model) or DEFAULT_MODEL
+    name = known_name(model, aliases) or DEFAULT_MODEL
+    name = aliases.get(name, name)
     if name not in PATHS:
         raise unknown_model(model, aliases)
     return PATHS[name]
 
 
+def known_name(model: str, aliases: Mapping[str, str]) -> str:
+    """Return a model's name, without its date if it is a version of one of OpenAI's models."""
+    undated = _DATE.sub("", model)
+    return undated if undated in OPENAI_MODELS and model not in aliases else model
+
+
 def unknown_model(model: str, aliases: Mapping[str, str]) -> ApiError:
     """Return the error of a model that does not exist."""
-    known = ", ".join([*PATHS, *aliases])
+    known = ", ".join(dict.fromkeys([*PATHS, *aliases]))
     return ApiError(
         404,
         f"no model {model!r:.80}; this server has {known}; whoever runs it adds names by "
@@ -64,9 +79,9 @@ async def list_models(request: web.Request) -> web.Response:
 
 async def get_model(request: web.Request) -> web.Response:
     """Answer with one model."""
-    name = request.match_info["model"]
-    if name not in await _servable(request):
-        raise unknown_model(name, request.app[GATEWAY].config.model_aliases)
+    name, aliases = request.match_info["model"], request.app[GATEWAY].config.model_aliases
+    if known_name(name, aliases) not in await _servable(request):
+        raise unknown_model(name, aliases)
     return web.json_response(_described(name))
 
 

@@ -64,6 +64,7 @@ def transcription_form() -> Schema:
             "default": DEFAULT_MODEL,
             "examples": list(PATHS),
             "description": f"The path: {', '.join(PATHS)}, or an alias of this gateway. "
+            "OpenAI's names stand for the default. "
             "GET /v1/models lists what is loaded.",
         },
         "language": own.pop("language"),

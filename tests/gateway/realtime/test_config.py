@@ -141,7 +141,8 @@ def test_the_model_chooses_the_path() -> None:
     sent = of_input(transcription={"model": "gpt-4o-transcribe"})
     config = SessionConfig().updated(sent, aliases)
     assert config.options(aliases)["decoder"] == "ctc"
-    error = problem(sent)
+    assert "decoder" not in options(sent)
+    error = problem(of_input(transcription={"model": "gpt-4o"}))
     assert error.param == "session.audio.input.transcription.model"
     assert "this server has conch, whisper-1" in str(error)
 
@@ -150,6 +151,8 @@ def test_of_several_languages_whisper_chooses() -> None:
     assert options(of_input(transcription={"languages": ["fr"]}))["language"] == "fr"
     several = options(of_input(transcription={"languages": ["fr", "de-DE"]}))
     assert (several["languages"], "language" in several) == ("fr,de", False)
+    assert options(of_input(transcription={"language": "Portuguese"}))["language"] == "pt"
+    assert "language" not in options(of_input(transcription={"language": "auto"}))
     by_ctc = of_input(transcription={"languages": ["fr", "de"], "model": "conch-ctc"})
     assert "languages" not in options(by_ctc)
 

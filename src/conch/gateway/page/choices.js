@@ -14,8 +14,8 @@ const MODELS = {
   "conch-ctc": ["CTC", "beam search; takes a language model"],
   "conch-wfst": ["CTC in a graph", "known words and hotwords; the fastest"],
 };
-/** The same as another one, for clients that insist on its name. */
-const ALIASES = new Set(["whisper-1"]);
+/** OpenAI's names, for clients that insist on them: each is the same as another one. */
+const ALIAS = /^(whisper|gpt)-/;
 
 const ACCURACIES = {
   fast: "no rescoring",
@@ -67,7 +67,7 @@ export class Choices {
         class: "choices",
         on: { submit: (event) => event.preventDefault(), input: () => this.changed() },
       },
-      this.modelPicker(models.filter((name) => !ALIASES.has(name))),
+      this.modelPicker(models.filter((name) => !ALIAS.test(name))),
       byName.has("accuracy") && this.accuracyPicker(byName.get("accuracy")),
       this.rescoringPicker(
         RESCORING.filter((name) => byName.has(name)).map((name) => byName.get(name)),
