@@ -109,6 +109,41 @@ def test_text_formats_are_text_for_clients_that_parse_by_type(format: str) -> No
     assert file_answer.CONTENT_TYPES[format].startswith("text/")
 
 
+CUT_OFF = "the file is cut off: 2.0 of the 4.2 s that it tells \u2026"
+
+
+@pytest.mark.parametrize("format", ["json", "verbose_json", "conch"])
+def test_a_body_has_the_warnings_about_the_request_and_the_file(format: str) -> None:
+    said = replace(TRANSCRIPT, warnings=(CUT_OFF,))
+    wrong = asked(response_format=format, beem_size="4")
+    (about_the_form,) = wrong.warnings
+    assert json.loads(file_answer.body(said, wrong))["warnings"] == [about_the_form, CUT_OFF]
+    without = json.loads(file_answer.body(TRANSCRIPT, asked(response_format=format)))
+    assert not without.get("warnings")
+
+
+@pytest.mark.parametrize("format", ["json", "conch"])
+def test_the_last_event_has_the_warnings(format: str) -> None:
+    deltas = file_answer.Deltas(asked(response_format=format, stream="true", beem_size="4"))
+    last = deltas.of_whole(replace(TRANSCRIPT, warnings=(CUT_OFF,)))
+    warnings = last["warnings"] if format == "json" else last["transcript"].warnings
+    assert list(warnings)[1:] == [CUT_OFF]
+    assert "did you mean 'beam_size'?" in warnings[0]
+    assert "warnings" not in file_answer.Deltas(asked(stream="true")).of_whole(TRANSCRIPT)
+
+
+def test_the_header_of_warnings_is_one_short_line_of_ascii() -> None:
+    assert file_answer.warning_headers(()) == {}
+    sent = (CUT_OFF, "a\r\nset-cookie: b", "\udcff")
+    text = file_answer.warning_headers(sent)["x-conch-warnings"]
+    assert text.isascii() and text.isprintable()
+    assert json.loads(text) == list(sent)
+    many = file_answer.warning_headers([CUT_OFF * 3] * 100)["x-conch-warnings"]
+    assert 1300 < len(many) <= file_answer.MAX_HEADER
+    assert set(json.loads(many)) == {CUT_OFF * 3}
+    assert file_answer.warning_headers([CUT_OFF * 300]) == {}
+
+
 def test_what_is_for_scoring_names_the_recording_audio() -> None:
     ctm = file_answer.body(TRANSCRIPT, asked(response_format="ctm")).splitlines()
     assert all(line.startswith("audio A ") for line in ctm)

@@ -166,6 +166,36 @@ def test_what_means_nothing_is_told() -> None:
     )
     assert asked.options == {"decoder": "ctc"}
     assert set(asked.ignored) == {"temperature", "prompt", "future_field", "known_speaker_names"}
+    # Those of OpenAI are known, and need no warning.
+    assert asked.warnings == ("the field 'future_field' is unknown and changes nothing",)
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        *(("beem_size", "beam_size"), ("Beam-Size", "beam_size"), ("n_best", "nbest")),
+        *(
+            ("hotword", "hotwords"),
+            ("langauge", "language"),
+            ("respones_format", "response_format"),
+        ),
+        *(("diarize", ""), ("user", ""), ("metadata", ""), ("x" * 128, "")),
+    ],
+)
+def test_an_unknown_field_is_named_with_the_one_that_may_be_meant(sent: str, meant: str) -> None:
+    (warning,) = parsed(**{sent: "4"}).warnings
+    assert warning.startswith(f"the field '{sent[:70]}")
+    assert warning.partition("; ")[2] == (f"did you mean '{meant}'?" if meant else "")
+
+
+def test_many_unknown_fields_are_not_all_named() -> None:
+    assert len(parsed(**{f"field{number}": "1" for number in range(200)}).warnings) == 16
+
+
+def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
+    (warning,) = parsed(model="gpt-4o-transcribe-diarize").warnings
+    assert "without speakers" in warning
+    assert parsed(model="gpt-4o-transcribe").warnings == ()
 
 
 def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -> None:
@@ -195,6 +225,11 @@ def test_keywords_are_hotwords(model: str) -> None:
         ({"languages": "de,en", "language": "fr"}, {"language": "fr"}),
         ({"languages": ""}, {}),
         ({"task": "translate"}, {"task": "translate"}),
+        ({"language": "en-US"}, {"language": "en"}),
+        ({"language": "English"}, {"language": "en"}),
+        ({"language": ""}, {}),
+        ({"language": "", "languages": "de-AT"}, {"language": "de"}),
+        ({"languages": ["german", "EN"]}, {"languages": "de,en"}),
     ],
 )
 def test_languages(fields: dict[str, Any], options: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import json
 import math
 import os
 import re
@@ -164,6 +165,32 @@ def test_options_of_conch_are_extra_fields_and_unknown_fields_are_ignored(client
     assert all("lm_score" in hypothesis for hypothesis in answer["nbest"])
     assert answer["segments"][0]["words"][0]["confidence"] > 0
     assert answer["stages"]["total"]["ms"] > 0
+
+
+def test_a_file_that_is_cut_off_is_told_in_every_format(client, speech):
+    whole = speech.path.read_bytes()
+    file = (speech.path.name, whole[: len(whole) * 2 // 3])
+    create = client.audio.transcriptions.with_raw_response.create
+    for form in ("json", "verbose_json", "text", "srt"):
+        raw = create(file=file, model="conch", response_format=form)
+        (warning,) = json.loads(raw.headers["x-conch-warnings"])
+        assert "cut off" in warning
+        if "json" in form:
+            assert conforming(raw.parse()).to_dict()["warnings"] == [warning]
+    *_, last = client.audio.transcriptions.create(file=file, model="conch", stream=True)
+    assert conforming(last).to_dict()["warnings"] == [warning]
+    raw = create(file=speech.path, model="conch")
+    assert "x-conch-warnings" not in raw.headers
+    assert "warnings" not in raw.parse().to_dict()
+
+
+def test_a_misspelt_option_is_told_with_the_one_that_is_meant(client, speech):
+    wrong = {"beem_size": 4}
+    answer = client.audio.transcriptions.create(
+        file=speech.path, model="gpt-4o-transcribe", language="en-US", extra_body=wrong
+    )
+    (warning,) = conforming(answer).to_dict()["warnings"]
+    assert "'beem_size' is unknown" in warning and "did you mean 'beam_size'?" in warning
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))

@@ -5,7 +5,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,12 @@ def test_the_form_has_openais_fields() -> None:
     assert _KNOWN - fields == {"known_speaker_names", "known_speaker_references"}
 
 
+def test_the_answers_with_a_text_tell_their_headers() -> None:
+    for path in ("/v1/audio/transcriptions", "/v1/audio/translations"):
+        headers = DOCUMENT["paths"][path]["post"]["responses"]["200"]["headers"]
+        assert set(headers) == {"x-request-id", "x-conch-ignored", "x-conch-warnings"}
+
+
 def test_every_format_has_its_content_type() -> None:
     answers = TRANSCRIPTIONS["responses"]["200"]["content"]
     assert set(CONTENT_TYPES.values()) | {"text/event-stream"} == set(answers)
@@ -128,6 +134,10 @@ def test_the_bodies_are_those_of_their_schemas() -> None:
     named("VerboseTranscription").validate(json.loads(body(transcript(), verbose)))
     plain = parse({"include[]": ("logprobs",)}, {})
     named("Transcription").validate(json.loads(body(transcript(), plain)))
+    warned = replace(transcript(), warnings=("the file breaks off after 1.0 s",))
+    named("VerboseTranscription").validate(json.loads(body(warned, verbose)))
+    named("Transcription").validate(json.loads(body(warned, plain)))
+    named("TextDone").validate(Deltas(plain).of_whole(warned))
     whole = parse({"response_format": ("conch",)}, {})
     named("Transcript").validate(json.loads(body(transcript(), whole)))
 

@@ -22,7 +22,7 @@ _ALLOWED_HEADERS = (
     "authorization, content-type, x-api-key, x-request-id, openai-organization, openai-project, "
     "openai-beta"
 )
-_EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored"
+_EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored, x-conch-warnings"
 
 
 def caller_of(request: web.Request) -> Caller:

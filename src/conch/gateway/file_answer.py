@@ -3,9 +3,11 @@
 Pure. Formats: openai-python v3.3.1, `types/audio/transcription*.py`.
 """
 
+import json
 import math
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,12 +30,15 @@ CONTENT_TYPES = {
     "ctm": "text/plain",
     "stm": "text/plain",
 }
+MAX_HEADER = 1500
+"""Characters of the header of warnings: proxies take 4 to 8 kB of headers."""
 RECORDING = "audio"
 """Name of every recording in CTM and STM: a form need not name its file."""
 
 
 def body(transcript: Transcript, asked: FileRequest) -> str:
     """Return the answer to a request in the format that it asks for."""
+    transcript = _with_warnings(transcript, asked)
     match asked.format:
         case "conch":
             return transcript.to_json()
@@ -44,12 +49,30 @@ def body(transcript: Transcript, asked: FileRequest) -> str:
     return FORMATS[asked.format](transcript, RECORDING)
 
 
+def _with_warnings(transcript: Transcript, asked: FileRequest) -> Transcript:
+    """Return a transcript whose warnings begin with those about the request."""
+    return replace(transcript, warnings=(*asked.warnings, *transcript.warnings))
+
+
+def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
+    """Return the header with the warnings that it has room for: a JSON list, in ASCII."""
+    shown = list(warnings)
+    while len(text := json.dumps(shown)) > MAX_HEADER:
+        shown.pop()
+    return {"x-conch-warnings": text} if shown else {}
+
+
+def _warnings(transcript: Transcript) -> dict[str, Any]:
+    """Return the field of the warnings, none without any: OpenAI's answers do not have it."""
+    return {"warnings": list(transcript.warnings)} if transcript.warnings else {}
+
+
 def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     """Return the body of format json."""
     answer: dict[str, Any] = {"text": transcript.text, "usage": usage(transcript.duration)}
     if asked.has_logprobs:
         answer["logprobs"] = logprobs(transcript)
-    return answer
+    return answer | _warnings(transcript)
 
 
 def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
@@ -75,7 +98,7 @@ def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
         answer["words"] = [
             {"word": word.text, "start": word.start, "end": word.end} for word in transcript.words
         ]
-    return answer
+    return answer | _warnings(transcript)
 
 
 def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
@@ -156,10 +179,11 @@ class Deltas:
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:
         """Return the last event."""
+        whole = _with_warnings(whole, self._asked)
         if self._asked.format == "conch":
             return {"type": "transcript.done", "transcript": whole}
         # No usage: that of this event counts tokens, and nothing here is paid by them.
         event: dict[str, Any] = {"type": "transcript.text.done", "text": self._text}
         if self._asked.has_logprobs:
             event["logprobs"] = logprobs(whole)
-        return event
+        return event | _warnings(whole)

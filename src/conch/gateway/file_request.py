@@ -3,6 +3,7 @@
 Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscriptionRequest`.
 """
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from typing import Any
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError
 from conch.gateway.json_text import read_json
-from conch.gateway.models import options_of
+from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import OPTIONS, options_of_text
 from conch.wire.formats import TIMED_FORMATS
-from conch.wire.languages import codes_of
+from conch.wire.languages import code_of, codes_of
+from conch.wire.limits import clipped
 from conch.wire.options import MAX_PROMPT, RecognitionOptions
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "conch")
@@ -23,6 +25,8 @@ GRANULARITIES = ("word", "segment")
 NO_MEANING = ("temperature", "known_speaker_names", "known_speaker_references")
 """Fields of OpenAI's that change nothing here: the search has no temperature, and speakers are not
 told apart."""
+MAX_IGNORED = 16
+"""Fields of no use that an answer names."""
 _VAD_FIELDS = {
     "threshold": "vad_threshold",
     "prefix_padding_ms": "vad_pad_ms",
@@ -44,7 +48,9 @@ class FileRequest:
     """Of json: whether to answer with the log probability of every word."""
     is_streamed: bool
     ignored: tuple[str, ...]
-    """Fields without an effect, and unknown ones."""
+    """Fields without an effect."""
+    warnings: tuple[str, ...]
+    """What the client may not expect, a sentence each: fields that nobody knows."""
 
     @property
     def nbest(self) -> int:
@@ -79,13 +85,14 @@ def parse(
     ]
     is_streamed = _truth("stream", _last(sent, "stream"))
     _check_temperature(_last(sent, "temperature"))
-    options = dict(options_of(_last(sent, "model"), aliases))
+    model = _last(sent, "model")
+    options = dict(options_of(model, aliases))
     options |= _chunking(sent)
     own = {name: values[-1] for name, values in sent.items() if name in OPTIONS and values}
     own.pop("languages", None)
     ignored = [name for name in sent if name in NO_MEANING]
-    if not own.get("language", "auto"):
-        del own["language"]
+    if language := own.pop("language", ""):
+        own["language"] = code_of(language)
     languages = codes_of(",".join(sent.get("languages", ())))
     if len(languages) == 1:
         own.setdefault("language", languages[0])
@@ -115,7 +122,11 @@ def parse(
         ignored.append("include")
     if is_streamed and format not in ("json", "conch"):
         ignored.append("response_format")
-    ignored += [name for name in sent if name not in _KNOWN and name not in OPTIONS]
+    unknown = [name for name in sent if name not in _KNOWN and name not in OPTIONS]
+    ignored += unknown
+    warnings = [_unknown_field(name) for name in unknown[:MAX_IGNORED]]
+    if known_name(model, aliases).endswith("-diarize"):
+        warnings.append(f"model {model} answers without speakers: they are not told apart here")
     return FileRequest(
         options=options,
         format=format,
@@ -123,6 +134,7 @@ def parse(
         has_logprobs=has_logprobs,
         is_streamed=is_streamed,
         ignored=tuple(dict.fromkeys(ignored)),
+        warnings=tuple(warnings),
     )
 
 
@@ -133,6 +145,14 @@ _KNOWN = frozenset(
     )
 )
 """Fields of OpenAI's that mean something here, or are known to mean nothing."""
+
+
+def _unknown_field(name: str) -> str:
+    """Return the warning about a field that nobody knows, with the known one that is close."""
+    # Newer clients send fields that are far from any of these: no error, and no wild guess.
+    close = difflib.get_close_matches(name.lower(), [*OPTIONS, *_KNOWN], n=1, cutoff=0.75)
+    hint = f"; did you mean '{close[0]}'?" if close else ""
+    return f"the field {clipped(name)!r} is unknown and changes nothing{hint}"
 
 
 def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -101,6 +101,11 @@ _HEADERS: Mapping[str, Schema] = {
         "description": "Names of the fields that change nothing.",
         "schema": {"type": "string"},
     },
+    "x-conch-warnings": {
+        "description": "What may be wrong with the file or the request: a JSON list of sentences, "
+        "as many as fit. A streamed answer has those about the file in its last event.",
+        "schema": {"type": "string"},
+    },
     "Retry-After": {
         "description": "Seconds until another attempt.",
         "schema": {"type": "integer"},
@@ -120,12 +125,16 @@ _HEADERS: Mapping[str, Schema] = {
     "Allow": {"description": "Methods of this address.", "schema": {"type": "string"}},
 }
 
+_OF_TEXT = ("x-request-id", "x-conch-ignored", "x-conch-warnings")
+"""Headers of an answer with the text of a file."""
+
 _INFO = """\
 Speech recognition in front of NVIDIA Triton: OpenAI's audio API, live audio over WebSockets, and \
 Conch's own options as further fields.
 
-Fields that nobody knows are ignored, and named in the header x-conch-ignored. An option with a \
-wrong value is an error that names the option, its range and what was sent.
+Fields that nobody knows are ignored, and named in warnings, with the field that may be meant. \
+The header x-conch-ignored names all fields that change nothing. An option with a wrong value is \
+an error that names the option, its range and what was sent.
 
 Keys are needed if the gateway has any: send `Authorization: Bearer KEY` or `X-API-Key: KEY`. The \
 guide, docs/guide/gateway.md, has examples for OpenAI's clients.
@@ -255,7 +264,7 @@ def _recordings() -> dict[str, Any]:
         path,
         "Transcribe a recording",
         _TRANSCRIBE,
-        {"200": _answer("The text.", by_type, ("x-request-id", "x-conch-ignored"))},
+        {"200": _answer("The text.", by_type, _OF_TEXT)},
         FOR_FILES,
         body=("multipart/form-data", transcription_form()),
         curl=(
@@ -271,7 +280,7 @@ def _recordings() -> dict[str, Any]:
         "Translate a recording into English",
         "As a transcription with task=translate. A model that knows English only is answered with "
         "400, param model.",
-        {"200": _answer("The text.", by_type, ("x-request-id", "x-conch-ignored"))},
+        {"200": _answer("The text.", by_type, _OF_TEXT)},
         FOR_FILES,
         body=("multipart/form-data", translation_form()),
         curl=(f"-F file=@talk.mp3 {EXAMPLE_URL}{path_of_translations}",),

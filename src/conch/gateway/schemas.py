@@ -108,8 +108,7 @@ def transcription_form() -> Schema:
         "languages[]": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "One code is the same as language; with several, Whisper chooses "
-            "among them.",
+            "description": "One is the same as language; with several, Whisper chooses among them.",
         },
         "keywords[]": {
             "type": "array",
@@ -145,6 +144,7 @@ def _openai_schemas() -> dict[str, Schema]:
         "bytes": _list({"type": "integer"}, "The word in UTF-8."),
         "logprob": _number("Natural log probability."),
     }
+    warnings = _list({"type": "string"}, "What may be wrong with the file or the request, if any.")
     logprobs = _list(ref("LogProb"), "Of every word, with include[]=logprobs.")
     segment = {
         "id": _integer("Number of the segment, from 0."),
@@ -169,6 +169,7 @@ def _openai_schemas() -> dict[str, Schema]:
         "segments": _list(ref("VerboseSegment"), "With timestamp_granularities[]=segment."),
         "words": _list(ref("VerboseWord"), "With timestamp_granularities[]=word."),
         "usage": ref("Usage"),
+        "warnings": warnings,
     }
     vad = {
         "type": {"type": "string", "const": "server_vad"},
@@ -185,6 +186,7 @@ def _openai_schemas() -> dict[str, Schema]:
         "type": {"type": "string", "const": "transcript.text.done"},
         "text": _string("The whole text."),
         "logprobs": logprobs,
+        "warnings": warnings,
     }
     part = {
         "type": {"type": "string", "const": "transcript.part"},
@@ -192,11 +194,14 @@ def _openai_schemas() -> dict[str, Schema]:
     }
     whole = {**part, "type": {"type": "string", "const": "transcript.done"}}
     plain = {"text": _string("The text."), "usage": ref("Usage"), "logprobs": logprobs}
+    plain["warnings"] = warnings
     word = {"word": _string("The word, with its punctuation."), "start": seconds, "end": seconds}
     return {
-        "Transcription": _object("The answer of format json.", plain, without=("logprobs",)),
+        "Transcription": _object(
+            "The answer of format json.", plain, without=("logprobs", "warnings")
+        ),
         "VerboseTranscription": _object(
-            "The answer of format verbose_json.", verbose, without=("segments", "words")
+            "The answer of format verbose_json.", verbose, without=("segments", "words", "warnings")
         ),
         "VerboseSegment": _object("A stretch of speech.", segment),
         "VerboseWord": _object("A word and its times.", word),
@@ -204,7 +209,7 @@ def _openai_schemas() -> dict[str, Schema]:
         "Usage": _object("What an answer cost.", usage),
         "ServerVad": _object("How speech is found.", vad, without=tuple(vad)[1:]),
         "TextDelta": _object("An event: a segment is final.", delta, without=("logprobs",)),
-        "TextDone": _object("The last event.", done, without=("logprobs",)),
+        "TextDone": _object("The last event.", done, without=("logprobs", "warnings")),
         "TranscriptPart": _object("An event of format conch: a segment is final.", part),
         "TranscriptDone": _object("The last event of format conch.", whole),
     }

@@ -23,9 +23,6 @@ ROUTE = "/v1/audio/transcriptions"
 KEEP_ALIVE_S = 15.0
 """Seconds of silence after which a streamed answer says that it is still there."""
 
-MAX_IGNORED = 16
-"""Fields of no use that an answer names."""
-
 Item = TypeVar("Item")
 
 
@@ -97,16 +94,19 @@ async def _answer(
     # In a thread: an hour of words takes a while to write.
     text = await asyncio.to_thread(file_answer.body, transcript, asked)
     return web.Response(
-        text=text, content_type=file_answer.CONTENT_TYPES[asked.format], headers=_headers(asked)
+        text=text,
+        content_type=file_answer.CONTENT_TYPES[asked.format],
+        headers=_headers(asked, transcript.warnings),
     )
 
 
-def _headers(asked: FileRequest) -> dict[str, str]:
-    """Return headers that tell what was of no use."""
+def _headers(asked: FileRequest, of_audio: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return headers that tell what was of no use, and the warnings."""
     names = [name for name in asked.ignored if name.isascii() and name.isprintable()]
     # Proxies take 4 to 8 kB of headers, and a client chooses the names.
-    shown = names[:MAX_IGNORED]
-    return {"x-conch-ignored": ", ".join(shown)} if shown else {}
+    shown = names[: file_request.MAX_IGNORED]
+    ignored = {"x-conch-ignored": ", ".join(shown)} if shown else {}
+    return ignored | file_answer.warning_headers((*asked.warnings, *of_audio))
 
 
 async def _stream(
