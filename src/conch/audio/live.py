@@ -53,3 +53,11 @@ class LiveAudio:
         if ends and (len(rest) or not steps):
             steps.append(rest)
         return [(step, ends and number == len(steps)) for number, step in enumerate(steps, 1)]
+
+    def incomplete(self, multiple: int) -> Array:
+        """Return the samples of the step that is not complete, cut to a multiple of a number."""
+        return self._held[: len(self._held) // multiple * multiple]
+
+    def drop(self, samples: int) -> None:
+        """Leave out so many samples of the step that is not complete; the others become silence."""
+        self._held = np.zeros(len(self._held) - samples, np.float32)

@@ -3,6 +3,7 @@
 import io
 import queue
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,10 +16,14 @@ from numpy.typing import NDArray
 from conch.audio.pieces import Samples, decoded_pipe
 from conch.audio.sniffing import container_of, first_bytes
 from conch.cli.containers import decoded_file
+from conch.client.live_chunks import NOTHING
 from conch.packaged import install
 from conch.wire.errors import AudioError
 
 Chunks = Iterator[NDArray[np.float32] | NDArray[np.int16]]
+
+ASK_S = 0.5
+"""Seconds between two empty chunks while no data comes: the server looks at a pause when asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,14 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
         raise AudioError(f"stdin is {error}; --raw takes it for samples all the same") from None
     if container is None:
         size = sample_rate * chunk_ms // 1000 * channels * 2
-        return LiveAudio(sample_rate, _raw(first, pipe, channels, size))
+        return LiveAudio(sample_rate, _with_pauses(_raw(first, pipe, channels, size)))
     if pipe.seekable() and pipe.tell() == len(first):
         pipe.seek(0)
         decoded = decoded_file(pipe, "stdin")
     else:
         decoded = decoded_pipe(first, pipe, container, "stdin")
     size = decoded.sample_rate * chunk_ms // 1000
-    return LiveAudio(decoded.sample_rate, _cut(decoded.pieces, size))
+    return LiveAudio(decoded.sample_rate, _with_pauses(_cut(decoded.pieces, size)))
 
 
 def _paced(chunks: Iterable[Samples], sample_rate: int, speed: float) -> Iterator[Samples]:
@@ -119,6 +124,33 @@ def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chu
         if not (data := pipe.read1(size)):
             return
         held += data
+
+
+def _with_pauses(chunks: Chunks) -> Chunks:
+    """Yield chunks, read by a thread, and empty ones while none comes after the first."""
+    came: queue.Queue[Any] = queue.Queue(1)
+
+    def read() -> None:
+        try:
+            for chunk in chunks:
+                came.put(chunk)
+            came.put(None)
+        except Exception as error:
+            came.put(error)
+
+    threading.Thread(target=read, name="conch-stdin", daemon=True).start()
+    wait_s = None
+    while True:
+        try:
+            found = came.get(timeout=wait_s)
+        except queue.Empty:
+            found = NOTHING
+        if found is None:
+            return
+        if isinstance(found, Exception):
+            raise found
+        yield found
+        wait_s = ASK_S
 
 
 def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:

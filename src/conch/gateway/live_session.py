@@ -34,6 +34,8 @@ PENDING_S = 0.5
 """Seconds between two questions for a pass that is to come."""
 PATIENCE_S = 30.0
 """Seconds without audio after which such a pass is hardly to come."""
+LEAST_UNHEARD_S = 0.1
+"""Seconds of audio that may hold a word."""
 KEEP_ALIVE_S = 20.0
 """Seconds between two empty chunks that keep a stream: a third of the server's `stream_ttl_s`."""
 MAX_STREAM_S = 86_400.0
@@ -329,7 +331,8 @@ class LiveSession:
         if not self._waiting:
             if self._stream is None:
                 return math.inf
-            is_pending = self._stream.is_pending and now < self._fed_at + PATIENCE_S
+            is_pending = self._stream.is_pending or self._stream.unheard_s > LEAST_UNHEARD_S
+            is_pending &= now < self._fed_at + PATIENCE_S
             return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
         is_complete = not self._joins or any(isinstance(item, _Mark) for item in self._waiting)
         return 0.0 if is_complete else wait_for_more_s(self.backlog_s, now - self._fed_at)
@@ -463,8 +466,8 @@ class _Stream:
         """Indices in the stream of the segments whose second pass is to come."""
         self._is_speaking = False
         self.num_segments = 0
-        self.sent_s = 0.0
-        """Seconds of audio sent so far."""
+        self.sent_s = self.unheard_s = 0.0
+        """Seconds of audio sent so far, and those of them in a step that is not complete."""
 
     @property
     def is_pending(self) -> bool:
@@ -476,6 +479,7 @@ class _Stream:
         self.sent_s += seconds
         answer = await self._answered(self._live.send(chunk))
         self._is_speaking = answer.utterance is not None
+        self.unheard_s = self.sent_s - answer.duration
         return answer
 
     async def finish(self) -> Transcript:

@@ -70,6 +70,8 @@ class Endpointer:
         self._in_speech = False
         self._began = 0
         self.speech = Speech()
+        self.pause_ms = 0.0
+        """Silence after the audio so far that was not sent, in milliseconds."""
 
     def push(self, frames: SpeechProbs) -> Rule | None:
         """Add the next frames; return the rule that ends the utterance after them, or None.
@@ -90,7 +92,7 @@ class Endpointer:
         quiet_ms = _milliseconds(end - after_last)
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
-        if first is not None and quiet_ms >= self._rules.silence_ms:
+        if first is not None and quiet_ms + self.pause_ms >= self._rules.silence_ms:
             return "silence"
         length_s = (end - self._began) / SAMPLE_RATE
         is_paused = first is not None and quiet_ms >= SHORT_PAUSE_MS

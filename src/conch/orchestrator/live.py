@@ -15,6 +15,7 @@ import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -153,6 +154,7 @@ class LiveStream:
         *,
         ends: bool,
         repeats_text: bool = False,
+        pause_ms: float | None = None,
     ) -> Transcript:
         """Recognise a chunk; return what is new in the transcript, or the final one at the end.
 
@@ -167,6 +169,7 @@ class LiveStream:
             calls: Calls of the chunk's request.
             ends: Whether the chunk is the last.
             repeats_text: Whether the client reads no more than the text.
+            pause_ms: Of a chunk without audio, how much silence it stands for.
 
         Raises:
             TranscriptionError: a call failed; see `Calls`.
@@ -181,6 +184,8 @@ class LiveStream:
             if self.options.adaptive and not self._is_ahead():  # or the step has waited for passes
                 now = time.monotonic()
                 self._load.step_took(now - began, now)
+        if pause_ms is not None and self.options.endpointing and not ends:
+            await self._hear_pause(pause_ms, calls)
         if ends:
             await self._second_passes.finish()
         elif self._needs_keep_alive:
@@ -241,6 +246,32 @@ class LiveStream:
         chosen = codes_of(self.options.languages) or (language,)
         is_its_own = self.options.language in ("auto", language) and language in chosen
         return is_its_own and self.options.task == "transcribe"
+
+    async def _hear_pause(self, pause_ms: float, calls: Calls) -> None:
+        """End the utterance if the incomplete step, and a pause after it, are silence enough.
+
+        Encoder and search end their stream with it: before its end, they take whole steps only.
+        """
+        rest = self.audio.incomplete(VAD_FRAME_SAMPLES)
+        if not len(rest) and self._endpointer.speech.first is None:
+            return
+        self._endpointer.pause_ms = pause_ms
+        is_over = pause_ms >= self.options.endpoint_silence_ms
+        if is_over or (self.options.vad and await self._ends_with(rest, calls)):
+            self.audio.drop(len(rest))
+            await self._recognize_step(rest, calls, ends=True)
+            # What comes next does not follow on the audio before the pause.
+            self._state = Waiting(self._state.called)
+            if self._state.called is None:
+                self._child = uuid.uuid4().hex
+        self._endpointer.pause_ms = 0.0
+
+    async def _ends_with(self, rest: Array, calls: Calls) -> bool:
+        """Return whether the utterance would be over after further samples."""
+        endpointer, state = copy(self._endpointer), self._vad_state
+        speech = await self._find_speech(rest, calls)
+        self._vad_state = state
+        return endpointer.push(speech) == "silence"
 
     async def _recognize_step(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Recognise a step: by the VAD alone before speech, else by VAD and encoder together."""

@@ -20,6 +20,7 @@ from conch.orchestrator.load import Load
 from conch.orchestrator.metrics import AUDIO_SECONDS, CHUNKS, REFUSED, STREAMS_ENDED, Metrics
 from conch.orchestrator.pass_queue import PassQueue, SharedPasses
 from conch.orchestrator.request import SpeechRequest
+from conch.orchestrator.sending_speed import Arrivals
 from conch.wire.errors import (
     AudioError,
     InvalidRequestError,
@@ -61,6 +62,7 @@ class _Open:
     used: float = field(default_factory=time.monotonic)
     audio_s: float = 0.0
     """Seconds of audio so far."""
+    arrivals: Arrivals = field(default_factory=Arrivals)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by one chunk after the other, in the order of their arrival."""
     waiting: int = 0
@@ -197,29 +199,37 @@ class OpenStreams:
         """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
         calls = self._calls(components, options.deadline_ms, options.mode)
+        arrived = time.monotonic()
         with entry.in_line(self._config.max_waiting_chunks):
             async with within_deadline(options.deadline_ms, calls), entry.turn:
-                return await self._answer(entry, request, calls)
+                return await self._answer(entry, request, calls, arrived)
 
     async def _answer(
-        self, entry: _Open, request: SpeechRequest, calls: Calls
+        self, entry: _Open, request: SpeechRequest, calls: Calls, arrived: float
     ) -> Transcript | _Refused:
         if entry.is_closed:
             raise _unknown(entry.name)
         try:
-            steps = self._steps(entry, request)
+            steps, seconds = self._steps(entry, request)
         except InvalidRequestError as error:
             return _Refused(error)
+        entry.arrivals.add(seconds, arrived)
         transcript = await entry.stream.recognize(
-            steps, calls, ends=request.ends, repeats_text=request.repeats_text
+            steps,
+            calls,
+            ends=request.ends,
+            repeats_text=request.repeats_text,
+            pause_ms=None if seconds else entry.arrivals.pause_ms(arrived),
         )
         entry.served.called(transcript)
         if request.ends:
             self._close(entry, "end")
         return transcript
 
-    def _steps(self, entry: _Open, request: SpeechRequest) -> Sequence[tuple[Array, bool]]:
-        """Check a chunk and cut it into steps.
+    def _steps(
+        self, entry: _Open, request: SpeechRequest
+    ) -> tuple[Sequence[tuple[Array, bool]], float]:
+        """Check a chunk and return its steps, as of `LiveAudio.steps`, and its seconds.
 
         Raises:
             InvalidRequestError: the chunk is refused; the stream is unchanged.
@@ -250,7 +260,7 @@ class OpenStreams:
         steps = entry.stream.audio.steps(chunk, ends=request.ends)
         entry.audio_s += seconds
         self._metrics.add(AUDIO_SECONDS, seconds, mode=entry.stream.options.mode)
-        return steps
+        return steps, seconds
 
     def _started(self, name: StreamName, request: SpeechRequest) -> _Open:
         parameters = _options(request)

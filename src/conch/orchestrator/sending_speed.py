@@ -1,4 +1,6 @@
-"""Whether a live stream is sent faster than it is spoken, as a file may be."""
+"""How a live stream is sent: faster than it is spoken, as a file may be, or not at present."""
+
+import math
 
 from conch.component.waveform import SAMPLE_RATE
 
@@ -6,6 +8,11 @@ PERIOD_S = 10.0
 """Least time between two marks, in seconds."""
 AHEAD_S = 2.0
 """A stream that is so many seconds ahead of its speaker is a file."""
+STALL_S = 1.0
+"""Seconds without audio that may be the network's. TCP sends a lost packet again after about 0.2 s,
+and after 0.4 s more if it is lost again."""
+MAX_INTERVAL_S = 5.0
+"""Longest time between two chunks of a live source, in seconds."""
 
 
 class SendingSpeed:
@@ -41,3 +48,23 @@ class SendingSpeed:
             for at, samples in (self._start, self._before)
         ]
         return min(ahead_s) > AHEAD_S
+
+
+class Arrivals:
+    """Tells for how long a stream has had no audio."""
+
+    def __init__(self) -> None:
+        """Start without audio."""
+        self._latest, self._interval_s = -math.inf, 0.0
+
+    def add(self, seconds: float, now: float) -> None:
+        """Note a chunk of this many seconds at a time on a monotonic clock."""
+        if seconds:
+            # A source of long chunks leaves as much time between two of them.
+            self._interval_s = min(seconds, now - self._latest, MAX_INTERVAL_S)
+            self._latest = now
+
+    def pause_ms(self, now: float) -> float:
+        """Return the milliseconds without audio that count as silence, 0 for a possible stall."""
+        pause_s = now - self._latest - self._interval_s
+        return 1000 * pause_s if pause_s >= STALL_S else 0.0
