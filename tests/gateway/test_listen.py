@@ -219,6 +219,34 @@ def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, reco
     assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
 
 
+def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url, recordings):
+    # From a pause to the end of the last word.
+    spoken = recordings[0].waveform()[round(1.65 * RATE) : round(3.95 * RATE)]
+
+    async def main() -> list[dict]:
+        finals: list[dict] = []
+        async with listening(gateway_url, "encoding=pcm16&endpoint_silence_ms=500") as socket:
+            for silence_s in (0, 0.6):
+                silence = np.zeros(round(silence_s * RATE), np.float32)
+                await socket.send_bytes(pcm16(np.concatenate([spoken, silence])))
+                told = len(finals)
+                while len(finals) == told:
+                    frame = await asyncio.wait_for(socket.receive(), TIMEOUT_S)
+                    message = json.loads(frame.data)
+                    if message["type"] == "segment" and message["final"]:
+                        finals.append(message)
+        return finals
+
+    first, second = asyncio.run(main())
+    length_s = len(spoken) / RATE
+    for segment, start_s in ((first, 0.0), (second, length_s)):
+        assert segment["endpoint"] == "silence"
+        assert "safe enough" in segment["text"]
+        assert start_s - 0.04 <= segment["start"] < start_s + 1
+        assert start_s + 2 < segment["end"]
+    assert first["end"] <= length_s
+
+
 def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
     recording = recordings[4]
     silence = bytes(2 * RATE)

@@ -124,6 +124,19 @@ def test_an_open_utterance_is_asked_for_while_a_pass_may_come() -> None:
     assert gaps[-3:] == pytest.approx(KEEP_ALIVE_S)
 
 
+def test_a_step_that_is_not_complete_is_looked_at_while_audio_has_stopped() -> None:
+    client = PlainLiveClient(step_s=2.0)
+    updates = of_all(client, spoken(1, 1.0), spoken(0, 0.6), 100.0, spoken(2, 1.0), 100.0)
+    assert [(text, is_final) for _, text, is_final in segments(updates)] == [
+        *(("one", False), ("ONE", True)),
+        ("TWO", True),
+    ]
+    times = [sent.at for sent in client.sent if not sent.ends]
+    # The first look ends the utterance, and the second one has its second pass.
+    assert np.diff(times)[:3] == pytest.approx([PENDING_S, PENDING_S, KEEP_ALIVE_S])
+    assert updates[-1].audio_s == 2.6
+
+
 def test_nothing_is_sent_before_the_first_audio() -> None:
     client = PlainLiveClient()
     assert of_all(client, 500.0) == []

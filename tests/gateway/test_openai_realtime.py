@@ -179,6 +179,28 @@ def test_turns_are_found_and_told_in_order(conversation, talk):
     assert len(set(ids)) == len(ids)
 
 
+def test_a_turn_ends_when_audio_stops_however_much_silence_was_sent(conversation, recordings):
+    """Of a gated microphone, a file, or a client that is done; the clock is that of the audio."""
+    # Of one recording, from a pause to the end of the last word.
+    spoken = recordings[0].waveform()[round(1.65 * 16_000) : round(3.95 * 16_000)]
+    conversation.update(session({"type": "server_vad", "silence_duration_ms": 500}))
+    begun_ms, ended_ms = 0.0, 0
+    for silence_s in (0, 0.3, 0.6, 1.0):
+        sent = np.concatenate([spoken, np.zeros(round(16_000 * silence_s), np.float32)])
+        conversation.append(pcm16(sent))
+        completed = conversation.until(f"{ITEM}.completed")
+        assert "safe enough" in completed.transcript, silence_s
+        started, stopped = (
+            conversation.of(f"{BUFFER}.speech_{what}")[-1] for what in ("started", "stopped")
+        )
+        assert started.item_id == stopped.item_id == completed.item_id
+        # The padding of 300 ms, as far as the turn before leaves it.
+        assert max(ended_ms, begun_ms - 300) <= started.audio_start_ms < begun_ms + 1000
+        ended_ms = stopped.audio_end_ms
+        assert begun_ms + 2000 < ended_ms <= begun_ms + len(sent) / 16 + 1
+        begun_ms += len(sent) / 16
+
+
 def test_words_come_while_somebody_speaks(gateway, recordings):
     """Sends an utterance as fast as it is spoken, and reads what comes meanwhile."""
     spoken = recordings[1]

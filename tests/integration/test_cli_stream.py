@@ -91,6 +91,27 @@ def test_ctrl_c_writes_what_was_still_to_come(server, recordings):
     assert 0 < answer["duration"] < len(recordings[0].waveform()) / 16_000
 
 
+def test_a_pipe_that_pauses_gets_its_line_and_ctrl_c_ends_it(server, recordings):
+    samples = (recordings[0].waveform() * 32767).astype("<i2")[: round(3.95 * 16_000)]
+    with subprocess.Popen(
+        command(server, "-", "--endpoint-silence-ms", 500),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as streaming:
+        assert streaming.stdin is not None
+        assert streaming.stdout is not None
+        for _ in range(2):
+            streaming.stdin.write(samples.tobytes())
+            streaming.stdin.flush()
+            assert wer(recordings[0].text, streaming.stdout.readline().decode()) < 0.2
+        streaming.send_signal(signal.SIGINT)
+        assert streaming.wait(30) == 0
+        assert streaming.stderr is not None
+        assert (streaming.stdout.read(), streaming.stderr.read()) == (b"", b"")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

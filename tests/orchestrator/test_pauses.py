@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_streams import STEP, Client, audio, ended_once, run
 
-from conch.orchestrator.sending_speed import MAX_INTERVAL_S, Arrivals
+from conch.orchestrator.sending_speed import MAX_AHEAD_S, Arrivals
 
 NOTHING = np.zeros(0, np.float32)
 SECOND = 16_000
@@ -29,22 +29,20 @@ async def asked(client: Client, num_segments: int = 1) -> list:
     return found
 
 
-def test_a_stop_counts_from_when_the_next_chunk_would_have_come():
+def test_a_stop_counts_from_when_the_audio_would_have_been_played():
     arrivals = Arrivals()
-    for number in range(5):
+    for number in range(5):  # a source that sends chunks of 2 s
         arrivals.add(2.0, 2.0 * number)
     assert [arrivals.pause_ms(8.0 + later) for later in (0, 1.9, 2.9)] == [0, 0, 0]
     assert arrivals.pause_ms(11.5) == pytest.approx(1500)
-    # Chunks that come one right after the other are no live source.
-    arrivals.add(2.0, 12.0)
-    arrivals.add(2.0, 12.1)
-    assert arrivals.pause_ms(13.0) == 0
-    assert arrivals.pause_ms(13.3) == pytest.approx(1100)
-    # An empty one changes nothing.
-    arrivals.add(0.0, 13.3)
-    assert arrivals.pause_ms(13.3) == pytest.approx(1100)
-    arrivals.add(60.0, 200.0)
-    assert arrivals.pause_ms(200 + MAX_INTERVAL_S + 1) == pytest.approx(1000)
+    for number in range(10):  # after a pause, short ones, 1 s of them at once
+        arrivals.add(0.1, 20 + number / 1000)
+    assert arrivals.pause_ms(21.9) == 0
+    assert arrivals.pause_ms(22.5) == pytest.approx(1500)
+    arrivals.add(0.0, 22.5)  # an empty one changes nothing
+    assert arrivals.pause_ms(22.5) == pytest.approx(1500)
+    arrivals.add(60.0, 200.0)  # no live source sends as much
+    assert arrivals.pause_ms(200 + MAX_AHEAD_S + 1) == pytest.approx(1000)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,8 @@ class PlainLiveClient:
     """Streams that the server keeps."""
     is_answering: asyncio.Event | None = None
     """If set, answers wait for it."""
+    step_s: float = 0.0
+    """What is left behind steps of this length waits for more audio, or for a chunk without any."""
 
     def live(self, **options: Any) -> "PlainStream":
         self.options.append(options)
@@ -75,7 +77,7 @@ class PlainStream:
             {name: value for name, value in options.items() if name in known}, live=True
         )
         self._has_second_pass = parsed.mode == "two_pass"
-        self._heard = np.zeros(0, np.int16)
+        self._heard = self._rest = np.zeros(0, np.int16)
         self._told: dict[int, int] = {}
         """Passes of the segments that were told."""
         self._has_ended = False
@@ -108,7 +110,10 @@ class PlainStream:
         if (error := client.fail(sent)) is not None:
             client.open.discard(self._number)
             raise error
-        self._heard = np.concatenate([self._heard, chunk.astype(np.int16)])
+        held = np.concatenate([self._rest, chunk.astype(np.int16)])
+        left = round(len(held) % (client.step_s * RATE)) if client.step_s and len(chunk) else 0
+        heard, self._rest = np.split(held, [len(held) - left])
+        self._heard = np.concatenate([self._heard, heard])
         if ends:
             self._has_ended = True
             client.open.discard(self._number)

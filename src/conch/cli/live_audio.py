@@ -68,7 +68,8 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
     Raises:
         AudioError: the input is not audio, or a container that cannot be read.
     """
-    pipe = cast(io.BufferedReader, sys.stdin.buffer)
+    # Not the reader of sys.stdin: Python cannot end while a thread waits in that one.
+    pipe = io.BufferedReader(cast(io.BufferedReader, sys.stdin.buffer).raw)
     first = b"" if is_raw else first_bytes(pipe)
     if not (first or is_raw):
         raise AudioError("stdin is empty: no audio came")
@@ -134,23 +135,20 @@ def _with_pauses(chunks: Chunks) -> Chunks:
         try:
             for chunk in chunks:
                 came.put(chunk)
-            came.put(None)
         except Exception as error:
             came.put(error)
+        came.put(None)
 
     threading.Thread(target=read, name="conch-stdin", daemon=True).start()
-    wait_s = None
-    while True:
-        try:
-            found = came.get(timeout=wait_s)
-        except queue.Empty:
-            found = NOTHING
-        if found is None:
-            return
+    found = came.get()
+    while found is not None:
         if isinstance(found, Exception):
             raise found
         yield found
-        wait_s = ASK_S
+        try:
+            found = came.get(timeout=ASK_S)
+        except queue.Empty:
+            found = NOTHING
 
 
 def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:

@@ -48,7 +48,7 @@ class LiveStream:
 
         Args:
             chunk: Mono samples [N] of any number: floats in [-1, 1], int32, or int16 in half the
-                bytes.
+                bytes. With none, the server looks whether the audio has stopped.
 
         Raises:
             AudioError: the chunk is not a waveform. The stream stays open.

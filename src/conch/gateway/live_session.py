@@ -34,8 +34,6 @@ PENDING_S = 0.5
 """Seconds between two questions for a pass that is to come."""
 PATIENCE_S = 30.0
 """Seconds without audio after which such a pass is hardly to come."""
-LEAST_UNHEARD_S = 0.1
-"""Seconds of audio that may hold a word."""
 KEEP_ALIVE_S = 20.0
 """Seconds between two empty chunks that keep a stream: a third of the server's `stream_ttl_s`."""
 MAX_STREAM_S = 86_400.0
@@ -331,7 +329,7 @@ class LiveSession:
         if not self._waiting:
             if self._stream is None:
                 return math.inf
-            is_pending = self._stream.is_pending or self._stream.unheard_s > LEAST_UNHEARD_S
+            is_pending = self._stream.is_pending or self._stream.unheard_s > LEAST_S
             is_pending &= now < self._fed_at + PATIENCE_S
             return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
         is_complete = not self._joins or any(isinstance(item, _Mark) for item in self._waiting)

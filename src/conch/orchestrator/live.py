@@ -257,7 +257,11 @@ class LiveStream:
             return
         self._endpointer.pause_ms = pause_ms
         is_over = pause_ms >= self.options.endpoint_silence_ms
-        if is_over or (self.options.vad and await self._ends_with(rest, calls)):
+        if not is_over and self.options.vad:
+            ahead, vad_state = copy(self._endpointer), self._vad_state
+            is_over = ahead.push(await self._find_speech(rest, calls)) == "silence"
+            self._vad_state = vad_state
+        if is_over:
             self.audio.drop(len(rest))
             await self._recognize_step(rest, calls, ends=True)
             # What comes next does not follow on the audio before the pause.
@@ -265,13 +269,6 @@ class LiveStream:
             if self._state.called is None:
                 self._child = uuid.uuid4().hex
         self._endpointer.pause_ms = 0.0
-
-    async def _ends_with(self, rest: Array, calls: Calls) -> bool:
-        """Return whether the utterance would be over after further samples."""
-        endpointer, state = copy(self._endpointer), self._vad_state
-        speech = await self._find_speech(rest, calls)
-        self._vad_state = state
-        return endpointer.push(speech) == "silence"
 
     async def _recognize_step(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Recognise a step: by the VAD alone before speech, else by VAD and encoder together."""

@@ -11,8 +11,8 @@ AHEAD_S = 2.0
 STALL_S = 1.0
 """Seconds without audio that may be the network's. TCP sends a lost packet again after about 0.2 s,
 and after 0.4 s more if it is lost again."""
-MAX_INTERVAL_S = 5.0
-"""Longest time between two chunks of a live source, in seconds."""
+MAX_AHEAD_S = 6.0
+"""Seconds of audio that a live source may send at once: a segment of HLS."""
 
 
 class SendingSpeed:
@@ -51,20 +51,19 @@ class SendingSpeed:
 
 
 class Arrivals:
-    """Tells for how long a stream has had no audio."""
+    """Tells for how long a stream has had no audio, if it is played as it comes."""
 
     def __init__(self) -> None:
         """Start without audio."""
-        self._latest, self._interval_s = -math.inf, 0.0
+        self._latest, self._ahead_s = -math.inf, 0.0
 
     def add(self, seconds: float, now: float) -> None:
         """Note a chunk of this many seconds at a time on a monotonic clock."""
         if seconds:
-            # A source of long chunks leaves as much time between two of them.
-            self._interval_s = min(seconds, now - self._latest, MAX_INTERVAL_S)
-            self._latest = now
+            left_s = max(0.0, self._ahead_s - (now - self._latest))
+            self._ahead_s, self._latest = min(left_s + seconds, MAX_AHEAD_S), now
 
     def pause_ms(self, now: float) -> float:
         """Return the milliseconds without audio that count as silence, 0 for a possible stall."""
-        pause_s = now - self._latest - self._interval_s
+        pause_s = now - self._latest - self._ahead_s
         return 1000 * pause_s if pause_s >= STALL_S else 0.0
