@@ -235,7 +235,8 @@ def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url,
                     message = json.loads(frame.data)
                     if message["type"] == "segment" and message["final"]:
                         finals.append(message)
-        return finals
+            await say(socket, "close")
+            return finals + of_type(await messages_of(socket), "segment")
 
     first, second = asyncio.run(main())
     length_s = len(spoken) / RATE

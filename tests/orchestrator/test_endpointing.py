@@ -72,6 +72,21 @@ def test_an_utterance_after_the_other():
     assert endpointer.speech == speech(16 + 20 + 100 + 3, 136, 139)
 
 
+def test_a_pause_that_was_not_sent_is_silence_and_no_speech_goes_on_behind_it():
+    endpointer = Endpointer(RULES)
+    assert endpointer.push(probs("##..")) is None
+    endpointer.pause_ms = 320 - 64 - 1
+    assert endpointer.push(probs("")) is None
+    endpointer.pause_ms += 1
+    assert endpointer.push(probs("#")) is None
+    endpointer.pause_ms = 320
+    assert endpointer.push(probs("#")) == "silence"
+    endpointer.restart()
+    endpointer.pause_ms = 0
+    assert endpointer.push(probs("-" * 3)) is None
+    assert endpointer.speech.first is None
+
+
 def test_where_somebody_speaks_is_padded_within_the_utterance():
     utterance, pad_ms, pad = Span(1_000, 50_000), 300, 4_800
     assert speech_span(Speech(50_000), utterance, pad_ms) == utterance

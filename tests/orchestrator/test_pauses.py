@@ -56,12 +56,15 @@ def test_a_turn_ends_without_any_silence_sent(mode, vad, seconds):
         client = Client(recognizer, components, mode=mode, vad=vad, endpoint_silence_ms=500)
         await client.send(speech(seconds))
         first = await asked(client)
-        calls = len(components.calls)
+        calls, vad_calls = len(components.calls), components.calls.count("vad")
         again = [await client.send(NOTHING) for _ in range(3)]
         assert len(components.calls) - calls <= (mode == "two_pass") * 3, "the second pass alone"
         await client.send(silence(0.64))
         await client.send(speech(1.28, 0.2))
         last = await client.send(NOTHING, ends=True)
+        inputs = zip(components.calls, components.inputs, strict=True)
+        of_vad = [sent for model, sent in inputs if model == "vad"][vad_calls:]
+        assert ["state" in sent for sent in of_vad] == ([False] + [True] * 3 if vad else [])
         return first, again, last
 
     (first, again, last), components = run(scenario)

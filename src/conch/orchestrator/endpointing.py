@@ -88,6 +88,7 @@ class Endpointer:
                 if first is None:
                     first = end
             end += frames.frame_samples
+        self._in_speech &= not self.pause_ms
         self.speech = Speech(end, first, after_last)
         quiet_ms = _milliseconds(end - after_last)
         if first is None and quiet_ms >= self._rules.no_speech_ms:

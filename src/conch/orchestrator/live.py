@@ -265,7 +265,7 @@ class LiveStream:
             self.audio.drop(len(rest))
             await self._recognize_step(rest, calls, ends=True)
             # What comes next does not follow on the audio before the pause.
-            self._state = Waiting(self._state.called)
+            self._state, self._vad_state = Waiting(self._state.called), None
             if self._state.called is None:
                 self._child = uuid.uuid4().hex
         self._endpointer.pause_ms = 0.0
