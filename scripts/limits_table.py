@@ -16,6 +16,7 @@ from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
 from conch.gateway import connections, form, json_text, listen, service
 from conch.gateway.config import GatewayConfig
+from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
 from conch.models.whisper.config import WINDOW_S
 from conch.orchestrator import OrchestratorConfig
@@ -63,9 +64,10 @@ def limits_of_speech() -> list[Limit]:
             f"{recognizer}::test_a_request_above_the_limit_is_refused_and_the_others_go_on",
         ),
         Limit(
-            "bytes of their audio as sent",
+            "bytes of audio as sent, live chunks included",
             f"{config.max_bytes_in_flight / 2**30:g} GiB",
-            "`max_bytes_in_flight`; a request that is alone may have more",
+            "`max_bytes_in_flight`; a recording that is alone may have more. A quarter is saved "
+            "for recordings, and another one for live chunks",
             f"{admission}::test_requests_and_bytes_have_limits_of_their_own",
         ),
         Limit(
@@ -145,10 +147,10 @@ def limits_of_speech() -> list[Limit]:
             f"{STREAMS}::test_a_stream_without_chunks_expires",
         ),
         Limit(
-            "chunks of a stream that wait",
-            f"{config.max_waiting_chunks}",
-            "`max_waiting_chunks`",
-            f"{STREAMS}::test_too_many_chunks_without_waiting_end_the_stream",
+            "audio in chunks of a stream that wait",
+            f"{config.max_waiting_s:g} s",
+            "`max_waiting_s`; a chunk counts as 0.1 s at least",
+            f"{STREAMS}::test_too_much_audio_that_waits_ends_the_stream",
         ),
         Limit(
             "passes of Whisper over live utterances at once",
@@ -270,6 +272,12 @@ def limits_of_gateway() -> list[Limit]:
             f"{config.max_body_mb:g} MB, decompressed if the body is gzip",
             "`--max-body-mb`",
             f"{HOSTILE}::test_a_file_has_its_limit",
+        ),
+        Limit(
+            "gateway: all uploads at once",
+            f"{UPLOAD_SHARE:.0%} of the memory",
+            "`--max-upload-mb`; one more is refused before it is read",
+            f"{HOSTILE}::test_an_upload_without_room_is_refused_before_it_is_read",
         ),
         Limit(
             "gateway: fields of a form",

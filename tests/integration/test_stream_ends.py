@@ -29,7 +29,7 @@ def short_lived(tmp_path_factory) -> Iterator[TritonServer]:
             "stream_ttl_s": "3",
             "max_streams": "3",
             "max_chunk_s": "120",
-            "max_waiting_chunks": "4",
+            "max_waiting_s": "4",
         },
         "ctc_streaming_encoder": {"stream_ttl_s": "6"},
         "ctc_streaming_decoder": {"stream_ttl_s": "6"},

@@ -160,8 +160,8 @@ def test_a_long_recording_is_not_first_while_short_ones_come_and_a_while_after()
 
 def test_requests_and_bytes_have_limits_of_their_own():
     one = admission(max_requests_in_flight=3, max_bytes_in_flight=100)
-    with one.arrived(100):  # at the limit
-        with pytest.raises(OverloadedError, match="100 bytes of audio and this one 1; ") as refused:
+    with one.arrived(75):  # at the limit
+        with pytest.raises(OverloadedError, match="75 bytes of audio and this one 1; ") as refused:
             one.arrived(1).__enter__()
         assert refused.value.retry_after_s == 1
         full = pytest.raises(OverloadedError, match="3 requests are in flight")
@@ -171,6 +171,24 @@ def test_requests_and_bytes_have_limits_of_their_own():
         pass
     refusals = one._metrics.drain()
     assert refusals[REFUSED, ("bytes",)] == refusals[REFUSED, ("requests",)] == 1
+
+
+def test_recordings_and_live_chunks_share_the_bytes_and_keep_a_quarter_each():
+    one = admission(max_bytes_in_flight=100)
+    full = pytest.raises(OverloadedError, match="at most 75 of them in recordings or in live chunk")
+    with one.holding(75):
+        with full:
+            one.holding(1).__enter__()
+        with one.arrived(5), one.arrived(20), full:
+            one.arrived(1).__enter__()
+    # A recording that is alone has all.
+    with one.arrived(100), one.holding(25), full:
+        one.holding(1).__enter__()
+    with one.arrived(5), one.arrived(45), one.holding(50), full:
+        one.holding(1).__enter__()
+    assert one._metrics.drain()[REFUSED, ("bytes",)] == 4
+    with one.holding(75):  # all have been given back
+        pass
 
 
 def test_the_crowd_of_the_first_seconds_teaches_the_speed():

@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_streams import Client, audio, ended_once, run
+from plain_streams import STEP, Client, audio, ended_once, run
 
 from conch.orchestrator.metrics import STREAMS_ENDED
 from conch.wire.errors import (
@@ -269,16 +269,65 @@ def test_chunks_of_silence_keep_the_components_awake():
     assert ended_once(components)
 
 
-def test_too_many_chunks_without_waiting_end_the_stream():
+def test_too_much_audio_that_waits_ends_the_stream():
     async def scenario(recognizer, components):
         client = Client(recognizer, components)
         sent = [client.send(audio("1")) for _ in range(8)]
         return await asyncio.gather(*sent, return_exceptions=True)
 
-    answers, components = run(scenario, max_waiting_chunks=5)
+    # Five chunks of 0.64 s.
+    answers, components = run(scenario, max_waiting_s=3.2)
     kinds = {type(item).__name__ for item in answers}
     assert "OverloadedError" in kinds
     assert not any(components.open.values())
+
+
+@pytest.mark.parametrize(("length", "most"), [(STEP, 5), (160, 33), (0, 33)])
+def test_seconds_that_wait_limit_the_number_of_short_chunks_too(length, most):
+    async def scenario(recognizer, components):
+        hearing = asyncio.Event()
+
+        async def hold(model):
+            await hearing.wait()
+
+        components.before = hold
+        client = Client(recognizer, components)
+        begun = asyncio.create_task(client.send(audio("1")))  # counts as 0.64 s too
+        chunk = audio("1")[:length]
+        empty = {} if length else {"wav": audio("1")[np.newaxis, :1], "wav_lens": np.zeros((1, 1))}
+        sent = [asyncio.create_task(client.send(chunk, **empty)) for _ in range(most - 1)]
+        await asyncio.sleep(0)
+        assert len(recognizer.open_streams) == 1
+        one_more = asyncio.create_task(client.send(chunk, **empty))
+        with pytest.raises(OverloadedError, match=r"max_waiting_s .*the stream has ended"):
+            await one_more
+        hearing.set()
+        await asyncio.gather(begun, *sent, return_exceptions=True)
+
+    run(scenario, max_waiting_s=3.2 if length == STEP else 3.9)
+
+
+def test_chunks_beyond_the_bytes_are_refused_and_the_stream_goes_on():
+    async def scenario(recognizer, components):
+        hearing = asyncio.Event()
+
+        async def hold(model):
+            await hearing.wait()
+
+        components.before = hold
+        client = Client(recognizer, components)
+        first, second = (asyncio.create_task(client.send(audio("1"))) for _ in range(2))
+        await asyncio.sleep(0)
+        with pytest.raises(OverloadedError, match="max_bytes_in_flight"):
+            await client.send(audio("2"))
+        hearing.set()
+        await asyncio.gather(first, second)
+        return await client.send(audio("3"), ends=True)
+
+    # Each has 40,960 bytes; three quarters are for live audio.
+    answer, components = run(scenario, max_bytes_in_flight=120_000)
+    assert answer.text == "0.10 0.10 0.30"
+    assert ended_once(components)
 
 
 def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):

@@ -17,6 +17,8 @@ OWN_TIMES = 8
 does not give up after seconds."""
 QUIET_S = 5.0
 """Time after which a request that was overtaken expects no other one soon, in seconds."""
+SAVED = 0.25
+"""Share of the bytes that is saved for recordings, and as much for live chunks."""
 SHORT, FOR_SHORT = 0.01, 0.1
 """Share of the room that a short request takes at most, and room beyond the limit for these alone:
 they do not wait until one of the longest recordings is done."""
@@ -36,7 +38,7 @@ class Admission:
         self._order = FairOrder()
         self._speed = ServerSpeed()
         self._requests = 0
-        self._bytes = 0
+        self._bytes = self._live_bytes = 0
         self.audio_s = 0.0
         """Seconds of audio in flight."""
         self._waiting: list[tuple[tuple[float, int], float, asyncio.Future[None]]] = []
@@ -60,14 +62,8 @@ class Admission:
                 "(parameter max_requests_in_flight of the model)",
                 self._time_of_one_s,
             )
-        if self._requests and self._bytes + num_bytes > self._config.max_bytes_in_flight:
-            raise self._refused(
-                "bytes",
-                f"the requests in flight have {self._bytes} bytes of audio and this one "
-                f"{num_bytes}; this server takes {self._config.max_bytes_in_flight} "
-                "(parameter max_bytes_in_flight of the model)",
-                self._time_of_one_s,
-            )
+        if self._requests:
+            self._check_bytes(self._bytes, num_bytes, self._time_of_one_s)
         self._requests += 1
         self._bytes += num_bytes
         try:
@@ -75,6 +71,32 @@ class Admission:
         finally:
             self._requests -= 1
             self._bytes -= num_bytes
+
+    @contextmanager
+    def holding(self, num_bytes: int) -> Iterator[None]:
+        """Count the bytes of a live chunk from its arrival to its answer.
+
+        Raises:
+            OverloadedError: the server has too many bytes.
+        """
+        self._check_bytes(self._live_bytes, num_bytes, 1.0)
+        self._live_bytes += num_bytes
+        try:
+            yield
+        finally:
+            self._live_bytes -= num_bytes
+
+    def _check_bytes(self, of_kind: int, more: int, again_s: float) -> None:
+        most, total = self._config.max_bytes_in_flight, self._bytes + self._live_bytes
+        saved = SAVED * most
+        if of_kind + more > max(saved, min(most - saved, most - total + of_kind)):
+            raise self._refused(
+                "bytes",
+                f"the requests in flight have {total} bytes of audio and this one {more}; this "
+                f"server takes {most}, at most {most - saved:.0f} of them in recordings or in live "
+                "chunks (parameter max_bytes_in_flight of the model)",
+                again_s,
+            )
 
     @asynccontextmanager
     async def begun(self, audio_s: float, deadline_s: float | None) -> AsyncIterator[Share]:

@@ -14,8 +14,8 @@ class OrchestratorConfig:
     max_requests_in_flight: int = 256
     """Requests in flight at once; one more is refused."""
     max_bytes_in_flight: int = 2_147_483_648
-    """Bytes of audio as sent, of all requests at once; a request beyond is refused, unless it is
-    alone."""
+    """Bytes of audio as sent, of all requests and live chunks at once; one beyond is refused unless
+    it is alone. A quarter is saved for recordings, and another one for live chunks."""
     max_audio_in_flight_s: float = 28_800.0
     """Seconds of audio of all recordings at once, over rows and channels; others wait. A request
     with more is refused. An hour takes up to 600 MB."""
@@ -47,8 +47,9 @@ class OrchestratorConfig:
     """Longest chunk of a live stream, in seconds."""
     max_stream_s: float = 86_400.0
     """Longest live stream, in seconds."""
-    max_waiting_chunks: int = 256
-    """Chunks of one live stream that may wait for their turn; one more ends the stream."""
+    max_waiting_s: float = 60.0
+    """Seconds of audio in chunks of one live stream that may wait for their turn, a chunk counting
+    as 0.1 s at least; one more ends the stream, unless it is alone."""
     max_second_passes: int = 4
     """Utterances of one live stream in their second pass at once; one more is left out. A stream
     that is sent faster than it is spoken waits instead."""

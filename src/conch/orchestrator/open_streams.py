@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -48,6 +48,9 @@ class StreamName(NamedTuple):
     """The client's session, None without one. Whoever does not know it cannot reach the stream."""
 
 
+LEAST_S = 0.1
+"""Seconds that a waiting chunk counts for at least: it takes more than its samples."""
+
 ABANDON = "abandon"
 """Request parameter of an END whose text nobody reads: what is open is not recognised further."""
 
@@ -65,30 +68,37 @@ class _Open:
     arrivals: Arrivals = field(default_factory=Arrivals)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by one chunk after the other, in the order of their arrival."""
+    waiting_s: float = 0.0
+    """Seconds of audio in chunks without an answer."""
     waiting: int = 0
-    """Number of chunks without an answer."""
+    """Number of these chunks."""
     is_closed: bool = False
 
     @contextmanager
-    def in_line(self, most: int) -> Iterator[None]:
+    def in_line(self, num_samples: int, most_s: float) -> Iterator[None]:
         """Count a chunk as waiting until the end of the block.
 
         Args:
-            most: Largest number of waiting chunks.
+            num_samples: Its samples.
+            most_s: Most audio that waits, in seconds.
 
         Raises:
-            OverloadedError: more than `most` chunks are waiting.
+            OverloadedError: others wait, and more than `most_s` with this one.
         """
+        seconds = max(LEAST_S, num_samples / self.stream.audio.sample_rate)
+        if self.waiting and self.waiting_s + seconds > most_s:
+            raise OverloadedError(
+                f"{self.waiting_s:.1f} s of the stream wait to be heard, and this chunk has "
+                f"{seconds:.1f} s; this server takes {most_s:g} s (parameter max_waiting_s of the "
+                "model): the stream has ended"
+            )
         self.waiting += 1
+        self.waiting_s += seconds
         try:
-            if self.waiting > most:
-                raise OverloadedError(
-                    f"{self.waiting - 1} chunks of the stream wait to be heard, as many as this "
-                    "server takes (parameter max_waiting_chunks of the model): the stream has ended"
-                )
             yield
         finally:
             self.waiting -= 1
+            self.waiting_s -= seconds
             self.used = time.monotonic()
 
 
@@ -113,6 +123,7 @@ class OpenStreams:
         detached: Components,
         metrics: Metrics,
         absences: Absences,
+        holding: Callable[[int], AbstractContextManager[None]],
     ) -> None:
         """Start with no stream.
 
@@ -121,8 +132,9 @@ class OpenStreams:
             detached: Components for calls that belong to no request.
             metrics: Where streams and chunks are counted.
             absences: The components that are away.
+            holding: Counts the bytes of a chunk in flight.
         """
-        self._absences = absences
+        self._absences, self._holding = absences, holding
         self._config, self._detached, self._metrics = config, detached, metrics
         self._shared = SharedPasses(
             PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
@@ -169,7 +181,11 @@ class OpenStreams:
         """
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
-        with self._metrics.answering(CHUNKS, NO_MODE) as labels:
+        with (
+            self._metrics.answering(CHUNKS, NO_MODE) as labels,
+            # First, so that a chunk beyond the limit is refused and its stream goes on.
+            self._holding(request.num_bytes),
+        ):
             try:
                 name = _name(request)
                 is_abandoned = _abandons(request)
@@ -200,7 +216,7 @@ class OpenStreams:
         options = entry.stream.options
         calls = self._calls(components, options.deadline_ms, options.mode)
         arrived = time.monotonic()
-        with entry.in_line(self._config.max_waiting_chunks):
+        with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with within_deadline(options.deadline_ms, calls), entry.turn:
                 return await self._answer(entry, request, calls, arrived)
 

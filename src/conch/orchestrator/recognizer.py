@@ -49,7 +49,11 @@ class Recognizer:
         self._turns = Turns(config, self.metrics)
         self._absences = Absences(detached, served, self._turns.give_up)
         self.open_streams = OpenStreams(
-            config, self._turns.at_once(detached), self.metrics, self._absences
+            config,
+            self._turns.at_once(detached),
+            self.metrics,
+            self._absences,
+            self.admission.holding,
         )
 
     @property

@@ -116,6 +116,11 @@ class SpeechRequest:
         return 0 if rows is None else len(rows)
 
     @property
+    def chunk_samples(self) -> int:
+        """Number of samples of a live chunk, 0 for what is none."""
+        return 0 if self._samples is None else int(self._samples.size)
+
+    @property
     def num_bytes(self) -> int:
         """Bytes of audio in all rows."""
         if self._samples is not None:
