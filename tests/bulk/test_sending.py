@@ -9,7 +9,7 @@ import pytest
 
 from conch.bulk import sending
 from conch.bulk.run import NextUrl
-from conch.bulk.sending import MAX_FAILURES, MAX_LOSSES, Sender
+from conch.bulk.sending import MAX_FAILURES, MAX_RETRIES, Sender
 from conch.bulk.work import Heard
 from conch.wire.errors import (
     AudioError,
@@ -18,7 +18,10 @@ from conch.wire.errors import (
     DeadlineError,
     MissingModelError,
     OverloadedError,
+    PoisonError,
     ServerError,
+    ServerLostError,
+    UnreachableError,
 )
 from conch.wire.result import Hypothesis, Transcript
 
@@ -91,11 +94,17 @@ def test_a_recording_that_breaks_a_component_again_and_again_is_to_blame(monkeyp
     assert sent(monkeypatch, *errors).error is errors[-1]
 
 
-def test_a_recording_with_which_the_server_is_lost_again_and_again_is_to_blame(
-    monkeypatch,
-) -> None:
-    errors = [ServerError(f"lost {turn}") for turn in range(MAX_LOSSES + 1)]
+def test_a_server_that_cannot_be_used_again_and_again_fails_the_recording(monkeypatch) -> None:
+    errors = [ServerError(f"no answer {turn}") for turn in range(MAX_RETRIES + 1)]
     assert sent(monkeypatch, *errors).error is errors[-1]
+
+
+def test_a_recording_with_which_two_servers_are_lost_is_to_blame(monkeypatch) -> None:
+    lost = [ServerLostError("lost"), UnreachableError("gone"), ServerLostError("lost again")]
+    heard = sent(monkeypatch, *lost, ServerLostError("one more"))
+    assert isinstance(heard.error, PoisonError)
+    assert "lost again" in str(heard.error)
+    assert Scripted.asked == 3
 
 
 def test_a_recording_that_cannot_be_read_in_time_is_late(monkeypatch) -> None:

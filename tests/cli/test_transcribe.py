@@ -17,6 +17,7 @@ from conch.wire.errors import (
     ConchError,
     DeadlineError,
     OverloadedError,
+    PoisonError,
     ServerError,
     ServerLostError,
     UnreachableError,
@@ -242,14 +243,13 @@ def test_a_file_goes_again_to_a_server_that_was_lost_with_it(
     error: ServerError, is_known: bool, impatient: None
 ) -> None:
     late = (UnreachableError("gone"), DeadlineError("5 s"), OverloadedError("starts"), False, True)
-    client = Flaky(error, ServerLostError("again"), NOTHING, looks=late)
+    starts = ServerLostError("its process has died", had_request=False)
+    client = Flaky(error, starts, NOTHING, looks=late)
     assert answered(client, is_known=is_known) is NOTHING
     assert not client.looks
+    last = ServerLostError("at last", had_request=False)
     with pytest.raises(ServerLostError, match="at last"):
-        answered(
-            Flaky(error, error, ServerLostError("at last"), NOTHING),
-            is_known=is_known,
-        )
+        answered(Flaky(error, starts, last, NOTHING), is_known=is_known)
 
 
 def test_an_address_that_never_answered_is_not_waited_for(impatient: None) -> None:
@@ -310,11 +310,13 @@ class Poisoned:
 
 
 def test_a_file_that_a_server_dies_of_fails_alone(impatient: None) -> None:
+    client = Poisoned("poison.wav")
+
     async def all_of_them() -> list[Transcript | BaseException]:
-        client = cast(AsyncClient, Poisoned("poison.wav"))
-        server = transcribe._Server(client, is_known=True)
+        server = transcribe._Server(cast(AsyncClient, client), is_known=True)
         names = ("a.wav", "b.wav", "poison.wav", "c.wav")
         return await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
 
     found = asyncio.run(all_of_them())
-    assert [isinstance(item, ServerLostError) for item in found] == [False, False, True, False]
+    assert [isinstance(item, PoisonError) for item in found] == [False, False, True, False]
+    assert client.deaths == 2

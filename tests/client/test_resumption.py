@@ -16,7 +16,7 @@ from word_server import RATE, WordServer, spoken
 from conch.client import live, tensors
 from conch.client.kept_audio import MAX_KEPT_S, KeptAudio
 from conch.client.live import AsyncLiveStream, LiveStream
-from conch.client.live_chunks import MAX_LOSSES, RESUME_S, START_SAMPLES
+from conch.client.live_chunks import RESUME_S, START_SAMPLES
 from conch.client.resumption import behind, plain, without_first
 from conch.wire.errors import (
     AudioError,
@@ -25,6 +25,7 @@ from conch.wire.errors import (
     DeadlineError,
     OptionError,
     OverloadedError,
+    PoisonError,
     ServerError,
     ServerLostError,
     SessionError,
@@ -37,7 +38,8 @@ STREAMING: Any = {"mode": "streaming"}
 TALK = spoken([(400, 300), (100, 200), (80, 300), (150, 250), (60, 200), (1800, 300), (90, 400)])
 TALK = np.concatenate([TALK, np.zeros(1500, np.int16)])
 TEXT = "w1 w2 w3 w4 w5 w6 w7"
-LOST = ServerLostError("lost the connection")
+LOST = ServerLostError("lost the connection", had_request=False)
+DIED = ServerLostError("lost the connection: Socket closed")
 AWAY = UnreachableError("nobody there")
 
 
@@ -172,8 +174,7 @@ def test_random_losses_of_random_speech(clock: Clock, cases: int) -> None:
         samples = np.concatenate([spoken(lengths), np.zeros(chance.randint(0, 2000), np.int16)])
         expected = " ".join(f"w{number}" for number in range(1, 26))
         server = WordServer()
-        # As many as one call survives, wherever they fall.
-        dies_at(*chance.sample(range(80), MAX_LOSSES))(server)
+        dies_at(*chance.sample(range(80), 4))(server)
         options = {
             "mode": chance.choice(["streaming", "two_pass"]),
             "word_timestamps": chance.random() < 0.5,
@@ -275,18 +276,55 @@ def test_a_time_limit_of_the_chunk_comes_first(clock: Clock) -> None:
     assert clock.now_s < 3
 
 
-def test_audio_that_ends_every_server(clock: Clock) -> None:
+def test_audio_that_ends_every_server_ends_two(clock: Clock) -> None:
     server = WordServer()
 
     def fails(request: Any, number: int) -> ConchError | None:
-        server.restart()
-        return LOST if number > 8 else None
+        samples = request.inputs["PCM16"]
+        if (samples == 5).any():  # its fifth word
+            server.restart()
+            return DIED
+        return None
 
-    server.fails = lambda request, number: LOST if number > 8 else None
-    with stream_on(server, clock) as stream, pytest.raises(ServerLostError):
+    server.fails = fails
+    with stream_on(server, clock) as stream:
+        with pytest.raises(PoisonError, match="2 servers were lost"):
+            told(stream)
+        num_sent = len(server.requests)
+        with pytest.raises(PoisonError):
+            stream.send(TALK[:200])
+    assert len(server.requests) == num_sent
+    starts = [request for request in server.requests if request.place and request.place.starts]
+    assert len(starts) == 2
+
+
+def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(clock: Clock) -> None:
+    """A pass over the audio ends the process when the next chunks are there."""
+    server = WordServer()
+
+    def fails(request: Any, number: int) -> ConchError | None:
+        stream = server.streams.get(request.place.stream_id)
+        if stream is not None and (stream.samples == 5).any():
+            server.restart()
+            return DIED
+        return None
+
+    server.fails = fails
+    with stream_on(server, clock) as stream, pytest.raises(PoisonError):
         told(stream)
     starts = [request for request in server.requests if request.place and request.place.starts]
-    assert len(starts) == 1 + MAX_LOSSES
+    assert len(starts) == 2
+
+
+def test_servers_that_are_replaced_one_by_one_do_not_end_a_long_stream(clock: Clock) -> None:
+    lengths = [(1500 if number % 5 else 100, 300) for number in range(60)]
+    talk = np.concatenate([spoken(lengths), np.zeros(1500, np.int16)])
+    server = WordServer()
+    dies_at(*range(30, len(talk) // 200, 60), error=DIED)(server)
+    with stream_on(server, clock) as stream:
+        last = told(stream, talk)
+        assert len(stream.resumptions) > 5
+    assert plain(last.text) == "".join(f"w{number}" for number in range(1, 61))
 
 
 @pytest.mark.parametrize(

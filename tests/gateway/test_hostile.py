@@ -1,13 +1,15 @@
 """What strangers send to make a gateway work, wait or grow; no speech server hears of it."""
 
+import asyncio
 import gzip
 import http.client
 import json
 import resource
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 from waiting import wait_until
@@ -104,6 +106,62 @@ def test_a_file_has_its_limit(port: int, size: int, answer: tuple[int, str]) -> 
     body = part("file", bytes(size), "a.wav") + f"--{BOUNDARY}--\r\n".encode()
     status, error = post(port, FILES, body)
     assert (status, error["code"]) == answer
+
+
+@contextmanager
+def upload_begun(port: int, length: str, body: bytes = b"") -> Iterator[socket.socket]:
+    """Yield the connection of a form of which no more than a beginning comes."""
+    with closing(socket.create_connection(("127.0.0.1", port))) as connection:
+        head = f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n"
+        kind = f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
+        connection.sendall(f"{head}{kind}".encode() + body)
+        yield connection
+
+
+@pytest.mark.parametrize("length", ["Content-Length: 1500000", "Transfer-Encoding: chunked"])
+def test_an_upload_without_room_is_refused_before_it_is_read(length: str) -> None:
+    config = GatewayConfig(servers=NOWHERE, port=0, max_body_mb=1.5, max_upload_mb=2)
+    with GatewayService(config) as service:
+        port = int(service.url.rpartition(":")[2])
+        wav = part("file", bytes(1_000_000), "a.wav") + f"--{BOUNDARY}--\r\n".encode()
+        with upload_begun(port, length), upload_begun(port, length) as second:
+            # Not one byte of its body was sent.
+            answer = second.recv(65_536).decode()
+            assert answer.startswith("HTTP/1.1 503")
+            assert "\r\nRetry-After: 2\r\n" in answer
+            assert "this gateway holds 2 MB" in answer
+            status, error = post(port, FILES, wav)
+            assert (status, error["code"]) == (503, "overloaded")
+            # A small one has its room.
+            assert asked(port) == PASSED
+        wait_until(lambda: post(port, FILES, wav)[1]["code"] == PASSED[1])
+
+
+def test_a_file_larger_than_all_room_is_too_large() -> None:
+    config = GatewayConfig(servers=NOWHERE, port=0, max_upload_mb=1)
+    with GatewayService(config) as service:
+        body = part("file", bytes(1_000_001), "a.wav") + f"--{BOUNDARY}--\r\n".encode()
+        status, error = post(int(service.url.rpartition(":")[2]), FILES, body)
+    assert (status, error["code"]) == (413, "file_too_large")
+    assert "more than 1 MB" in error["message"]
+
+
+def test_uploads_are_not_written_on_the_event_loop(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 0
+
+    class File(tempfile.SpooledTemporaryFile[bytes]):
+        def write(self, piece: bytes) -> int:  # type: ignore[override]
+            nonlocal written
+            with pytest.raises(RuntimeError):
+                asyncio.get_running_loop()
+            written += len(piece)
+            return super().write(piece)
+
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", File)
+    assert asked(port) == PASSED
+    assert written == len(b"RIFF")
 
 
 @pytest.mark.parametrize(("count", "answer"), [(255, PASSED), (256, (400, "invalid_form"))])

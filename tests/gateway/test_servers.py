@@ -1,7 +1,7 @@
 """Which server gets the next work, with clients that never reach one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import ClassVar
 
 import pytest
@@ -9,7 +9,14 @@ import pytest
 from conch.client import AsyncClient
 from conch.gateway import servers as module
 from conch.gateway.servers import Servers
-from conch.wire.errors import AudioError, ConchError, ServerError
+from conch.wire.errors import (
+    AudioError,
+    ConchError,
+    PoisonError,
+    ServerError,
+    ServerLostError,
+    UnreachableError,
+)
 
 URLS = ("grpc://a:1", "grpc://b:1", "grpc://c:1")
 
@@ -18,6 +25,7 @@ class PlainClient:
     """A server that is there, or not."""
 
     gone: ClassVar[set[str]] = set()
+    asked: ClassVar[list[str]] = []
 
     def __init__(self, url: str, **settings: object) -> None:
         self.url = url
@@ -35,12 +43,13 @@ class PlainClient:
 def plain_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(module, "AsyncClient", PlainClient)
     monkeypatch.setattr(PlainClient, "gone", set())
+    monkeypatch.setattr(PlainClient, "asked", [])
     yield
 
 
-def run(scenario: Callable[[Servers], Awaitable[None]]) -> None:
+def run(scenario: Callable[[Servers], Awaitable[None]], urls: Sequence[str] = URLS) -> None:
     async def main() -> None:
-        servers = Servers(URLS)
+        servers = Servers(urls)
         await servers.start()
         try:
             await scenario(servers)
@@ -151,20 +160,79 @@ def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
     run(scenario)
 
 
-def test_a_request_that_fails_again_and_again_ends_with_its_error() -> None:
+async def poison(client: AsyncClient) -> str:
+    """Lose the server that gets it, which is back at once."""
+    PlainClient.asked.append(await url_of(client))
+    raise ServerLostError("the server has died of it")
+
+
+def test_a_request_that_has_lost_two_servers_gets_no_other() -> None:
+    async def scenario(servers: Servers) -> None:
+        with pytest.raises(PoisonError, match="died of it"):
+            await servers.answer(poison, "digest")
+        assert PlainClient.asked == ["grpc://a:1", "grpc://b:1"]
+        # The same file once more, from anybody.
+        with pytest.raises(PoisonError):
+            await servers.answer(poison, "digest")
+        assert len(PlainClient.asked) == 2
+        assert await servers.answer(url_of, "another")
+
+    run(scenario)
+
+
+def test_one_server_that_heals_is_lost_twice() -> None:
+    async def scenario(servers: Servers) -> None:
+        with pytest.raises(PoisonError):
+            await servers.answer(poison, "digest")
+        assert PlainClient.asked == ["grpc://a:1"] * 2
+
+    run(scenario, URLS[:1])
+
+
+def test_a_server_that_is_away_does_not_speak_against_a_request() -> None:
     async def scenario(servers: Servers) -> None:
         num_asked = 0
 
         async def ask(client: AsyncClient) -> str:
             nonlocal num_asked
             num_asked += 1
-            raise ServerError("it is a poison")
+            raise UnreachableError("nobody is there")
 
-        with pytest.raises(ServerError, match="poison"):
-            await servers.answer(ask)
-        assert num_asked == len(URLS) + 1
+        for _ in range(2):
+            with pytest.raises(UnreachableError):
+                await servers.answer(ask, "digest")
+        assert num_asked == 2 * (len(URLS) + 1)
 
     run(scenario)
+
+
+@pytest.mark.parametrize("urls", [URLS[:1], URLS])
+def test_what_was_lost_beside_a_poison_is_sent_again_apart_from_it(urls: tuple[str, ...]) -> None:
+    """Eight files are in flight when a server dies; one of them ends every server."""
+
+    async def scenario(servers: Servers) -> None:
+        deaths = dict.fromkeys(urls, 0)
+
+        def file(number: int) -> Callable[[AsyncClient], Awaitable[str]]:
+            async def ask(client: AsyncClient) -> str:
+                url = await url_of(client)
+                before = deaths[url]
+                if number == 3:
+                    deaths[url] += 1
+                await asyncio.sleep(0.01)
+                if deaths[url] > before:
+                    raise ServerLostError("lost")
+                return "a text"
+
+            return ask
+
+        asking = [servers.answer(file(number), f"digest {number}") for number in range(8)]
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        assert isinstance(found.pop(3), PoisonError)
+        assert found == ["a text"] * 7
+        assert sum(deaths.values()) == 2
+
+    run(scenario, urls)
 
 
 def test_an_error_of_the_request_is_not_tried_elsewhere() -> None:

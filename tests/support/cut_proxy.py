@@ -15,6 +15,10 @@ class CutProxy:
         self._loop, self.target = loop, target
         self.address = ""
         self._is_to_cut = False
+        self.poison = b""
+        """Bytes after which all connections are broken off, whoever sends them; empty for none."""
+        self.num_cut = 0
+        """Times that they were."""
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
@@ -41,6 +45,7 @@ class CutProxy:
         asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
 
     def _cut(self) -> None:
+        self.num_cut += 1
         for writer in self._writers:
             writer.transport.abort()
 
@@ -88,7 +93,8 @@ class CutProxy:
             while data := await reader.read(65_536):
                 writer.write(data)
                 await writer.drain()
-                if is_sent and self._is_to_cut:
+                is_poison = self.poison and self.poison in data
+                if is_sent and (self._is_to_cut or is_poison):
                     self._is_to_cut = False
                     self._cut()
         finally:

@@ -3,10 +3,12 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from conch.bulk.work import Heard
 from conch.client import AsyncClient
+from conch.client.poison import Losses
 from conch.client.tensors import Audio
 from conch.wire.errors import (
     BulkError,
@@ -21,8 +23,8 @@ from conch.wire.errors import (
 
 RETRY_S = 2.0
 """Seconds between two looks at a server that is gone."""
-MAX_LOSSES = 4
-"""Times that a server is lost with a recording before the recording is to blame."""
+MAX_RETRIES = 4
+"""Times that a recording is sent again because its server cannot be reached, or is lost."""
 MAX_FAILURES = 2
 """Times that a component fails with a recording."""
 
@@ -106,17 +108,17 @@ class Sender:
             raise DeadlineError(f"not read within {self._timeout_s:g} s") from None
 
     async def _answered(self, audio: Audio, options: Mapping[str, Any]) -> Any:
-        losses = failures = 0
+        retries = failures = 0
+        losses = Losses()
         # A busy server is there: others are to be done first.
         deadline = time.monotonic() + max(self._patience_s, self._timeout_s)
         while True:
             client = await self._connected()
             try:
-                if losses < MAX_LOSSES // 2:
-                    return await self._asked(client, audio, options)
-                # It may be what the server dies of: others that were lost with it go before.
-                async with self._alone:
-                    return await self._asked(client, audio, options)
+                # It may be what the server dies of: others that were lost with it go apart.
+                async with self._alone if losses.is_suspect() else nullcontext():
+                    with losses.attempt():
+                        return await self._asked(client, audio, options)
             except OverloadedError as failure:
                 if time.monotonic() > deadline:
                     raise BulkError(f"{self._url} is too busy: {failure}") from None
@@ -128,8 +130,8 @@ class Sender:
                 if failures > MAX_FAILURES:
                     raise
             except ServerError as failure:
-                losses += 1
-                if losses > MAX_LOSSES:
+                retries += 1
+                if retries > MAX_RETRIES:
                     raise
                 await self._lost(client, failure)
 

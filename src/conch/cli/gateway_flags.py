@@ -104,9 +104,11 @@ def _alias(text: str) -> tuple[str, str]:
 
 
 _SECONDS = number("a number of seconds from 0", lambda value: 0 <= value < 1e6)
+_ANY = number("a number of megabytes from 0", lambda value: 0 <= value < 1e9)
 _MEGABYTES = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
 _LIMITS: tuple[tuple[str, Callable[[str], float], float, str], ...] = (
     ("max-body-mb", _MEGABYTES, 200, "largest file, in megabytes"),
+    ("max-upload-mb", _ANY, 0, "megabytes of all uploads at once; 0 is a quarter of the memory"),
     ("max-audio-s", _SECONDS, 0, "longest file, in seconds of audio; 0 is what the server takes"),
     ("max-files", positive, 64, "files at once; one more is refused with 503"),
     ("max-sessions", positive, 256, "live sessions at once; one more is refused with 503"),
@@ -144,6 +146,7 @@ def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
         allowed_origins=tuple(args.allow_origin),
         model_aliases=aliases,
         max_body_mb=args.max_body_mb,
+        max_upload_mb=args.max_upload_mb,
         max_audio_s=args.max_audio_s,
         max_files=args.max_files,
         max_sessions=args.max_sessions,

@@ -18,6 +18,7 @@ from conch.client import AsyncClient, joined_parts
 from conch.client.address import Address
 from conch.client.connections import has_streams
 from conch.client.endpoint import Endpoint
+from conch.client.poison import Losses
 from conch.wire.errors import (
     ConchError,
     OptionError,
@@ -37,7 +38,7 @@ PATIENCE_S = 24 * 3600.0
 HEALED_S = 60.0
 """Seconds to wait for a server that was lost, before its files fail."""
 MAX_SENDS = 3
-"""Times that a file is sent to a server that is lost with it."""
+"""Times that a file is sent to a server that cannot be reached, or is lost."""
 LOOK_S = 0.5
 """Seconds between two looks whether it is there again."""
 
@@ -337,12 +338,13 @@ async def _transcribe(
 
 async def _answered(job: Job, item: _Input, server: _Server) -> Transcript:
     """Transcribe one file; send it again, alone, to a server that was lost with it and heals."""
-    sends = 0
+    sends, losses = 0, Losses()
     while True:
         sends += 1
         try:
             async with server.alone if sends > 1 else nullcontext():
-                transcript = await _asked(job, item, server.client)
+                with losses.attempt():
+                    transcript = await _asked(job, item, server.client)
         except ServerLostError as error:
             is_new = isinstance(error, UnreachableError) and not server.is_known
             # Text on a terminal cannot be taken back.

@@ -36,6 +36,8 @@ class AsyncClient:
         connections: HTTP connections at once, without those of live streams; gRPC has one.
         api_key: key of the gateway or of a proxy, as of `Client`.
         headers: headers of every request, as of `Client`.
+        uploads: requests of more than 1 MiB that are sent over gRPC at once, each of which takes
+            twice its size meanwhile; None for no limit.
 
     Raises:
         ServerError: `url` is not the URL of a server, or a header cannot be sent.
@@ -49,9 +51,10 @@ class AsyncClient:
         connections: int = 100,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
+        uploads: int | None = None,
     ) -> None:
         self._endpoint = Endpoint.parse(url, api_key, headers)
-        self._connections = connections
+        self._connections, self._uploads = connections, uploads
         self._timeout_s = timeout_s
         self._transport: AsyncTransport | None = None
 
@@ -177,7 +180,7 @@ class AsyncClient:
     def _connected(self) -> AsyncTransport:
         if self._transport is None:
             # Not in __init__: connections belong to the running event loop.
-            self._transport = connect_async(self._endpoint, self._connections)
+            self._transport = connect_async(self._endpoint, self._connections, self._uploads)
         return self._transport
 
     async def _request(

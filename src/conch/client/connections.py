@@ -25,10 +25,12 @@ def connect(endpoint: Endpoint) -> Transport:
     return GrpcTransport(endpoint) if endpoint.address.is_grpc else WebTransport(endpoint)
 
 
-def connect_async(endpoint: Endpoint, connections: int) -> AsyncTransport:
+def connect_async(
+    endpoint: Endpoint, connections: int, uploads: int | None = None
+) -> AsyncTransport:
     """Return the asyncio transport for a server. Call it inside the event loop."""
     if endpoint.address.is_grpc:
-        return AsyncGrpcTransport(endpoint)
+        return AsyncGrpcTransport(endpoint, uploads)
     return AsyncWebTransport(endpoint, connections)
 
 

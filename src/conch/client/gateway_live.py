@@ -180,7 +180,9 @@ class _Stream:
                     await self._socket.send_json({"type": "close"})
                 found += [answer async for answer in self._last_answers()]
             if not found:
-                raise ServerLostError(f"{self._endpoint} has ended the stream without an answer")
+                raise ServerLostError(
+                    f"{self._endpoint} has ended the stream without an answer", had_request=False
+                )
         except ConchError:
             raise
         except BaseException:
@@ -229,7 +231,10 @@ class _Stream:
 
     def _end_error(self) -> ConchError:
         if self._socket.close_code in (None, BROKEN_OFF):
-            return tensors.unreachable(str(self._endpoint), "the connection has broken off")
+            # A gateway tells of a server that is lost: it is the network, or itself.
+            return ServerLostError(
+                f"lost the connection to {self._endpoint}: it has broken off", had_request=False
+            )
         return SessionError(f"this stream has ended: {self._endpoint} has closed the connection")
 
     async def _read(self) -> None:

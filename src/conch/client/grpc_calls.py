@@ -5,14 +5,17 @@ copy them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
-from conch.client.triton_messages import grpc_bytes
+from conch.client.triton_messages import grpc_bytes, size_of
 
+LARGE_BYTES = 1 << 20
+"""Size of a request from which on it is not copied on the event loop, nor kept twice."""
 MAX_BACKOFF_MS = 2000
 """Longest pause between two attempts to reach a server, in milliseconds."""
 
@@ -96,21 +99,40 @@ def ready_request(model: str) -> Any:
     return service_pb2.ModelReadyRequest(name=model)
 
 
-async def uploaded(request: tensors.Request) -> AsyncIterator[bytes]:
-    """Return the only message of a call, as an iterator that does not keep it.
+async def upload(
+    start: Callable[[AsyncIterator[bytes]], Any],
+    request: tensors.Request,
+    turns: AbstractAsyncContextManager[Any],
+) -> Any:
+    """Start a call with one message and return the call once the message is sent.
 
     The bytes are made in a thread, and before the call: it takes an error in its iterator for a
-    cancellation.
+    cancellation. They are in memory until they are sent, twice, as gRPC has a copy of its own.
+
+    Args:
+        start: Starts the call with an iterator of its messages.
+        request: What is sent.
+        turns: Held while a large request is made and sent.
 
     Raises:
         AudioError: more audio than one gRPC message holds.
     """
-    messages = [await asyncio.to_thread(grpc_bytes, request)]
+    async with turns if size_of(request) > LARGE_BYTES else nullcontext():
+        messages = [await asyncio.to_thread(grpc_bytes, request)]
+        is_sent = asyncio.Event()
 
-    async def once() -> AsyncIterator[bytes]:
-        yield messages.pop()
+        async def once() -> AsyncIterator[bytes]:
+            yield messages.pop()
+            is_sent.set()
 
-    return once()
+        call = start(once())
+        call.add_done_callback(lambda _: is_sent.set())
+        try:
+            await is_sent.wait()
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+    return call
 
 
 def metadata(

@@ -25,6 +25,11 @@ class KeptAudio:
         """Number in the session of the first sample that is kept."""
         self._size = 0
 
+    @property
+    def end(self) -> int:
+        """Number in the session of the first sample after all that is kept."""
+        return self.start + self._size
+
     def add(self, number: int, samples: NDArray[Any]) -> None:
         """Keep a copy of the samples [N] of a chunk of this number."""
         self._chunks.append((number, samples.copy()))

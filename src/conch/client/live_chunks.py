@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.kept_audio import KeptAudio
+from conch.client.poison import MAX_LOSSES, blames, refusal
 from conch.client.resumption import LOST, Continuation
 from conch.client.triton_messages import Result
 from conch.wire.errors import (
@@ -43,8 +44,6 @@ START_SAMPLES = 1600
 and breaks off the connection of who is still sending."""
 BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
-MAX_LOSSES = 4
-"""Attempts of one call in which a server is lost that was there: the audio itself may end it."""
 PIECE_S = 1.0
 """Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
 ABANDON_S = 5.0
@@ -136,6 +135,10 @@ class LiveChunks:
         """By what and when that was noticed, until another stream has answered."""
         self._stream = 0
         """Number of the server's stream."""
+        self._losses: list[int] = []
+        """Streams whose server was lost with the same audio."""
+        self._suspect_until = 0
+        """Sample behind the audio that the first of them had."""
         self._sent_again_s = 0.0
         """Seconds of audio that the present stream has heard again."""
         self._abandoned: deque[tensors.Request] = deque()
@@ -314,11 +317,15 @@ class LiveChunks:
         if min(self.waiting) != number:
             yield Turn(number)
         if before != (self._stream, self._is_lost):
-            raise ServerLostError("the stream was lost with a chunk before this one")
+            raise ServerLostError(
+                "the stream was lost with a chunk before this one", had_request=False
+            )
         self._has_answer = True
         self._continuation.take(answer, ends=ends)
         if answer.is_final and not ends:
-            raise ServerLostError("the server has ended the stream: it is about to stop")
+            raise ServerLostError(
+                "the server has ended the stream: it is about to stop", had_request=False
+            )
 
     def _is_loss(self, error: ConchError) -> bool:
         """Return whether an error means that the stream is gone, and another one may go on."""
@@ -327,7 +334,19 @@ class LiveChunks:
         return isinstance(error, ServerLostError | tensors.UnavailableError | SessionError)
 
     def _lose(self, error: ConchError) -> None:
+        """Take note of a lost stream.
+
+        Raises:
+            PoisonError: MAX_LOSSES servers were lost, and the text did not get beyond the audio
+                that the first of them had. Over a day a stream may lose more.
+        """
         self._is_lost = True
+        if blames(error) and self._stream not in self._losses:
+            if self._continuation.kept_from >= self._suspect_until:
+                self._losses, self._suspect_until = [], self._kept.end
+            self._losses.append(self._stream)
+        if len(self._losses) >= MAX_LOSSES:
+            raise refusal(error)
         if self._loss is None:
             self._loss = error, self._now()
             self._on_loss(error)
@@ -335,9 +354,11 @@ class LiveChunks:
     def _go_on(self, number: int, samples: NDArray[Any], *, ends: bool) -> Steps:
         """Send a chunk in another stream, after the audio before it that has to be heard again."""
         give_up_at = self._now() + min(self._resume_s, self._timeout_s)
-        pause_s, losses = BACKOFF_S, 0
+        pause_s = BACKOFF_S
         while True:
             try:
+                if len(self._losses) >= MAX_LOSSES:
+                    raise refusal()
                 if self._is_lost:
                     yield from self._begin_again(number)
                 self.waiting[number] = self._stream
@@ -348,10 +369,9 @@ class LiveChunks:
                         self._kept.remove(number)
                     raise
                 self._lose(error)
-                losses += type(error) is ServerLostError
                 told_s = error.retry_after_s if isinstance(error, OverloadedError) else None
                 wait_s = max(pause_s, float(told_s or 0))
-                if losses >= MAX_LOSSES or self._now() + wait_s >= give_up_at:
+                if self._now() + wait_s >= give_up_at:
                     raise
             yield Pause(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)

@@ -9,6 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import AsyncGenerator, Generator
+from functools import partial
 from typing import Any
 
 from conch.client import grpc_calls, tensors
@@ -74,9 +75,16 @@ def stream(endpoint: Endpoint, request: tensors.Request) -> Generator[Result, No
 
 
 async def stream_async(
-    endpoint: Endpoint, request: tensors.Request
+    endpoint: Endpoint,
+    request: tensors.Request,
+    turns: contextlib.AbstractAsyncContextManager[Any],
 ) -> AsyncGenerator[Result, None]:
     """Send a request; yield RESULT of every part of the answer as it arrives.
+
+    Args:
+        endpoint: Where to.
+        request: What is sent.
+        turns: As of `grpc_calls.upload`.
 
     Raises:
         ServerError: the server cannot be reached.
@@ -85,13 +93,15 @@ async def stream_async(
     import grpc
     import tritonclient.grpc as tritongrpc
 
-    messages = await grpc_calls.uploaded(request)
     timeout_s = request.timeout_s + DEADLINE_MARGIN_S
     async with grpc_calls.channel(grpc.aio, endpoint) as channel:
         give_up_at = time.monotonic() + timeout_s
-        answers = grpc_calls.stream_call(channel)(
-            messages, timeout=timeout_s, metadata=grpc_calls.metadata(endpoint, request)
+        start = partial(
+            grpc_calls.stream_call(channel),
+            timeout=timeout_s,
+            metadata=grpc_calls.metadata(endpoint, request),
         )
+        answers = await grpc_calls.upload(start, request, turns)
         error: ConchError | None = None
         try:
             async for answer in answers:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,28 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.stream_place import StreamPlace
 
-Audio: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any]
+PIECE_BYTES = 1 << 20
+"""Bytes of a stored file to read at a time."""
+
+
+class StoredFile:
+    """An open audio file that is read when it is sent, over gRPC: until then it takes no memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = file.seek(0, os.SEEK_END)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its bytes."""
+        self._file.seek(0)
+        while piece := self._file.read(PIECE_BYTES):
+            yield piece
+
+
+Audio: TypeAlias = str | os.PathLike[str] | bytes | StoredFile | NDArray[Any]
 """A path to an audio file, the bytes of one, or a waveform: mono samples [N], floats in [-1, 1]
 or integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others."""
 
@@ -215,7 +236,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     name = (code or "").removeprefix("StatusCode.")
     if foreign.PROCESS_DIED.search(message):
         return ServerLostError(
-            f"{url} is about to replace the model, whose process died: {message}"
+            f"{url} is about to replace the model, whose process died: {message}",
+            had_request=False,  # it came too late to be the cause
         )
     if foreign.UNLOADED_MODEL in message:
         return UnavailableError(f"{url} is replacing the model, or about to stop")
@@ -257,8 +279,8 @@ def unreachable(url: str, reason: object) -> ServerLostError:
     return UnreachableError(f"cannot reach a server at {url}: {reason}; `conch serve` starts one")
 
 
-def _encoded(audio: Audio) -> bytes:
-    if isinstance(audio, bytes):
+def _encoded(audio: Audio) -> bytes | StoredFile:
+    if isinstance(audio, bytes | StoredFile):
         if not audio:
             raise AudioError("the audio is empty: 0 bytes")
         return audio

@@ -7,6 +7,8 @@ The modules of tritonclient are slow to import, so they are imported with the fi
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Generator
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 from conch.client import grpc_calls, streams, tensors
@@ -26,10 +28,6 @@ from conch.wire.errors import ServerError
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """Headers against compression: aiohttp asks for gzip, and Triton then compresses even short
 answers. Send a copy, because tritonclient adds to the mapping."""
-
-
-LARGE_BYTES = 1 << 20
-"""Size of a request from which on it is not copied on the event loop, nor kept twice."""
 
 
 class Transport(Protocol):
@@ -254,10 +252,11 @@ class AsyncHttpTransport:
 class AsyncGrpcTransport:
     """gRPC on asyncio: any number of requests on one connection."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, uploads: int | None = None) -> None:
         import grpc
 
         self._endpoint = endpoint
+        self._turns = nullcontext() if uploads is None else asyncio.Semaphore(uploads)
         self._channel = grpc_calls.channel(grpc.aio, endpoint)
         self._infer = grpc_calls.infer_call(self._channel)
         self._upload = grpc_calls.upload_call(self._channel)
@@ -271,8 +270,9 @@ class AsyncGrpcTransport:
         metadata = grpc_calls.metadata(self._endpoint, request)
         settings = {"timeout": timeout_s, "metadata": metadata}
         try:
-            if size_of(request) > LARGE_BYTES:
-                answer = await self._upload(await grpc_calls.uploaded(request), **settings)
+            if size_of(request) > grpc_calls.LARGE_BYTES:
+                start = partial(self._upload, **settings)
+                answer = await (await grpc_calls.upload(start, request, self._turns))
             else:
                 answer = await self._infer(grpc_bytes(request), **settings)
         except grpc.RpcError as failure:
@@ -280,7 +280,7 @@ class AsyncGrpcTransport:
         return result_of(tritongrpc.InferResult(answer))
 
     def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
-        return streams.stream_async(self._endpoint, request)
+        return streams.stream_async(self._endpoint, request, self._turns)
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         import grpc

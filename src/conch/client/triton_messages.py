@@ -3,6 +3,8 @@
 The modules of tritonclient are slow to import, so they are imported with the first request.
 """
 
+import io
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,27 +73,36 @@ def grpc_bytes(request: tensors.Request) -> bytes:
         AudioError: more audio than one gRPC message holds.
     """
     _check_size(request)
-    pieces: list[Any] = [_without_tensors(request).SerializeToString()]
+    message = io.BytesIO()
+    message.write(_without_tensors(request).SerializeToString())
     for tensor in request.inputs.values():
-        content = _content(tensor)
-        pieces += [_RAW_CONTENT, _varint(sum(map(len, content))), *content]
-    return b"".join(pieces)
+        lengths = tensor.size * LENGTH_BYTES if tensor.dtype == np.object_ else 0
+        message.write(_RAW_CONTENT + _varint(_size(tensor) + lengths))
+        for piece in _content(tensor):
+            message.write(piece)
+    return message.getvalue()  # without a copy
 
 
-def _content(tensor: NDArray[Any]) -> list[Any]:
-    """Return the bytes of a tensor in pieces, without a copy."""
-    if tensor.dtype == np.object_:
-        return [part for item in tensor.ravel() for part in (_length_of(item), item)]
-    return [np.ascontiguousarray(tensor).data.cast("B")]
+def _content(tensor: NDArray[Any]) -> Iterator[Any]:
+    """Yield the bytes of a tensor in pieces, without a copy."""
+    if tensor.dtype != np.object_:
+        yield np.ascontiguousarray(tensor).data.cast("B")
+        return
+    for item in tensor.ravel():
+        yield _length_of(item)
+        yield from item.pieces() if isinstance(item, tensors.StoredFile) else [item]
 
 
 _RAW_CONTENT = bytes([7 << 3 | 2])
 """Tag of the field `raw_input_contents`: its number, and that its length follows."""
 
 
-def _length_of(item: bytes) -> bytes:
-    """Return the length of a BYTES element, as the KServe protocol puts it in front."""
-    return len(item).to_bytes(4, "little")
+LENGTH_BYTES = 4
+"""Bytes of the length that the KServe protocol puts in front of a BYTES element."""
+
+
+def _length_of(item: bytes | tensors.StoredFile) -> bytes:
+    return len(item).to_bytes(LENGTH_BYTES, "little")
 
 
 def _varint(number: int) -> bytes:

@@ -30,6 +30,9 @@ class GatewayConfig:
     """Further names of models, by alias."""
     max_body_mb: float = 200.0
     """Largest file, in megabytes."""
+    max_upload_mb: float = 0.0
+    """Megabytes of all uploads at once, in memory and on the disk; 0 for a quarter of the memory of
+    the machine, or of the container. One more is refused with 503 before it is read."""
     max_audio_s: float = 0.0
     """Longest file, in seconds, if its header tells its length; 0 for what the server takes."""
     max_files: int = 64

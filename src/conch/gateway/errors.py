@@ -16,6 +16,7 @@ from conch.wire.errors import (
     MissingModelError,
     OptionError,
     OverloadedError,
+    PoisonError,
     RequestCancelledError,
     ServerError,
     SessionError,
@@ -103,6 +104,8 @@ def api_error(error: ConchError) -> ApiError:
             return ApiError(400, message, param="file", code=code)
         case SessionError():
             return ApiError(400, message, code=code)
+        case PoisonError():
+            return ApiError(422, message, param="file", code=code, headers=_NEVER_AGAIN)
         case DeadlineError():
             return ApiError(504, message, code=code, headers=_NEVER_AGAIN)
         case RequestCancelledError():

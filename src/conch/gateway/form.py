@@ -1,6 +1,7 @@
 """Read a form with a file, within limits, as it comes; a large file goes to the disk."""
 
 import asyncio
+import hashlib
 import io
 import tempfile
 import time
@@ -9,11 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import IO, TypeVar
 
-from aiohttp import BodyPartReader, web
+from aiohttp import BodyPartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError
+from conch.gateway.limits import Room
 
 MAX_FIELD_BYTES = 64 * 1024
 """Largest field that is not a file."""
@@ -63,15 +65,12 @@ class Form:
     """Values by name, in the order in which they came."""
     file: IO[bytes]
     """The file; it is gone after the `with` block."""
-
-    def read(self) -> bytes:
-        """Return the file's bytes."""
-        self.file.seek(0)
-        return self.file.read()
+    digest: str
+    """SHA-256 of the file, in hexadecimal digits."""
 
 
 @asynccontextmanager
-async def uploaded(request: web.Request, max_mb: float) -> AsyncIterator[Form]:
+async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
     Uploads take as long as their clients like, and many come at once: so what is larger than
@@ -80,9 +79,11 @@ async def uploaded(request: web.Request, max_mb: float) -> AsyncIterator[Form]:
     Args:
         request: The request; its body is read.
         max_mb: Largest file, in megabytes.
+        room: For its bytes, up to the end of the block.
 
     Raises:
-        ApiError: the body is not a form, has no file, is too large, or does not come.
+        ApiError: there is no room, which is said before the body is read; the body is not a form,
+            has no file, is too large, or does not come.
     """
     if request.content_type != "multipart/form-data":
         raise ApiError(
@@ -92,19 +93,38 @@ async def uploaded(request: web.Request, max_mb: float) -> AsyncIterator[Form]:
             param="file",
             code="unsupported_media_type",
         )
-    if (request.content_length or 0) > max_mb * MB + MAX_FORM_BYTES + HEADER_BYTES * MAX_FIELDS:
-        raise _too_large(max_mb)
-    with tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file:
-        fields = await _read(request, file, int(max_mb * MB), _too_large(max_mb))
+    most = min(int(max_mb * MB), room.most)
+    # A compressed body has any length, and one in chunks does not tell its own.
+    length = None if hdrs.CONTENT_ENCODING in request.headers else request.content_length
+    if (request.content_length or 0) > most + MAX_FORM_BYTES + HEADER_BYTES * MAX_FIELDS:
+        raise _too_large(most / MB)
+    with (
+        room.taken(min(most, most if length is None else length)) as keep,
+        tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
+    ):
+        upload = _Upload(file)
+        fields = await _read(request, upload, most, _too_large(most / MB))
         if not file.tell():
             raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
-        yield Form(fields, file)
+        keep(file.tell())
+        yield Form(fields, file, upload.digest.hexdigest())
+
+
+class _Upload:
+    """A file that comes in pieces, and its SHA-256."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.digest = file, hashlib.sha256()
+
+    def write(self, piece: bytes) -> None:
+        self.digest.update(piece)
+        self._file.write(piece)
 
 
 async def _read(
-    request: web.Request, file: IO[bytes], max_bytes: int, too_large: ApiError
+    request: web.Request, upload: _Upload, max_bytes: int, too_large: ApiError
 ) -> dict[str, tuple[str, ...]]:
-    """Write the file of a form into `file` and return the other fields."""
+    """Write the file of a form to `upload` and return the other fields."""
     fields: dict[str, tuple[str, ...]] = {}
     has_file = False
     pace, room = _Pace(), MAX_FORM_BYTES
@@ -130,7 +150,9 @@ async def _read(
                         400, "send one file in each request", param="file", code="invalid_form"
                     )
                 has_file = True
-                await _copy(part, file, max_bytes, too_large, pace)
+                async for piece in _pieces(part, max_bytes, too_large, pace):
+                    # In a thread: most files go to the disk.
+                    await asyncio.to_thread(upload.write, piece)
                 continue
             if part.filename is not None:
                 raise ApiError(
@@ -143,7 +165,8 @@ async def _read(
             most, problem = MAX_FIELD_BYTES, _long_field(part.name)
             if room < most:
                 most, problem = room, _long_form()
-            await _copy(part, text, most, problem, pace)
+            async for piece in _pieces(part, most, problem, pace):
+                text.write(piece)
             room -= text.tell()
             name = part.name or ""
             fields[name] = (*fields.get(name, ()), text.getvalue().decode())
@@ -159,17 +182,17 @@ async def _read(
     return fields
 
 
-async def _copy(
-    part: BodyPartReader, target: IO[bytes], max_bytes: int, error: ApiError, pace: _Pace
-) -> None:
-    """Copy a part as it comes; raise `error` if it is larger than `max_bytes`."""
+async def _pieces(
+    part: BodyPartReader, max_bytes: int, error: ApiError, pace: _Pace
+) -> AsyncIterator[bytes]:
+    """Yield a part as it comes; raise `error` if it is larger than `max_bytes`."""
     size = 0
     while piece := await _soon(part.read_chunk(PIECE_BYTES)):
         size += len(piece)
         if size > max_bytes:
             raise error
         pace.came(len(piece))
-        target.write(piece)
+        yield piece
 
 
 async def _soon(coming: Awaitable[T]) -> T:

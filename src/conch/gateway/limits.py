@@ -1,6 +1,17 @@
-"""How much a key may use: requests and seconds of audio a minute, and live sessions at once."""
+"""How much a key may use, and how much uploads may take of this machine."""
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+
+from conch.gateway.errors import overloaded
+
+CGROUP = Path("/sys/fs/cgroup")
+"""Where a process sees the control group of its container."""
+UPLOAD_SHARE = 0.25
+"""Share of the memory that uploads may take, in memory and on the disk: /tmp may be memory too."""
 
 MINUTE_S = 60.0
 
@@ -62,3 +73,54 @@ class Allowance:
         self.audio_s = Bucket(limits.audio_s_per_minute, now)
         self.streams = 0
         """Live sessions that are open."""
+
+
+class Room:
+    """Bytes that all uploads may take together."""
+
+    def __init__(self, most: int) -> None:
+        """Begin empty.
+
+        Args:
+            most: Bytes at most.
+        """
+        self.most = most
+        self._taken = 0
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[Callable[[int], None]]:
+        """Take so many bytes for the block; yield what gives back all but its argument.
+
+        Raises:
+            ApiError: so many are not there.
+        """
+        if self._taken + size > self.most:
+            raise overloaded(
+                f"uploads have {self._taken / 1e6:.0f} MB and this one up to {size / 1e6:.0f} MB; "
+                f"this gateway holds {self.most / 1e6:.0f} MB; try again later"
+            )
+        mine = size
+
+        def keep(rest: int) -> None:
+            nonlocal mine
+            self._taken += rest - mine
+            mine = rest
+
+        self._taken += mine
+        try:
+            yield keep
+        finally:
+            keep(0)
+
+
+def memory_of_container(cgroup: Path) -> int:
+    """Return the bytes of memory that this process may use: the machine's, or its container's.
+
+    Args:
+        cgroup: Folder of the container's control group, version 2 or 1.
+    """
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # without a limit it is max
+            found.append(int((cgroup / name).read_text()))
+    return min(found)

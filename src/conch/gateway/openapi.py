@@ -64,6 +64,11 @@ ERRORS: Mapping[int, ErrorStatus] = {
     408: ErrorStatus("The upload stood still for a minute.", ("upload_stalled",)),
     413: ErrorStatus("The file is too large or too long.", ("file_too_large", "audio_too_long")),
     415: ErrorStatus("The body is no multipart/form-data.", ("unsupported_media_type",)),
+    422: ErrorStatus(
+        "Servers were lost with this file, one after the other. It is refused for an hour.",
+        ("file_ends_server",),
+        ("x-should-retry",),
+    ),
     426: ErrorStatus("The address is a WebSocket.", ("upgrade_required",), ("Upgrade",)),
     429: ErrorStatus("The key has used up a limit.", ("rate_limit_exceeded",), ("Retry-After",)),
     499: ErrorStatus("The request was cancelled.", ("cancelled",)),
@@ -74,7 +79,7 @@ ERRORS: Mapping[int, ErrorStatus] = {
     ),
     503: ErrorStatus(
         "The gateway or the server is full, stops, or is not reached. Try again later.",
-        ("overloaded", "no_server"),
+        ("overloaded", "no_server", "server_lost"),
         ("Retry-After",),
     ),
     504: ErrorStatus(
@@ -83,7 +88,7 @@ ERRORS: Mapping[int, ErrorStatus] = {
 }
 """What can go wrong, by status."""
 
-FOR_FILES = (400, 401, 403, 404, 408, 413, 415, 429, 499, 500, 503, 504)
+FOR_FILES = (400, 401, 403, 404, 408, 413, 415, 422, 429, 499, 500, 503, 504)
 FOR_SECRETS = (400, 401, 403, 404, 500)
 FOR_SESSIONS = (400, 401, 403, 404, 426, 429, 500, 503)
 """Statuses of the answer in place of the upgrade."""

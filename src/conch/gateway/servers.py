@@ -5,10 +5,11 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TypeVar
 
 from conch.client import AsyncClient
+from conch.client.poison import Losses
 from conch.wire.errors import ConchError, ServerError
 
 logger = logging.getLogger(__name__)
@@ -40,10 +41,13 @@ class Server:
             raise ServerError(f"a gateway speaks gRPC with its servers; {url!r} is no grpc:// URL")
         self.url = url
         # A key of the environment is for gateways, and this talks to what is behind one.
-        self.client = AsyncClient(url, api_key="", timeout_s=LONGEST_S)
+        self.client = AsyncClient(url, api_key="", timeout_s=LONGEST_S, uploads=1)
         self.is_ready = False
         self.num_running = 0
         """Files and live sessions that it works on."""
+        self.alone = asyncio.Lock()
+        """Held by a file that has lost a server, as it may be what servers die of: others that were
+        lost with it are not to be lost with it again."""
 
     async def look(self) -> None:
         """Find out whether it is ready."""
@@ -70,6 +74,8 @@ class Servers:
         self._ready_at = -math.inf
         """When any of them was ready last."""
         self._may_come_back = True
+        self.losses = Losses()
+        """What each file has cost, by its digest."""
 
     async def start(self) -> None:
         """Look once at all of them, and then again and again."""
@@ -109,36 +115,53 @@ class Servers:
         )
         return {name for name, is_ready in zip(models, ready, strict=True) if is_ready}
 
-    async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
+    async def answer(
+        self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str = ""
+    ) -> Answer:
         """Return what a server answers; if it cannot be reached, ask the next one.
 
-        While all are lost, the request waits for the first one that is back. If all are lost on
-        the way, this one gets the request once more.
+        While all are lost, the request waits for the first one that is back, and may get it a
+        second time. A request that has lost one goes to another by itself, one after the other.
+
+        Args:
+            ask: Sends the request and returns the answer.
+            name: Digest of what is sent; see `Losses`.
 
         Raises:
+            PoisonError: the request has lost two servers.
             ServerError: none of them can be reached.
             ConchError: the answer is an error.
         """
         tried: list[Server] = []
-        is_last = False
         while True:
-            server = self._least_busy(tried)
-            if server is None and not is_last:
-                is_last = bool(tried)
-                server = await self._first_back()
+            self.losses.check(name)
+            is_suspect = self.losses.is_suspect(name)
+            server = self._least_busy(tried, is_suspect=is_suspect) or await self._first_back()
             if server is None:
                 raise ServerError("no speech server is ready; try again later")
-            tried.append(server)
             server.num_running += 1
+            try:
+                async with server.alone if is_suspect else nullcontext():
+                    if not server.is_ready:
+                        continue  # lost while this one waited
+                    return await self._asked(server, ask, name)
+            except ServerError:
+                if server in tried:
+                    raise
+                tried.append(server)
+            finally:
+                server.num_running -= 1
+
+    async def _asked(
+        self, server: Server, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str
+    ) -> Answer:
+        with self.losses.attempt(name):
             try:
                 return await ask(server.client)
             except ServerError as error:
                 logger.warning("server %s failed: %s", server.url, error)
                 await server.look()
-                if is_last:
-                    raise
-            finally:
-                server.num_running -= 1
+                raise
 
     @asynccontextmanager
     async def reserved(self) -> AsyncIterator[AsyncClient]:
@@ -159,9 +182,12 @@ class Servers:
         finally:
             server.num_running -= 1
 
-    def _least_busy(self, without: Sequence[Server]) -> Server | None:
+    def _least_busy(self, without: Sequence[Server], *, is_suspect: bool = False) -> Server | None:
+        def load(server: Server) -> tuple[bool, int]:
+            return is_suspect and server.alone.locked(), server.num_running
+
         ready = [item for item in self._servers if item.is_ready and item not in without]
-        return min(ready, key=lambda server: server.num_running, default=None)
+        return min(ready, key=load, default=None)
 
     async def _first_back(self) -> Server | None:
         """Return a server that is ready HEAL_S seconds after all were lost, None without one."""

@@ -13,7 +13,14 @@ from aiohttp import web
 from conch.gateway.config import GatewayConfig
 from conch.gateway.errors import ApiError, overloaded
 from conch.gateway.keys import KEYS_VARIABLE, ClientSecrets, Key, KeyRing, keys_of_environment
-from conch.gateway.limits import Allowance, Limits
+from conch.gateway.limits import (
+    CGROUP,
+    UPLOAD_SHARE,
+    Allowance,
+    Limits,
+    Room,
+    memory_of_container,
+)
 from conch.gateway.metrics import GatewayMetrics
 from conch.gateway.servers import Servers
 
@@ -63,6 +70,9 @@ class Gateway:
         self.secrets = ClientSecrets()
         self.servers = Servers(config.servers)
         self.metrics = GatewayMetrics()
+        most = 1e6 * config.max_upload_mb or UPLOAD_SHARE * memory_of_container(CGROUP)
+        self.uploads = Room(int(most))
+        """What the files of all requests take."""
         self.draining = asyncio.Event()
         """Set once the gateway is asked to stop: live sessions then end with their last text."""
         self._broken_off = asyncio.Event()

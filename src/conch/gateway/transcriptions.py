@@ -1,6 +1,7 @@
 """`POST /v1/audio/transcriptions` and `/v1/audio/translations`: the text of a file."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -10,14 +11,17 @@ from aiohttp import web
 from conch.audio.lengths import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.streams import GRACE_S
+from conch.client.tensors import StoredFile
 from conch.gateway import file_answer, file_request
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
-from conch.wire.errors import ConchError, OptionError
+from conch.wire.errors import ConchError, OptionError, PoisonError
 from conch.wire.result import Transcript, strict_json
+
+logger = logging.getLogger(__name__)
 
 ROUTE = "/v1/audio/transcriptions"
 KEEP_ALIVE_S = 15.0
@@ -58,12 +62,21 @@ async def _answered(request: web.Request, forced: Mapping[str, str]) -> web.Stre
     """Answer with the text of a file, by the options of its form and those that are forced."""
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.file_of(caller):
-        async with uploaded(request, gateway.config.max_body_mb) as form:
+        async with uploaded(request, gateway.config.max_body_mb, gateway.uploads) as form:
             asked = file_request.parse(form.fields, gateway.config.model_aliases, forced)
             await _check_length(form, gateway.config.max_audio_s)
-            if asked.is_streamed:
-                return await _stream(request, gateway, form, asked)
-            return await _answer(request, gateway, form, asked)
+            try:
+                return await (_stream if asked.is_streamed else _answer)(
+                    request, gateway, form, asked
+                )
+            except PoisonError:
+                _log_poison(request, form.digest)
+                raise
+
+
+def _log_poison(request: web.Request, digest: str) -> None:
+    names = request[REQUEST_ID], request[CALLER].name, digest
+    logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
 
 
 async def _check_length(form: Form, max_audio_s: float) -> None:
@@ -86,10 +99,10 @@ async def _answer(
     """Answer with the whole transcript."""
 
     async def ask(client: AsyncClient) -> Transcript:
-        file = await asyncio.to_thread(form.read)
+        file = StoredFile(form.file)
         return await client.transcribe(file, request_id=request[REQUEST_ID], **asked.options)
 
-    transcript = await gateway.unless_broken_off(gateway.servers.answer(ask))
+    transcript = await gateway.unless_broken_off(gateway.servers.answer(ask, form.digest))
     gateway.heard(request[CALLER], ROUTE, transcript.duration)
     # In a thread: an hour of words takes a while to write.
     text = await asyncio.to_thread(file_answer.body, transcript, asked)
@@ -118,7 +131,7 @@ async def _stream(
         return await _stream_from(client, request, gateway, form, asked)
 
     # Before its first part an answer may still come from another server.
-    return await gateway.servers.answer(ask)
+    return await gateway.servers.answer(ask, form.digest)
 
 
 async def _stream_from(
@@ -133,8 +146,7 @@ async def _stream_from(
     Raises:
         ServerError: it cannot be reached; nothing was sent.
     """
-    file = await asyncio.to_thread(form.read)
-    parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
+    parts = client.stream(StoredFile(form.file), request_id=request[REQUEST_ID], **asked.options)
     async with aclosing(parts):
         # Errors of the request come before the first part, and still get their status.
         first = await gateway.unless_broken_off(anext(parts))
@@ -149,7 +161,7 @@ async def _stream_from(
             }
         )
         await answer.prepare(request)
-        await _send_events(answer, first, parts, asked, gateway, request)
+        await _send_events(answer, first, parts, asked, gateway, request, form.digest)
     await answer.write_eof()
     return answer
 
@@ -161,22 +173,29 @@ async def _send_events(
     asked: FileRequest,
     gateway: Gateway,
     request: web.Request,
+    digest: str,
 ) -> None:
     deltas, heard = file_answer.Deltas(asked), [first]
     try:
         for event in deltas.of_part(first):
             await _send(answer, event)
         coming = _unless_broken_off(gateway, parts)
-        async for part in _with_keep_alive(coming, lambda: answer.write(b": still at work\n\n")):
-            heard.append(part)
-            for event in deltas.of_part(part):
-                await _send(answer, event)
+        # A server that is lost from here on counts, too, though nothing is sent again.
+        with gateway.servers.losses.attempt(digest):
+            async for part in _with_keep_alive(
+                coming, lambda: answer.write(b": still at work\n\n")
+            ):
+                heard.append(part)
+                for event in deltas.of_part(part):
+                    await _send(answer, event)
         # In a thread: an hour of words takes a while to join and to write.
         last = await asyncio.to_thread(_last_event, deltas, heard, asked.nbest)
         await answer.write(last)
     except ApiError as error:
         await _send(answer, {"error": error.as_dict()})
     except ConchError as error:
+        if isinstance(error, PoisonError):
+            _log_poison(request, digest)
         await _send(answer, {"error": api_error(error).as_dict()})
     finally:
         gateway.heard(request[CALLER], ROUTE, heard[-1].duration)

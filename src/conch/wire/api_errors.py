@@ -19,8 +19,10 @@ from conch.wire.errors import (
     MissingModelError,
     OptionError,
     OverloadedError,
+    PoisonError,
     RequestCancelledError,
     ServerError,
+    ServerLostError,
     SessionError,
     TranscriptionError,
     UnreachableError,
@@ -30,6 +32,7 @@ _CODES: Mapping[type[ConchError], str] = {
     OptionError: "invalid_value",
     AudioError: "invalid_audio",
     SessionError: "session_expired",
+    PoisonError: "file_ends_server",
     InvalidRequestError: "invalid_request",
     DeadlineError: "deadline_exceeded",
     RequestCancelledError: "cancelled",
@@ -37,6 +40,8 @@ _CODES: Mapping[type[ConchError], str] = {
     MissingModelError: "model_not_loaded",
     ComponentError: "component_failed",
     InternalError: "server_error",
+    UnreachableError: "no_server",
+    ServerLostError: "server_lost",
     ServerError: "no_server",
 }
 _KINDS = {code: kind for kind, code in _CODES.items()} | {"no_server": UnreachableError}

@@ -14,7 +14,8 @@ Only a `TranscriptionError` is about a single request:
         ├── InvalidRequestError      the request itself is wrong
         │   ├── OptionError              an option: unknown, mistyped, out of range
         │   ├── AudioError               the audio: missing, empty, not finite, not decodable
-        │   └── SessionError             a chunk of a stream that is not open
+        │   ├── SessionError             a chunk of a stream that is not open
+        │   └── PoisonError              the audio has ended servers
         ├── DeadlineError            the request's own time budget is spent
         ├── RequestCancelledError    the client gave up
         ├── OverloadedError          a limit of this server is reached
@@ -53,7 +54,15 @@ class ServerLostError(ServerError):
     """The connection to a server was lost, or the process that answers there has died.
 
     A live stream that it held is gone: START again, there or elsewhere.
+
+    Args:
+        message: What was lost.
+        had_request: Whether the server had the request by then, which may be the cause.
     """
+
+    def __init__(self, message: str, *, had_request: bool = True) -> None:
+        super().__init__(message)
+        self.had_request = had_request
 
 
 class UnreachableError(ServerLostError):
@@ -104,6 +113,12 @@ class SessionError(InvalidRequestError):
     """A chunk belongs to no open stream: the stream never started, has ended or has expired."""
 
     code = "NO_SESSION"
+
+
+class PoisonError(InvalidRequestError):
+    """Servers were lost with this audio, one after the other: no other one gets it."""
+
+    code = "ENDS_SERVER"
 
 
 class DeadlineError(TranscriptionError, TimeoutError):
@@ -170,6 +185,7 @@ _BY_CODE: dict[str, type[TranscriptionError]] = {
         OptionError,
         AudioError,
         SessionError,
+        PoisonError,
         DeadlineError,
         RequestCancelledError,
         OverloadedError,

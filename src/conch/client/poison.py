@@ -1,0 +1,103 @@
+"""The rule for a request that ends servers: after two losses no server gets it again.
+
+Pure: nothing here sends or waits. The gateway, `conch transcribe`, bulk runs and live streams share
+this rule.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from conch.wire.errors import ConchError, PoisonError, ServerLostError, UnreachableError
+
+MAX_LOSSES = 2
+"""Servers that a request may lose."""
+REMEMBERED_S = 3600.0
+"""Seconds for which a loss counts."""
+
+
+def blames(error: BaseException) -> bool:
+    """Return whether an error speaks against the request: its server was lost while it had it.
+
+    A server that cannot be reached, or that says that it stops, has not been lost by a request.
+    """
+    if isinstance(error, UnreachableError) or not isinstance(error, ServerLostError):
+        return False
+    return error.had_request
+
+
+def refusal(error: ConchError | None = None) -> PoisonError:
+    """Return the error of a request that has lost MAX_LOSSES servers.
+
+    Args:
+        error: The last loss; None if it was before this request.
+    """
+    last = f" (the last time: {error})" if error else ""
+    return PoisonError(
+        f"{MAX_LOSSES} servers were lost while they had this audio, so no other gets it{last}: "
+        "look for what is wrong with it, and report it with the servers' logs"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    count: int
+    at: float
+
+
+class Losses:
+    """The servers that requests have lost, by the request's name: the digest of its file, say.
+
+    Args:
+        now: Clock in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._losses: dict[str, _Loss] = {}
+
+    def is_suspect(self, name: str = "") -> bool:
+        """Return whether a request has lost a server; it is sent again alone."""
+        self._forget()
+        return name in self._losses
+
+    def check(self, name: str = "") -> None:
+        """Check that a request may go to a server.
+
+        Raises:
+            PoisonError: it has lost MAX_LOSSES servers.
+        """
+        if self.is_suspect(name) and self._losses[name].count >= MAX_LOSSES:
+            raise refusal()
+
+    @contextmanager
+    def attempt(self, name: str = "") -> Iterator[None]:
+        """Send a request to a server within the block; an answer clears the name.
+
+        Requests of one name that are lost together count once: one of them may be innocent of it.
+
+        Raises:
+            PoisonError: it has lost MAX_LOSSES servers, before or with this attempt.
+        """
+        self.check(name)
+        began = self._now()
+        try:
+            yield
+        except ServerLostError as error:
+            if not blames(error):
+                raise
+            loss = self._losses.get(name)
+            if loss is None or loss.at <= began:
+                loss = _Loss(loss.count + 1 if loss else 1, self._now())
+                self._losses[name] = loss
+            if loss.count >= MAX_LOSSES:
+                raise refusal(error) from error
+            raise
+        # A loss meanwhile was that of another attempt, or of the end of a streamed answer.
+        if name in self._losses and self._losses[name].at <= began:
+            del self._losses[name]
+
+    def _forget(self) -> None:
+        oldest = self._now() - REMEMBERED_S
+        self._losses = {name: loss for name, loss in self._losses.items() if loss.at >= oldest}

@@ -1,0 +1,68 @@
+"""Files that end servers: two proxies before a real Triton, which break off when one passes."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+import requests
+from cut_proxy import CutProxy, cut_proxy
+from own_gateway import OwnGateway, own_gateway
+
+from conch.client import Client
+from conch.client.poison import MAX_LOSSES
+from conch.wire.errors import PoisonError
+
+pytestmark = pytest.mark.server
+
+POISON = b"this ends servers"
+
+
+@pytest.fixture
+def proxies(grpc_url: str) -> Iterator[list[CutProxy]]:
+    with ExitStack() as stack:
+        found = [stack.enter_context(cut_proxy(grpc_url.rpartition("//")[2])) for _ in range(3)]
+        for proxy in found:
+            proxy.poison = POISON
+        yield found
+
+
+@pytest.fixture
+def mortal(proxies: list[CutProxy]) -> Iterator[OwnGateway]:
+    """Yield a gateway whose servers are lost with every file that has POISON in it."""
+    with own_gateway(*(f"grpc://{proxy.address}" for proxy in proxies)) as running:
+        yield running
+
+
+def post(
+    gateway: OwnGateway, content: bytes, **fields: str
+) -> tuple[int, requests.structures.CaseInsensitiveDict[str], str]:
+    url = f"{gateway.url}/v1/audio/transcriptions"
+    answer = requests.post(url, data=fields, files={"file": ("a.wav", content)}, timeout=120)
+    return answer.status_code, answer.headers, answer.text
+
+
+@pytest.mark.parametrize("stream", ["false", "true"])
+def test_a_file_that_ends_servers_is_refused_after_two(
+    mortal, proxies, speech, stream, caplog
+) -> None:
+    honest = speech.path.read_bytes()
+    poisoned = honest + POISON + stream.encode()
+    with caplog.at_level(logging.ERROR, "conch.gateway"):
+        status, headers, text = post(mortal, poisoned, stream=stream)
+    assert status == 422, text
+    assert json.loads(text)["error"]["code"] == "file_ends_server"
+    assert json.loads(text)["error"]["param"] == "file"
+    assert "grpc://" not in text
+    assert headers["x-should-retry"] == "false"
+    assert sum(proxy.num_cut for proxy in proxies) == MAX_LOSSES
+    (record,) = caplog.records
+    assert headers["x-request-id"] in record.getMessage()
+    assert "key anybody" in record.getMessage()
+    # Nor does another request bring it to a server, and Conch's own client says why.
+    with Client(mortal.url) as client, pytest.raises(PoisonError, match="2 servers were lost"):
+        client.transcribe(poisoned)
+    assert sum(proxy.num_cut for proxy in proxies) == MAX_LOSSES
+    status, _, text = post(mortal, honest)
+    assert (status, bool(json.loads(text)["text"])) == (200, True)
