@@ -35,6 +35,11 @@ class PlainClient:
             raise ServerError(f"cannot reach a server at {self.url}")
         return model != "rescorer"
 
+    away: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    async def components_away(self, *, timeout_s: float) -> tuple[str, ...]:
+        return self.away.get(self.url, ())
+
     async def close(self) -> None:
         pass
 
@@ -286,4 +291,24 @@ def test_a_server_that_comes_back_gets_work_again(monkeypatch: pytest.MonkeyPatc
         assert await servers.answer(url_of) == "grpc://b:1"
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad"}
 
+    run(scenario)
+
+
+def test_a_server_whose_components_answer_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(servers: Servers) -> None:
+        assert servers.away == ()
+        async with servers.reserved() as client:
+            assert await url_of(client) == URLS[1]
+        await servers.close()
+
+    monkeypatch.setattr(PlainClient, "away", {URLS[0]: ("vad",), URLS[2]: ("vad",)})
+    run(scenario)
+
+
+def test_components_that_are_away_everywhere_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(servers: Servers) -> None:
+        assert servers.is_ready
+        assert servers.away == ("vad",)
+
+    monkeypatch.setattr(PlainClient, "away", dict.fromkeys(URLS, ("vad",)))
     run(scenario)

@@ -1,5 +1,6 @@
 """Components that neither answer nor die: their calls end, others serve on, and they come back."""
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from live import Chunks
 from metrics import metrics_of
 from waiting import wait_until
 
-from conch.client import Client
+from conch.client import AsyncClient, Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.needs import components_of_path
 from lab.chaos.hanging_models import HangingModels
@@ -49,6 +50,11 @@ def hangs_of(server: TritonServer, model: str) -> float:
     return metrics_of(server.metrics_url)[f"conch_component_hangs_total{{component={model}}}"]
 
 
+async def components_away(server: TritonServer) -> tuple[str, ...]:
+    async with AsyncClient(server.http_url) as client:
+        return await client.components_away()
+
+
 def cases(models: tuple[str, ...]) -> list[Any]:
     """Return each model with each way to hang; the first of each is for CI."""
     found = []
@@ -74,8 +80,11 @@ def test_recordings_are_answered_word_for_word(server, models, waveform, model, 
         wait_until(lambda: models.has_begun(model))
         began = time.monotonic()
         other = {"decoder": "ctc", "vad": False}
+        away: set[str] = set()
         while server.heals[model] == heals:
             assert client.transcribe(waveform, **other).text, "other components serve on"
+            away.update(asyncio.run(components_away(server)))
+        assert away == {model}
         took_s = time.monotonic() - began
         assert set(answers) == {expected}
     print(f"{model} {how}: loaded again after {took_s:.1f} s")

@@ -12,12 +12,15 @@ async def live(request: web.Request) -> web.Response:
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Answer whether new requests are taken: a server is ready, and the gateway does not stop."""
+    """Answer whether the gateway does not stop, and a server is ready whose components answer."""
     gateway = request.app[GATEWAY]
     if gateway.draining.is_set():
         return web.json_response({"status": "stopping"}, status=503)
     if not gateway.servers.is_ready:
         return web.json_response({"status": "no speech server is ready"}, status=503)
+    if away := gateway.servers.away:
+        status = {"status": "components do not answer", "components": away}
+        return web.json_response(status, status=503)
     return web.json_response({"status": "ready"})
 
 

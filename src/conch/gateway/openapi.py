@@ -484,7 +484,8 @@ def _operation() -> dict[str, Any]:
                 tag,
                 "/health/ready",
                 "Tell whether new requests are taken",
-                "503 while no server is ready, and once the gateway was asked to stop.",
+                "503 while no server is ready, while components of the server do not answer, and "
+                "once the gateway was asked to stop.",
                 {"200": _json("They are.", status), "503": _json("They are not.", status)},
             )
         },

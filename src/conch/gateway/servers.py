@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from conch.client import AsyncClient
 from conch.client.poison import Losses
-from conch.wire.errors import ConchError, ServerError
+from conch.wire.errors import ConchError, DeadlineError, ServerError
+from conch.wire.needs import ENTRY_POINTS
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +23,8 @@ HEAL_POLL_S = 0.2
 """Seconds between two looks while a server is not ready."""
 LONGEST_S = 86_400.0
 """Seconds to wait for an answer: as many as the option `deadline_ms` takes."""
+SILENT_S = 10.0
+"""Seconds after which a ready server whose `speech` does not answer counts as one that hangs."""
 READY_TIMEOUT_S = 2.0
 """Seconds for a server to say that it is ready."""
 
@@ -43,6 +46,10 @@ class Server:
         # A key of the environment is for gateways, and this talks to what is behind one.
         self.client = AsyncClient(url, api_key="", timeout_s=LONGEST_S, uploads=1)
         self.is_ready = False
+        self.away: tuple[str, ...] = ()
+        """Its components that have died, hang or are being replaced."""
+        self._heard_at = time.monotonic()
+        """When `speech` answered last, or the server was not ready."""
         self.num_running = 0
         """Files and live sessions that it works on."""
         self.alone = asyncio.Lock()
@@ -55,9 +62,27 @@ class Server:
             ready = await self.client.is_ready(timeout_s=READY_TIMEOUT_S)
         except ConchError:
             ready = False
+        away = await self._components_away() if ready else ()
+        if not ready:
+            self._heard_at = time.monotonic()
+        if away != self.away:
+            logger.info("components of %s that are away: %s", self.url, ", ".join(away) or "none")
+        self.away = away
         if ready != self.is_ready:
             logger.info("server %s is %s", self.url, "ready" if ready else "not ready")
         self.is_ready = ready
+
+    async def _components_away(self) -> tuple[str, ...]:
+        try:
+            away = await self.client.components_away(timeout_s=READY_TIMEOUT_S)
+        except DeadlineError:
+            # Triton calls a model ready that hangs. One that is busy may be late.
+            is_late = time.monotonic() - self._heard_at > SILENT_S
+            return ENTRY_POINTS[:1] if is_late else self.away
+        except ConchError:
+            away = ()
+        self._heard_at = time.monotonic()
+        return away
 
 
 class Servers:
@@ -99,6 +124,11 @@ class Servers:
     def is_ready(self) -> bool:
         """Whether any of them is ready."""
         return self.num_ready > 0
+
+    @property
+    def away(self) -> tuple[str, ...]:
+        """Components that are away of the ready server that lacks fewest."""
+        return min((item.away for item in self._servers if item.is_ready), key=len, default=())
 
     @property
     def num_ready(self) -> int:
@@ -183,8 +213,8 @@ class Servers:
             server.num_running -= 1
 
     def _least_busy(self, without: Sequence[Server], *, is_suspect: bool = False) -> Server | None:
-        def load(server: Server) -> tuple[bool, int]:
-            return is_suspect and server.alone.locked(), server.num_running
+        def load(server: Server) -> tuple[bool, int, int]:
+            return is_suspect and server.alone.locked(), len(server.away), server.num_running
 
         ready = [item for item in self._servers if item.is_ready and item not in without]
         return min(ready, key=load, default=None)
