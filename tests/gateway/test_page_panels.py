@@ -122,7 +122,7 @@ def test_another_session_goes_on_after_the_first(page: Page) -> None:
     answer(page, lambda socket: tell(socket, said(next(texts))))
     for text in ("First.", "Second."):
         page.locator("#speak").click()
-        page.get_by_text(text).wait_for()
+        page.get_by_text(text, exact=True).wait_for()
         wait_for(page, "Listening.")
         # The button that ends an utterance goes away with the session.
         page.get_by_role("button", name="End utterance").focus()
