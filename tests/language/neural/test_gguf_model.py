@@ -4,6 +4,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import tokenizers
+from neural import noise_share
 
 gguf_toys = pytest.importorskip("gguf_toys", reason="gguf is not installed")
 
@@ -73,13 +74,21 @@ def log_probs(tokens):
     return [found[place, token] for place, token in enumerate(ids[1:])]
 
 
-@pytest.mark.parametrize(("quantization", "error"), [("float32", 1e-4), ("int8", 0.1)])
-def test_the_converted_model_computes_what_the_file_says(convert, quantization, error):
-    folder = convert(quantization)
+def scores_and_reference(folder, quantization):
     tokens = [gguf_toys.END_OF_TEXT, *tokens_of(folder, TEXT)]
     model = ctranslate2.Generator(str(folder), compute_type=quantization)
     (result,) = model.score_batch([tokens])
-    assert result.log_probs == pytest.approx(log_probs(tokens), abs=error)
+    return result.log_probs, log_probs(tokens)
+
+
+def test_the_converted_model_computes_what_the_file_says(convert):
+    found, expected = scores_and_reference(convert(), "float32")
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_int8_weights_tell_tokens_apart_as_the_files_do(convert):
+    found, expected = scores_and_reference(convert("int8"), "int8")
+    assert noise_share(found, expected) < 0.5
 
 
 def test_digits_are_alone_and_no_text_holds_a_special_token(convert):

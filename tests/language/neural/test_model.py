@@ -1,16 +1,24 @@
 """Scores of SmolLM2, held against those of transformers."""
 
+import csv
 import json
 import shutil
+from itertools import groupby
+from pathlib import Path
 
 import pytest
-from neural import needs_weights
+from neural import needs_weights, noise_share
 
+from conch.bench.measures import word_errors
 from conch.language.neural import model as neural_model
 from conch.language.neural import smollm2
 from conch.language.neural.model import NeuralLanguageModel, NeuralRescorerConfig, TextInContext
+from conch.language.normalize import language_model_words
 from conch.packaged import SMOLLM2
 from conch.wire.errors import ConfigError
+from conch.wire.nbest import ranked
+from conch.wire.result import Hypothesis
+from conch.wire.weights import tuned_weights
 
 # By transformers 5.23.0 with AutoModelForCausalLM.from_pretrained(folder, gguf_file=…) in float32:
 # the sum of the log probabilities of all tokens behind <|endoftext|>. The last test computes them.
@@ -86,11 +94,43 @@ def test_scores_are_those_of_transformers(model):
     assert score(model, *REFERENCES) == pytest.approx(list(REFERENCES.values()), abs=0.01)
 
 
-def test_int8_is_close_to_them():
-    quantized = NeuralLanguageModel(NeuralRescorerConfig())
-    found = score(quantized, *REFERENCES)
-    assert found == pytest.approx(list(REFERENCES.values()), rel=0.1, abs=2)
-    assert found != pytest.approx(list(REFERENCES.values()), abs=0.01), "it is not int8"
+def test_int8_chooses_texts_as_float32_does():
+    """The lists are Whisper's of LibriSpeech dev, the ones of which float32 finds a better text.
+
+    int8 scores depend on the processor by some nats: on the library that multiplies, and on whether
+    16-bit sums saturate for want of VNNI. The choice must not depend on it.
+    """
+    with (Path(__file__).parent / "hypotheses.tsv").open() as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    exact = [float(row["lm_score"]) for row in rows]
+    quantized = score(NeuralLanguageModel(NeuralRescorerConfig()), *(row["text"] for row in rows))
+    assert quantized != pytest.approx(exact, abs=0.01), "it is not int8"
+
+    def errors(lm_scores, weights):
+        total, differences = 0, []
+        scored = groupby(zip(rows, lm_scores, strict=True), lambda item: item[0]["reference"])
+        for reference, items in scored:
+            nbest = [
+                Hypothesis(
+                    row["text"],
+                    float(row["am_score"]),
+                    float(row["am_score"]),
+                    lm_score,
+                    len(language_model_words(row["text"])),
+                )
+                for row, lm_score in items
+            ]
+            total += word_errors(reference, ranked(nbest, weights)[0].text).errors
+            differences += [item.lm_score - nbest[0].lm_score for item in nbest[1:]]
+        return total, differences
+
+    weights = tuned_weights("attention", frozenset({"neural"}))
+    (unscored, _) = errors(exact, tuned_weights("attention", frozenset()))
+    (by_float, wanted), (by_int8, found) = errors(exact, weights), errors(quantized, weights)
+    assert unscored - by_float >= len({row["reference"] for row in rows}) == 12
+    # More than half of what float32 gains, and more signal than noise.
+    assert unscored - by_int8 > (unscored - by_float) / 2
+    assert noise_share(found, wanted) < 0.5
 
 
 def test_a_batch_scores_as_one_text_does(model):
@@ -137,7 +177,7 @@ def test_a_text_after_a_paragraph_begins_the_next_one(model):
 
 def test_spaces_around_texts_do_not_count(model):
     plain, spaced = score(model, ("and said so.", "He wept"), (" and said so. ", "He wept  "))
-    assert plain == spaced
+    assert plain == pytest.approx(spaced, abs=1e-3)
 
 
 def test_only_the_last_words_of_a_context_count(folder, model):
@@ -158,7 +198,7 @@ def test_an_empty_text_has_the_score_of_the_end(model):
     nothing, spaces, after, unfinished = score(
         model, "", "  ", ("", "He said so."), ("", "He said so to the")
     )
-    assert nothing == spaces
+    assert nothing == pytest.approx(spaces, abs=1e-3)
     assert -30 < nothing < 0
     assert unfinished < after < 0
 

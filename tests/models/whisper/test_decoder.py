@@ -25,6 +25,11 @@ TIGER = (
     "thy fearful symmetry."
 )
 
+SUPPRESSION = -0.05
+"""Nats of the tokens that the search alone forbids, which are improbable in all steps."""
+LIKELY_END = np.log(2)
+"""Nats of an end of the text that is more probable than all else."""
+
 
 @pytest.fixture(scope="module")
 def tiger() -> np.ndarray:
@@ -49,9 +54,35 @@ def decoder() -> WhisperDecoder:
 
 
 @pytest.fixture(scope="module")
+def exact_encoder() -> WhisperEncoder:
+    return WhisperEncoder(WhisperEncoderConfig(compute_type="float32"))
+
+
+@pytest.fixture(scope="module")
+def exact_decoder() -> WhisperDecoder:
+    """For comparisons in nats: int8 sums differ by processor and by the size of a batch."""
+    return WhisperDecoder(WhisperDecoderConfig(compute_type="float32"))
+
+
+@pytest.fixture(scope="module")
+def exactly_encoded(exact_encoder, tiger) -> dict[str, np.ndarray]:
+    (answer,) = exact_encoder([Row({"waveform": tiger})])
+    return answer
+
+
+@pytest.fixture(scope="module")
 def encoded(encoder, tiger) -> dict[str, np.ndarray]:
     (answer,) = encoder([Row({"waveform": tiger})])
     return answer
+
+
+def is_tiger(text: bytes) -> bool:
+    """Tell whether at most one word in ten is another than in `TIGER`.
+
+    Whisper hears "What immortal" and "What a mortal" as equally probable: rounding decides.
+    """
+    normalized = EnglishTextNormalizer()
+    return jiwer.wer(normalized(TIGER), normalized(text.decode())) <= 0.1
 
 
 def aligned(decoder, encoded, text: str) -> dict[str, np.ndarray]:
@@ -72,7 +103,7 @@ def test_reads_speech(encoder, decoder, recordings):
 def test_nbest_is_distinct_and_best_first(decoder, encoded):
     (answer,) = decoder([Row(encoded, {"beam_size": 5, "nbest": 4, "language": "en"})])
     texts = [text.decode() for text in answer["hypotheses"]]
-    assert texts[0] == TIGER
+    assert is_tiger(answer["hypotheses"][0])
     assert len(set(texts)) == len(texts) == 4
     assert answer["scores"].dtype == np.float32
     assert (np.diff(answer["scores"]) <= 0).all() and answer["scores"][0] < 0
@@ -104,13 +135,17 @@ def test_the_order_is_whispers_own_by_the_average_of_a_token(encoder, decoder, r
 
 def test_one_hypothesis_unless_asked_for_more(decoder, encoded):
     (answer,) = decoder([Row(encoded)])
-    assert [text.decode() for text in answer["hypotheses"]] == [TIGER]
+    (text,) = answer["hypotheses"]
+    assert is_tiger(text)
 
 
-def test_a_score_is_the_sum_of_log_probabilities_with_the_end_of_text(decoder, encoded):
+def test_a_score_is_the_sum_of_log_probabilities_with_the_end_of_text(
+    exact_decoder, exactly_encoded
+):
     """Held against the decoder's own logits, one softmax a step."""
+    decoder, encoded = exact_decoder, exactly_encoded
     (answer,) = decoder([Row(encoded, {"beam_size": 1})])
-    model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="int8_float32")
+    model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="float32")
     (greedy,) = model.generate(
         ctranslate2.StorageView.from_array(encoded["encoder_out"][None]),
         [decoder.tokens.prompt("en")],
@@ -128,20 +163,23 @@ def test_a_score_is_the_sum_of_log_probabilities_with_the_end_of_text(decoder, e
     assert answer["scores"][0] == pytest.approx(total, abs=0.02)
 
 
-def test_a_score_agrees_with_the_alignments_probabilities(decoder, encoded):
+def test_a_score_agrees_with_the_alignments_probabilities(exact_decoder, exactly_encoded):
     """The alignment feeds the text as a whole; it knows neither suppression nor the end."""
+    decoder, encoded = exact_decoder, exactly_encoded
     (answer,) = decoder([Row(encoded)])
+    best = answer["hypotheses"][0].decode()
     (alignment,) = decoder._model.align(
         ctranslate2.StorageView.from_array(encoded["encoder_out"][None]),
         decoder.tokens.start_sequence("en"),
-        [decoder.tokens.encode(TIGER, "en")],
+        [decoder.tokens.encode(best, "en")],
         [732],
     )
     total = np.log(alignment.text_token_probs).sum()
-    assert answer["scores"][0] == pytest.approx(total, abs=0.5)
+    assert SUPPRESSION < total - answer["scores"][0] < LIKELY_END
 
 
-def test_a_batch_answers_each_row_as_if_alone(encoder, decoder, recordings, tiger):
+def test_a_batch_answers_each_row_as_if_alone(exact_encoder, exact_decoder, recordings, tiger):
+    encoder, decoder = exact_encoder, exact_decoder
     waveforms = [tiger, *(waveform for waveform, _ in recordings), np.tile(tiger, 2)]
     rows = encoder([Row({"waveform": waveform}) for waveform in waveforms])
     parameters = [{"beam_size": size, "nbest": 2} for size in (5, 5, 2, 5, 1, 5, 5, 5)]
@@ -149,13 +187,13 @@ def test_a_batch_answers_each_row_as_if_alone(encoder, decoder, recordings, tige
     for row, sent, answer in zip(rows, parameters, together, strict=True):
         (alone,) = decoder([Row(row, sent)])
         assert alone["hypotheses"][0] == answer["hypotheses"][0]
-        np.testing.assert_allclose(alone["scores"][0], answer["scores"][0], atol=0.1)
+        np.testing.assert_allclose(alone["scores"][0], answer["scores"][0], atol=1e-2)
 
 
 def test_decoding_and_alignment_share_a_batch(decoder, encoded):
     align, decode = decoder([Row({**encoded, "text": bytes_array([TIGER])}), Row(encoded)])
     assert b" ".join(align["words"]).decode() == TIGER
-    assert decode["hypotheses"][0].decode() == TIGER
+    assert is_tiger(decode["hypotheses"][0])
 
 
 @pytest.mark.parametrize(
@@ -180,11 +218,14 @@ def scored(decoder, encoded, texts: list[str]) -> list[float]:
     return answer["text_scores"].tolist()
 
 
-def test_a_forced_texts_score_is_that_of_the_search_without_the_end_of_text(decoder, encoded):
+def test_a_forced_texts_score_is_that_of_the_search_without_the_end_of_text(
+    exact_decoder, exactly_encoded
+):
+    decoder, encoded = exact_decoder, exactly_encoded
     (answer,) = decoder([Row(encoded, {"beam_size": 5, "nbest": 5})])
     texts = [text.decode() for text in answer["hypotheses"]]
     for searched, forced in zip(answer["scores"], scored(decoder, encoded, texts), strict=True):
-        assert -0.3 < forced - searched < 1.5  # int8 is not exact
+        assert SUPPRESSION < forced - searched < LIKELY_END
 
 
 def test_what_was_said_scores_above_what_was_not(decoder, encoded):
@@ -212,7 +253,7 @@ def test_a_text_that_repeats_itself_is_decoded_again(encoded):
     )
     (kept,) = keeping([Row(encoded)])
     (again,) = forbidding([Row(encoded)])
-    assert kept["hypotheses"][0].decode() == TIGER
+    assert is_tiger(kept["hypotheses"][0])
     tokens = forbidding.tokens.encode(again["hypotheses"][0].decode(), "en")
     assert len(set(tokens)) == len(tokens)
 
@@ -298,7 +339,7 @@ def test_a_bad_row_fails_alone(decoder, encoded):
         "input 'encoder_out_lens' must be from 1 to the 750 frames of encoder_out; sent: 751",
         "a text to align or score must have at most 445 tokens; sent: 500",
     ]
-    assert good["hypotheses"][0].decode() == TIGER
+    assert is_tiger(good["hypotheses"][0])
 
 
 def test_what_makes_a_call_dear_is_limited(decoder, encoded):
@@ -336,8 +377,8 @@ def test_a_text_that_cannot_be_aligned_fails_alone(decoder, encoded, monkeypatch
     monkeypatch.setattr(decoder, "_align", refuse_first)
     bad, good = decoder([Row(encoded, {"align": True}), Row(encoded, {"align": True})])
     assert str(bad) == "too many tokens"
-    assert good["hypotheses"][0].decode() == TIGER
-    assert [word.decode() for word in good["words"]] == TIGER.split()
+    assert is_tiger(good["hypotheses"][0])
+    assert list(good["words"]) == good["hypotheses"][0].split()
 
 
 def test_a_missing_tokenizer_is_named(tmp_path):
@@ -363,9 +404,9 @@ def test_a_prompt_is_not_repeated_for_silence_and_noise(encoder, decoder, prompt
 
 def test_a_prompt_changes_the_spelling_of_what_was_said(decoder, encoded):
     (answer,) = decoder([Row(encoded, {"prompt": "he said nothing more and went home that night"})])
-    text = answer["hypotheses"][0].decode()
-    assert text != TIGER
-    assert EnglishTextNormalizer()(text) == EnglishTextNormalizer()(TIGER)
+    (plain,) = decoder([Row(encoded)])
+    assert answer["hypotheses"][0] != plain["hypotheses"][0]
+    assert is_tiger(answer["hypotheses"][0])
 
 
 def test_rows_with_prompts_answer_as_if_alone(encoder, decoder, recordings):
