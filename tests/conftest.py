@@ -1,5 +1,6 @@
 """Which tests pytest-xdist gives to one worker, with `--dist loadgroup`."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -56,3 +57,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("server"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Let the programs that are missing take one line of the summary, not one for each test."""
+    # Not where no test asks for a program: it imports packages that .venv-bulk lacks.
+    if "programs" in sys.modules:
+        sys.modules["programs"].fold(terminalreporter.stats.get("skipped", []))

@@ -1,8 +1,10 @@
 """What tests need beside the packages of their own Python."""
 
 import os
+import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import playwright
@@ -38,3 +40,24 @@ def required(what: str) -> str:
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)
+
+
+def fold(skipped: Sequence[pytest.TestReport]) -> None:
+    """Give all tests that were skipped for a missing program the same reason.
+
+    pytest then writes one line for all of them.
+
+    Args:
+        skipped: Reports of the skipped tests; those with another reason stay as they are.
+    """
+    missing = {}
+    for report in skipped:
+        found = re.search(r"(\S+) is missing: .*scripts/install test$", str(report.longrepr[2]))
+        if found:
+            missing[report] = found[1]
+    names = sorted(set(missing.values()))
+    packages = " ".join(name for name in names if name in _OF_DEBIAN)
+    before = f"apt-get install {packages}, then " if packages else ""
+    reason = f"Skipped: missing: {', '.join(names)}: {before}scripts/install test"
+    for report in missing:
+        report.longrepr = (str(Path(__file__).relative_to(ROOT)), None, reason)
