@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import playwright
 import pytest
@@ -42,13 +43,13 @@ def required(what: str) -> str:
     pytest.skip(message)
 
 
-def fold(skipped: Sequence[pytest.TestReport]) -> None:
+def fold(skipped: Sequence[Any]) -> None:
     """Give all tests that were skipped for a missing program the same reason.
 
     pytest then writes one line for all of them.
 
     Args:
-        skipped: Reports of the skipped tests; those with another reason stay as they are.
+        skipped: `TestReport`s of the skipped tests; those with another reason stay as they are.
     """
     missing = {}
     for report in skipped:
