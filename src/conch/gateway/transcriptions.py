@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -24,6 +24,9 @@ from conch.wire.result import Transcript, strict_json
 logger = logging.getLogger(__name__)
 
 ROUTE = "/v1/audio/transcriptions"
+HEADERS_S = 2.0
+"""Seconds after which the headers of a streamed answer leave without an event: most errors of the
+request are known before, and get their status."""
 KEEP_ALIVE_S = 15.0
 """Seconds of silence after which a streamed answer says that it is still there."""
 
@@ -125,80 +128,86 @@ def _headers(asked: FileRequest, of_audio: tuple[str, ...] = ()) -> dict[str, st
 async def _stream(
     request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
 ) -> web.StreamResponse:
-    """Answer with server-sent events: the segments as they become final, then the whole."""
+    """Answer with server-sent events: the segments as they become final, then the whole.
 
-    async def ask(client: AsyncClient) -> web.StreamResponse:
-        return await _stream_from(client, request, gateway, form, asked)
-
-    # Before its first part an answer may still come from another server.
-    return await gateway.servers.answer(ask, form.digest)
-
-
-async def _stream_from(
-    client: AsyncClient,
-    request: web.Request,
-    gateway: Gateway,
-    form: Form,
-    asked: FileRequest,
-) -> web.StreamResponse:
-    """Answer with the events of one server.
-
-    Raises:
-        ServerError: it cannot be reached; nothing was sent.
+    The headers leave with the first event, or after HEADERS_S without one. An error has a status
+    before them, and is an event after them.
     """
-    parts = client.stream(StoredFile(form.file), request_id=request[REQUEST_ID], **asked.options)
-    async with aclosing(parts):
-        # Errors of the request come before the first part, and still get their status.
-        first = await gateway.unless_broken_off(anext(parts))
-        answer = web.StreamResponse(
-            headers={
-                "Content-Type": "text/event-stream",
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",
-                "x-request-id": request[REQUEST_ID],
-                **_headers(asked),
-                **cors_headers(request),
-            }
-        )
-        await answer.prepare(request)
-        await _send_events(answer, first, parts, asked, gateway, request, form.digest)
+    answer = web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+            "x-request-id": request[REQUEST_ID],
+            **_headers(asked),
+            **cors_headers(request),
+        }
+    )
+
+    async def ask(client: AsyncClient) -> None:
+        await _send_events(answer, client, request, gateway, form, asked)
+
+    try:
+        # Before its first part an answer may still come from another server.
+        await gateway.servers.answer(ask, form.digest)
+    except (ApiError, ConchError) as error:
+        if not answer.prepared:
+            raise
+        if isinstance(error, PoisonError):
+            _log_poison(request, form.digest)
+        found = api_error(error) if isinstance(error, ConchError) else error
+        await _send(answer, {"error": found.as_dict()})
     await answer.write_eof()
     return answer
 
 
 async def _send_events(
     answer: web.StreamResponse,
-    first: Transcript,
-    parts: AsyncGenerator[Transcript, None],
-    asked: FileRequest,
-    gateway: Gateway,
+    client: AsyncClient,
     request: web.Request,
-    digest: str,
+    gateway: Gateway,
+    form: Form,
+    asked: FileRequest,
 ) -> None:
-    deltas, heard = file_answer.Deltas(asked), [first]
+    """Send the events of one server.
+
+    Raises:
+        ApiError: the server has answered with an error, or was lost, after the first part.
+        ConchError: the same before the first part.
+    """
+    deltas, heard = file_answer.Deltas(asked), list[Transcript]()
+
+    async def keep_open() -> None:
+        await answer.prepare(request)  # it has an effect once
+        await answer.write(b": still at work\n\n")
+
+    file = StoredFile(form.file)
+    parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
     try:
-        for event in deltas.of_part(first):
-            await _send(answer, event)
-        coming = _unless_broken_off(gateway, parts)
-        # A server that is lost from here on counts, too, though nothing is sent again.
-        with gateway.servers.losses.attempt(digest):
-            async for part in _with_keep_alive(
-                coming, lambda: answer.write(b": still at work\n\n")
-            ):
-                heard.append(part)
-                for event in deltas.of_part(part):
-                    await _send(answer, event)
+        # A server that is lost after the first part counts, too, though nothing is sent again.
+        with gateway.servers.losses.attempt(form.digest):
+            async with aclosing(parts):
+                coming = _with_keep_alive(
+                    _unless_broken_off(gateway, parts),
+                    lambda: KEEP_ALIVE_S if answer.prepared else HEADERS_S,
+                    keep_open,
+                )
+                async for part in coming:
+                    heard.append(part)
+                    await answer.prepare(request)
+                    for event in deltas.of_part(part):
+                        await _send(answer, event)
         # In a thread: an hour of words takes a while to join and to write.
-        last = await asyncio.to_thread(_last_event, deltas, heard, asked.nbest)
-        await answer.write(last)
-    except ApiError as error:
-        await _send(answer, {"error": error.as_dict()})
+        await answer.write(await asyncio.to_thread(_last_event, deltas, heard, asked.nbest))
     except ConchError as error:
+        if not heard:
+            raise
         if isinstance(error, PoisonError):
-            _log_poison(request, digest)
-        await _send(answer, {"error": api_error(error).as_dict()})
+            _log_poison(request, form.digest)
+        raise api_error(error) from error
     finally:
-        gateway.heard(request[CALLER], ROUTE, heard[-1].duration)
+        if heard:
+            gateway.heard(request[CALLER], ROUTE, heard[-1].duration)
 
 
 def _last_event(deltas: file_answer.Deltas, heard: list[Transcript], nbest: int) -> bytes:
@@ -231,13 +240,15 @@ async def _unless_broken_off(
 
 
 async def _with_keep_alive(
-    items: AsyncGenerator[Item, None], keep_alive: Callable[[], Any]
+    items: AsyncGenerator[Item, None],
+    patience_s: Callable[[], float],
+    keep_alive: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[Item]:
-    """Yield items, and call `keep_alive` whenever none came for KEEP_ALIVE_S seconds."""
+    """Yield items, and call `keep_alive` whenever none came for `patience_s` seconds."""
     while True:
         coming = asyncio.ensure_future(anext(items))
         try:
-            while not (await asyncio.wait([coming], timeout=KEEP_ALIVE_S))[0]:
+            while not (await asyncio.wait([coming], timeout=patience_s()))[0]:
                 await keep_alive()
             item = coming.result()
         except StopAsyncIteration:

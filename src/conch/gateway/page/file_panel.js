@@ -149,20 +149,23 @@ export class FilePanel {
     signal.throwIfAborted();
     const of = isOneOfTwo ? `${way.title}: ` : "";
     this.upload.set(0);
-    this.recognition.set(null);
+    const reached = (end) =>
+      this.recognition.set(this.player.duration ? Math.min(1, end / this.player.duration) : null);
+    reached(0);
     this.status.say(`${of}Uploading…`);
     const fields = { ...way.fields, response_format: "conch", word_timestamps: true, stream: true };
     const transcript = await transcribe(this.file, fields, {
       signal,
       onUpload: (share) => {
         this.upload.set(share);
-        if (share === 1) this.status.say(`${of}Recognising…`);
+        if (share < 1) return;
+        this.status.say(`${of}Recognising…`);
+        reached(0);
       },
       onEvent: (event) => {
         if (event.type !== "transcript.part") return;
         view.add(event.transcript);
-        const end = event.transcript.segments?.at(-1)?.end ?? 0;
-        this.recognition.set(this.player.duration ? Math.min(1, end / this.player.duration) : null);
+        reached(event.transcript.segments?.at(-1)?.end ?? 0);
       },
     });
     this.recognition.set(1);

@@ -1,0 +1,117 @@
+"""A streamed answer to a file: when its headers leave, and how its errors are told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from loop_gateway import LoopGateway, run_gateway
+from plain_gateway import SAID
+
+from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
+from conch.wire.result import Transcript
+
+
+class HeldServer:
+    """A server whose first part, or error, comes when it is let go."""
+
+    def __init__(self, error: ConchError | None = None, *, is_held: bool = True) -> None:
+        self.error = error
+        self.let_go = asyncio.Event()
+        if not is_held:
+            self.let_go.set()
+
+    async def answer(self, ask: Callable[[Any], Awaitable[Any]]) -> Any:
+        try:
+            return await ask(self)
+        except ServerError:  # it was lost, and is back
+            self.error = None
+            return await ask(self)
+
+    async def stream(self, file: bytes, **options: Any) -> AsyncIterator[Transcript]:
+        await self.let_go.wait()
+        if self.error is not None:
+            raise self.error
+        yield SAID
+
+
+def run(server: HeldServer, scenario: Callable[[aiohttp.ClientResponse], Awaitable[None]]) -> None:
+    """Post a file to a gateway in front of a server, and do something with the answer."""
+
+    async def posted(gateway: LoopGateway) -> None:
+        gateway.gateway.servers = server  # type: ignore[assignment]
+        form = aiohttp.FormData({"model": "conch", "stream": "true"})
+        form.add_field("file", b"any audio", filename="a.wav")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{gateway.url}/v1/audio/transcriptions", data=form) as answer,
+        ):
+            await scenario(answer)
+
+    run_gateway(posted)
+
+
+async def events_of(answer: aiohttp.ClientResponse) -> list[dict[str, Any]]:
+    lines = (await answer.read()).splitlines()
+    return [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
+
+
+def test_the_headers_leave_before_the_first_segment_is_known() -> None:
+    server = HeldServer()
+
+    async def scenario(answer: aiohttp.ClientResponse) -> None:
+        assert (answer.status, answer.content_type) == (200, "text/event-stream")
+        server.let_go.set()
+        *_, last = await events_of(answer)
+        assert last == {"type": "transcript.text.done", "text": ""}
+
+    run(server, scenario)
+
+
+def test_lines_keep_the_connection_open_before_the_first_segment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conch.gateway.transcriptions.KEEP_ALIVE_S", 0.1)
+    server = HeldServer()
+
+    async def scenario(answer: aiohttp.ClientResponse) -> None:
+        lines = [await answer.content.readline() for _ in range(5)]
+        assert [line for line in lines if line.strip()] == [b": still at work\n"] * 3
+        server.let_go.set()
+
+    run(server, scenario)
+
+
+def test_an_error_that_is_known_at_once_has_its_status() -> None:
+    server = HeldServer(OptionError("option 'beam_size' takes 1 to 16"), is_held=False)
+
+    async def scenario(answer: aiohttp.ClientResponse) -> None:
+        assert (answer.status, answer.content_type) == (400, "application/json")
+        assert (await answer.json())["error"]["param"] == "beam_size"
+
+    run(server, scenario)
+
+
+def test_an_error_after_the_headers_is_an_event() -> None:
+    server = HeldServer(ComponentError("vad: out of order"))
+
+    async def scenario(answer: aiohttp.ClientResponse) -> None:
+        assert answer.status == 200
+        server.let_go.set()
+        (event,) = await events_of(answer)
+        assert event["error"]["code"] == "component_failed"
+        assert "out of order" in event["error"]["message"]
+
+    run(server, scenario)
+
+
+def test_another_server_may_answer_after_the_headers() -> None:
+    server = HeldServer(ServerError("lost"))
+
+    async def scenario(answer: aiohttp.ClientResponse) -> None:
+        server.let_go.set()
+        assert [event["type"] for event in await events_of(answer)] == ["transcript.text.done"]
+
+    run(server, scenario)
