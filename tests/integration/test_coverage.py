@@ -1,5 +1,6 @@
 """Speech with pauses in it, of which Whisper's text alone leaves passages out."""
 
+from contextlib import closing
 from itertools import pairwise
 
 import numpy as np
@@ -73,6 +74,18 @@ def test_no_passage_is_lost_of_a_recording_or_a_stream(server, client, with_paus
     assert {segment["passes"] for segment in final["segments"]} == {2}
     assert lost_passages(text, final["text"]) == []
     assert wer(text, final["text"]) <= offline + 0.05
+
+
+def test_a_repair_of_the_first_segment_does_not_wait_for_all_later_ones(server, with_pauses):
+    waveform = np.tile(with_pauses[0], 5)
+    with (
+        Client(f"grpc://{server.grpc_url}") as client,
+        closing(client.stream(waveform)) as parts,
+    ):
+        first = next(parts)
+    assert first.stages["ctc_encoder"].calls >= 1
+    # Each repetition has three segments.
+    assert first.stages["attention_encoder"].calls < 15
 
 
 def test_a_text_without_doubt_asks_no_witness(client, recordings, executions):

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import virtual_time
 from spoken_components import (
     RATE,
     SpokenComponents,
@@ -375,3 +376,49 @@ def test_whatever_is_left_out_words_are_in_order_and_the_calls_end():
         spans = transcript.unrecognised
         assert all(0 <= item.start < item.end <= transcript.duration for item in spans)
         assert all(one.end <= other.start for one, other in pairwise(spans))
+
+
+LONG = made(".abcd-efgh" + ".ij" * 20 + ".")
+"""Twenty-one segments; of the first one a decoder until a pause leaves out the end."""
+
+
+class Timed(SpokenComponents):
+    """Components whose calls take a second each."""
+
+    def __init__(self) -> None:
+        super().__init__(until_a_pause)
+        self.before = lambda model: asyncio.sleep(1)
+
+    def place_of_repair(self) -> int:
+        """Return how many calls of the encoder went before the one of what was left out."""
+        loudest = [round(float(wave.max()) * 100) for wave in self.waveforms("attention_encoder")]
+        (_, again) = (place for place, level in enumerate(loudest) if level == ord("h") - 96)
+        return again
+
+
+def test_a_repair_goes_before_the_first_calls_of_later_segments():
+    components = Timed()
+    request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
+    recognizer = Recognizer(OrchestratorConfig(), components)
+    (transcript,) = virtual_time.run(recognizer.recognize(request, components))
+    assert transcript.segments[0].text == "a b c d e f g h"
+    assert len(transcript.segments) == 21
+    # Those that were encoded while the first segment was decoded, and its hole was heard.
+    assert components.place_of_repair() < 12
+
+
+def test_a_repair_of_the_first_segment_does_not_stop_the_others():
+    async def scenario():
+        components = Timed()
+        recognizer = Recognizer(OrchestratorConfig(), components, cores=2)
+        request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
+        encoded = [
+            components.calls.count("attention_encoder")
+            async for _ in recognizer.stream(request, components)
+        ]
+        return encoded, components.place_of_repair()
+
+    (first, *_, last), place = virtual_time.run(scenario())
+    assert last == 22
+    assert 2 < first < 12
+    assert place < first

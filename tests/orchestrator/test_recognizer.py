@@ -113,6 +113,25 @@ def test_no_more_segments_are_in_flight_than_the_limit():
     assert len(transcript.segments) == 20
 
 
+@pytest.mark.parametrize("cores", [2, 3])
+def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_them(cores):
+    async def scenario():
+        components = PlainComponents()
+        components.before = lambda model: asyncio.sleep(1)
+        recognizer = Recognizer(OrchestratorConfig(), components, cores=cores)
+        request = one(speech(*[0.5] * 20))
+        encoded = [
+            components.calls.count("attention_encoder")
+            async for _ in recognizer.stream(request, components)
+        ]
+        return encoded, asyncio.get_running_loop().time()
+
+    (first, *_, last), took_s = virtual_time.run(scenario())
+    assert (first, last) == (cores, 20)
+    # Three calls of the VAD, ten pairs at the encoder and one call of the decoder.
+    assert took_s < 3 + 10 + 1 + 2
+
+
 def test_silence_calls_the_vad_alone():
     components = PlainComponents()
     (transcript,) = recognize(components, one(np.zeros(5 * RATE, np.float32)))

@@ -9,7 +9,7 @@ from plain_components import PlainComponents
 
 from conch.orchestrator.config import OrchestratorConfig
 from conch.orchestrator.metrics import TURN_SECONDS, Metrics
-from conch.orchestrator.turns import OLDEST_OF, Turns
+from conch.orchestrator.turns import OLDEST_OF, SEGMENT_START, Turns
 from conch.wire.errors import ComponentError
 
 WAVEFORM = {"waveform": np.ones(512, np.float32)}
@@ -57,6 +57,30 @@ def test_the_recording_with_the_lowest_key_goes_first_and_equals_in_the_order_of
     late, early = virtual_time.run(scenario())
     assert early == [1.5, 2.5]
     assert late == [1.0, 2.0, 3.0]
+
+
+def test_of_one_recording_the_earliest_segment_goes_first():
+    async def scenario():
+        server = Server(2)
+        in_turn = server.turns.of(server.components)
+        in_turn.begin((1.0, 0), lambda: True)
+        done = []
+
+        async def segment(start: float) -> None:
+            SEGMENT_START.set(start)
+            await server.call(in_turn)
+            done.append(start)
+
+        # One call at a time is half of the places.
+        calls = [asyncio.create_task(segment(start)) for start in (30.0, 20.0, 10.0)]
+        await asyncio.sleep(0.5)
+        calls.append(asyncio.create_task(segment(5.0)))
+        await asyncio.sleep(0.1)
+        calls[2].cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return done
+
+    assert virtual_time.run(scenario()) == [30.0, 5.0, 20.0]
 
 
 def test_a_recording_does_not_wait_behind_the_segments_of_another():

@@ -32,7 +32,8 @@ class OrchestratorConfig:
     max_audio_s: float = 14_400.0
     """Longest audio of one row, in seconds."""
     max_segments_in_flight: int = 32
-    """Segments of one row in flight at once. It limits the memory of long recordings."""
+    """Segments of one row in flight at once. It limits the memory of long recordings. Until the
+    first one of a streamed answer is known, as many are at work as there are cores."""
     max_calls_in_flight: int = 60
     """Component calls in flight at once, over all requests. A quarter is for live chunks, at most
     another for passes over live utterances, an eighth for models of `post`, a sixteenth for the

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
+from contextvars import copy_context
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from conch.orchestrator.calls import Calls, Tensor
 from conch.orchestrator.covered import recognize_covered
 from conch.orchestrator.speech import SpeechSegment
 from conch.orchestrator.text_steps import with_text_steps
+from conch.orchestrator.turns import SEGMENT_START
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -34,7 +36,8 @@ async def recognize_channels(
     recording: Recording,
     options: RecognitionOptions,
     calls: Calls,
-    max_segments_in_flight: int,
+    most: int,
+    most_at_first: int,
 ) -> AsyncGenerator[Segment, None]:
     """Yield the segments of all channels of a recording in order of their starts.
 
@@ -45,16 +48,19 @@ async def recognize_channels(
         recording: The recording.
         options: Options of the request.
         calls: Calls of the request.
-        max_segments_in_flight: Limit over all channels.
+        most: Largest number of segments in flight, over all channels.
+        most_at_first: Largest number of these that are not done, until the first one is known.
 
     Raises:
         TranscriptionError: the audio is faulty, or a call failed.
     """
-    share = max(1, max_segments_in_flight // len(recording.channels))
+    share, share_at_first = (
+        max(1, limit // len(recording.channels)) for limit in (most, most_at_first)
+    )
     async with AsyncExitStack() as stack:
         channels = {}
         for number, blocks in recording.channels.items():
-            channel = recognize(blocks, options, calls, share)
+            channel = recognize(blocks, options, calls, share, share_at_first)
             channels[number] = await stack.enter_async_context(aclosing(channel))
         async with aclosing(_in_order_of_time(channels)) as segments:
             async for segment in segments:
@@ -85,13 +91,16 @@ async def recognize(
     blocks: AudioBlocks,
     options: RecognitionOptions,
     calls: Calls,
-    max_segments_in_flight: int,
+    most: int,
+    most_at_first: int,
 ) -> AsyncGenerator[Segment, None]:
     """Yield the segments of one channel in order of time, each as soon as it is ready.
 
-    Several segments are encoded and decoded at once. Reading the audio pauses while
-    `max_segments_in_flight` are in flight. Arguments and errors are those of `recognize_channels`.
+    Several segments are encoded and decoded at once, and at each component the earliest goes first.
+    Reading the audio pauses while `most` are in flight. Arguments and errors are those of
+    `recognize_channels`.
     """
+    most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
     recognised: deque[asyncio.Task[Segment]] = deque()
     """The same segments before the text steps, which no other segment waits for."""
@@ -100,23 +109,29 @@ async def recognize(
         reading = asyncio.create_task(anext(found, None))
         try:
             while True:
-                # A finished segment does not wait for the next speech to be found.
-                if under_way:
-                    is_full = len(under_way) >= max_segments_in_flight
-                    awaited = under_way[0], *(() if is_full else (reading,))
+                if under_way and under_way[0].done():
+                    yield await under_way.popleft()
+                    recognised.popleft()
+                    most_at_work = most
+                    continue
+                at_work = [task for task in under_way if not task.done()]
+                is_full = len(under_way) >= most or len(at_work) >= most_at_work
+                if at_work:
+                    # A finished segment does not wait for the next speech to be found.
+                    awaited = *at_work, *(() if is_full else (reading,))
                     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-                    if under_way[0].done() or is_full:
-                        yield await under_way.popleft()
-                        recognised.popleft()
+                    if is_full or not reading.done():
                         continue
                 speech = await reading
                 if speech is None:
                     break
                 speech = replace(speech, said_before=text_of(latest))
-                latest = asyncio.create_task(recognize_asked(speech, options, calls))
+                turn = copy_context()
+                turn.run(SEGMENT_START.set, speech.start)
+                latest = asyncio.create_task(recognize_asked(speech, options, calls), context=turn)
                 recognised.append(latest)
                 under_way.append(
-                    asyncio.create_task(_with_steps(latest, options, calls))
+                    asyncio.create_task(_with_steps(latest, options, calls), context=turn)
                     if options.has_text_steps
                     else latest
                 )

@@ -30,8 +30,8 @@ class Places:
 
         Args:
             most: Largest number of jobs that have waited in line and are in flight.
-            oldest_of: Of so many places in a row, one goes to the job whose key has the least last
-                part, its age, so that nobody waits for ever; 0 for none.
+            oldest_of: Of so many places in a row, one goes to the job with the least key after its
+                first part, its age, so that nobody waits for ever; 0 for none.
         """
         self._most, self._oldest_of = most, oldest_of
         self._given = 0
@@ -121,7 +121,7 @@ class Places:
             self._given += 1
             if self._oldest_of and self._given % self._oldest_of == 0:
                 still = (item for item in self._waiting if not item.place.done())
-                first = min(still, key=lambda item: (item.key[-1], item.number))
+                first = min(still, key=lambda item: (item.key[1:], item.number))
             # It leaves the heap when it comes to the front, as those that are cancelled.
             self._taken += 1
             first.place.set_result(None)

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, S
 from contextlib import aclosing, asynccontextmanager, contextmanager
 
 from conch.audio.recording import Recording
+from conch.component.parameters import share_of_cores
 from conch.orchestrator.absences import Absences
 from conch.orchestrator.admission import Admission
 from conch.orchestrator.calls import Calls, Components, together, within_deadline
@@ -34,6 +35,7 @@ class Recognizer:
         detached: Components,
         served: Iterable[str] = (),
         metrics: Metrics | None = None,
+        cores: int | None = None,
     ) -> None:
         """Start without requests.
 
@@ -42,11 +44,13 @@ class Recognizer:
             detached: Components for calls that belong to no request.
             served: Names of components that the server has, as far as is known.
             metrics: Where the work is counted; its own if there is none.
+            cores: Cores of the components; None for those of this process.
         """
         self._config = config
         self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)
         self._turns = Turns(config, self.metrics)
+        self._cores = cores or share_of_cores(1)
         self._absences = Absences(detached, served, self._turns.give_up)
         self.open_streams = OpenStreams(
             config,
@@ -121,7 +125,7 @@ class Recognizer:
                 (row,) = await self._opened(request, options)
                 async with self._begun([row], calls, [turn]) as work:
                     found = []
-                    async with aclosing(self._segments(row, calls, options)) as segments:
+                    async with aclosing(self._streamed(row, calls, options)) as segments:
                         async for segment in segments:
                             work.heard(0, segment)
                             if segment.text or segment.unrecognised:
@@ -160,11 +164,24 @@ class Recognizer:
         # In a thread: some files are decoded in part, to find samples or compare channels.
         return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
-    async def _segments(
+    def _streamed(
         self, recording: Recording, calls: Calls, options: RecognitionOptions
     ) -> AsyncGenerator[Segment, None]:
+        """Return the segments; the first one does not share the cores with more than fill them."""
+        encoded = self._turns.most_of_one("attention_encoder", is_first=True)
+        return self._segments(recording, calls, options, max(encoded, self._cores))
+
+    async def _segments(
+        self,
+        recording: Recording,
+        calls: Calls,
+        options: RecognitionOptions,
+        most_at_first: int | None = None,
+    ) -> AsyncGenerator[Segment, None]:
         most = self._config.max_segments_in_flight
-        async with aclosing(recognize_channels(recording, options, calls, most)) as segments:
+        at_first = min(most, most_at_first or most)
+        found = recognize_channels(recording, options, calls, most, at_first)
+        async with aclosing(found) as segments:
             async for segment in segments:
                 yield told_by_ctc(segment, options, self._config)
 

@@ -2,11 +2,17 @@
 
 A component answers first come, first served. So what waits there cannot be overtaken: by a chunk
 of a speaker, or by a short request behind the segments of a long one. What waits here can.
+
+Of one recording, the calls of the earliest segment go first: the text leaves in this order. So a
+segment that needs one more call does not wait behind all that are in flight.
 """
 
 import asyncio
+from bisect import insort
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from itertools import count
 
 from conch.component import Array
 from conch.orchestrator.calls import Components, Parameter, Tensor
@@ -20,6 +26,8 @@ LEAST_S = 0.001
 OLDEST_OF = 8
 """Of so many turns in a row, one is that of the oldest recording: short ones without end do not
 hold up a long one for ever."""
+SEGMENT_START: ContextVar[float] = ContextVar("segment_start", default=0.0)
+"""Start of the segment that a task recognises, in seconds of its recording."""
 ONE_BY_ONE = frozenset({"vad", "attention_encoder"})
 """Components that answer the calls of a batch one after the other on a CPU."""
 
@@ -112,8 +120,8 @@ class InTurn:
         timeout_s: float | None,
         place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
-        """Call a component when it is the recording's turn."""
-        clock = asyncio.get_running_loop().time
+        """Call a component when it is the turn of the recording and of its segment."""
+        clock, start = asyncio.get_running_loop().time, SEGMENT_START.get()
         asked = clock()
 
         async def called() -> Mapping[str, Tensor]:
@@ -125,8 +133,8 @@ class InTurn:
         def most() -> int:
             return self._turns.most_of_one(model, is_first=self._is_first())
 
-        async with self._own.setdefault(model, _Own()).place(most):
-            return await self._turns.at(model).run(called, self._key)
+        async with self._own.setdefault(model, _Own()).place(most, start):
+            return await self._turns.at(model).run(called, (*self._key, start))
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
@@ -138,14 +146,30 @@ class _Own:
 
     def __init__(self) -> None:
         self._in_flight = 0
+        self._waiting: list[tuple[float, int]] = []
+        """Start and number of each call that waits, in order."""
+        self._numbers = count()
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
-    async def place(self, most: Callable[[], int]) -> AsyncIterator[None]:
-        """Wait until fewer than `most` calls are in flight."""
+    async def place(self, most: Callable[[], int], start: float) -> AsyncIterator[None]:
+        """Wait until fewer than `most` calls are in flight, and none waits of an earlier segment.
+
+        Args:
+            most: Returns the largest number of calls in flight.
+            start: Start of the segment, in seconds.
+        """
         async with self._changed:
-            await self._changed.wait_for(lambda: self._in_flight < most())
-            self._in_flight += 1
+            mine = start, next(self._numbers)
+            insort(self._waiting, mine)
+            try:
+                await self._changed.wait_for(
+                    lambda: self._waiting[0] == mine and self._in_flight < most()
+                )
+                self._in_flight += 1
+            finally:
+                self._waiting.remove(mine)
+                self._changed.notify_all()
         try:
             yield
         finally:
