@@ -11,6 +11,7 @@ from lab.bulk import command as bulk
 from lab.chaos import command as chaos
 from lab.decoder import command as decoder
 from lab.fairness import command as fairness
+from lab.first import command as first
 from lab.growth import command as growth
 from lab.header import PROGRAM
 from lab.manifest import command as manifest
@@ -42,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     suite.add_suite(commands)
     growth.add_growth(commands)
     fairness.add_fairness(commands)
+    first.add_first(commands)
     chaos.add_chaos(commands)
     bulk.add_bulk(commands)
     manifest.add_manifest(commands)

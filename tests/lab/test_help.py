@@ -8,7 +8,7 @@ from lab.__main__ import build_parser
 
 COMMANDS = (
     *("offline", "recordings", "paths", "decoder", "names"),
-    *("orchestration", "suite", "growth", "fairness", "chaos", "bulk", "manifest"),
+    *("orchestration", "suite", "growth", "fairness", "first", "chaos", "bulk", "manifest"),
 )
 
 NO_MANIFEST = ("fairness", "chaos", "bulk", "manifest")

@@ -1,0 +1,1 @@
+"""`python -m lab first`: how long a long recording takes to its first segment."""

@@ -1,0 +1,187 @@
+"""Measure the time to the first segment of long recordings.
+
+Each recording is sent as a stream, and what it has before the end of its first segment is sent by
+itself. The two are sent in turns, so that both have the same load of the machine.
+"""
+
+import asyncio
+import io
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import soundfile
+
+from conch.bench.header import Header
+from conch.bench.manifest import read_manifest, select
+from conch.bench.records import Flat
+from conch.bench.report import origin
+from conch.bench.served import triton_version
+from conch.bench.tables import number, table
+from conch.cli.own_server import server_url
+from conch.client import AsyncClient
+from conch.component import Array
+from conch.wire.errors import BenchError
+from conch.wire.needs import components_of
+from conch.wire.options import RecognitionOptions
+from lab.header import lab_header
+from lab.recordings.files import write_recordings
+from lab.recordings.joined import Joining
+
+ENTRY_POINT = "speech_stream"
+WITNESS = ("ctc_encoder", "ctc_decoder")
+"""Components that `coverage` calls if they are loaded."""
+PATIENT_S = 3600.0
+"""Longest wait for an answer, in seconds."""
+WARM_UP = 2
+"""Times that the first recording's beginning is sent before the first figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstBenchmark:
+    """Settings of the benchmark."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    seconds: int = 600
+    """Least length of a recording."""
+    limit: int = 5
+    """Largest number of recordings."""
+    times: int = 3
+    """Times that each one is sent."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One recording; times are medians, in seconds."""
+
+    length_s: float
+    alone_s: float
+    """Until the answer's first segment, if its audio ends there."""
+    first_s: float
+    """Until the first segment of all of the recording."""
+    whole_s: float
+    """Until the last segment."""
+    calls: Mapping[str, int]
+    """Calls of each component for all of the recording."""
+    segments: int
+
+    @property
+    def ratio(self) -> float:
+        """Time of the first segment in its recording / alone."""
+        return self.first_s / self.alone_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstReport:
+    """What was found."""
+
+    header: Flat[Header]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """One answer; times in seconds since it was asked for."""
+
+    first_s: float
+    whole_s: float
+    first_end: float
+    """End of the first segment in the audio, in seconds."""
+    segments: int
+    calls: Mapping[str, int]
+
+
+def run(benchmark: FirstBenchmark) -> FirstReport:
+    """Run the benchmark.
+
+    Raises:
+        BenchError: the manifest or an audio file is missing, or an answer has no segment.
+        ServerError: the server cannot be started or reached.
+    """
+    header = lab_header("first", benchmark)
+    utterances = select(
+        read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source
+    )
+    with TemporaryDirectory(prefix="conch-first-") as folder:
+        joining = Joining(seconds=benchmark.seconds)
+        made = write_recordings(utterances, joining, Path(folder), benchmark.limit)
+        needed = components_of(RecognitionOptions.parse(benchmark.options))
+        with server_url(benchmark.url, (ENTRY_POINT, *needed, *WITNESS)) as url:
+            header = header.with_triton(triton_version(url))
+            rows = asyncio.run(_rows(benchmark, url, [item.path for item in made]))
+    return FirstReport(header=header, rows=rows)
+
+
+def markdown(report: FirstReport) -> str:
+    """Return the table of a report."""
+    rows = [
+        (
+            number(row.length_s, 0),
+            str(row.segments),
+            str(row.calls["attention_encoder"]) if "attention_encoder" in row.calls else "",
+            *(number(value, 2) for value in (row.alone_s, row.first_s, row.ratio)),
+            number(row.whole_s),
+        )
+        for row in report.rows
+    ]
+    titles = ("audio s", "segments", "encoded", "alone s", "first s", "ratio", "whole s")
+    audio_s = sum(row.length_s for row in report.rows)
+    come_from = origin(report.header, f"{len(report.rows)} recordings", audio_s)
+    return f"{come_from}\n\n{table(titles, rows)}\n"
+
+
+async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> list[Row]:
+    rows = []
+    async with AsyncClient(url, timeout_s=PATIENT_S) as client:
+        for path in paths:
+            whole_file = path.read_bytes()
+            waveform, rate = soundfile.read(path, dtype="int16")
+            found = await _streamed(client, whole_file, benchmark.options)
+            beginning = _flac(waveform[: round(found.first_end * rate)], rate)
+            for _ in range(WARM_UP):
+                await _streamed(client, beginning, benchmark.options)
+            alone, whole = [], []
+            for _ in range(benchmark.times):
+                alone.append(await _streamed(client, beginning, benchmark.options))
+                whole.append(await _streamed(client, whole_file, benchmark.options))
+            rows.append(
+                Row(
+                    length_s=round(len(waveform) / rate, 3),
+                    alone_s=round(median(item.first_s for item in alone), 3),
+                    first_s=round(median(item.first_s for item in whole), 3),
+                    whole_s=round(median(item.whole_s for item in whole), 3),
+                    calls=whole[-1].calls,
+                    segments=whole[-1].segments,
+                )
+            )
+    return rows
+
+
+def _flac(waveform: Array, rate: int) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, waveform, rate, format="FLAC")
+    return file.getvalue()
+
+
+async def _streamed(client: AsyncClient, file: bytes, options: Mapping[str, Any]) -> Streamed:
+    began = time.perf_counter()
+    first_s, first_end, segments = 0.0, 0.0, 0
+    calls: Mapping[str, int] = {}
+    async with aclosing(client.stream(file, **options)) as parts:
+        async for part in parts:
+            if part.segments and not segments:
+                first_s, first_end = time.perf_counter() - began, part.segments[0].end
+            segments += len(part.segments)
+            calls = {name: stage.calls for name, stage in part.stages.items() if name != "total"}
+    if not segments:
+        raise BenchError("an answer has no segment: the recordings must have speech")
+    return Streamed(first_s, time.perf_counter() - began, first_end, segments, calls)
