@@ -10,6 +10,8 @@ import pytest
 from loop_gateway import LoopGateway, run_gateway
 from plain_gateway import SAID
 
+from conch.client.poison import Losses
+from conch.client.tensors import StoredFile
 from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
 from conch.wire.result import Transcript
 
@@ -20,17 +22,18 @@ class HeldServer:
     def __init__(self, error: ConchError | None = None, *, is_held: bool = True) -> None:
         self.error = error
         self.let_go = asyncio.Event()
+        self.losses = Losses()
         if not is_held:
             self.let_go.set()
 
-    async def answer(self, ask: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def answer(self, ask: Callable[[Any], Awaitable[Any]], name: str = "") -> Any:
         try:
             return await ask(self)
         except ServerError:  # it was lost, and is back
             self.error = None
             return await ask(self)
 
-    async def stream(self, file: bytes, **options: Any) -> AsyncIterator[Transcript]:
+    async def stream(self, file: StoredFile, **options: Any) -> AsyncIterator[Transcript]:
         await self.let_go.wait()
         if self.error is not None:
             raise self.error
