@@ -163,6 +163,30 @@ test("it gives up after a minute, and what is kept is bounded", () => {
   }
 });
 
+test("audio that ends two servers gets no third one, and servers that are replaced end nothing", () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  try {
+    const died = { reason: "error", message: "died", code: 1013, cause: "server_lost" };
+    const { session, sockets, told } = opened();
+    const loseNext = (seconds, from) => {
+      const socket = sockets.at(-1);
+      for (let second = 0; second < seconds; second++) session.send(frame(1));
+      socket.tell(heard(seconds));
+      socket.tell({ type: "resume", from, told: from });
+      socket.hooks.onEnding(died);
+      mock.timers.tick(3000);
+      sockets.at(-1).tell({ type: "ready" });
+    };
+    for (const from of [8, 9, 12]) loseNext(10, from);
+    assert.equal(sockets.length, 4, "the text went on between the losses");
+    loseNext(1, 0.5);
+    assert.equal(sockets.length, 4);
+    assert.equal(told.at(-1), "died");
+  } finally {
+    mock.timers.reset();
+  }
+});
+
 test("some ends are for good", () => {
   const { session, sockets, told } = opened();
   sockets[0].hooks.onEnding(LOST);

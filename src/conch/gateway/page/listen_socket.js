@@ -8,8 +8,8 @@ import { BYTES_PER_SECOND, SAMPLE_RATE } from "./pcm.js";
 const END_WAIT_S = 60;
 
 /**
- * @typedef {{reason: "end" | "error" | "refused" | "lost" | "late", message: string, code: number}}
- *   Ending
+ * @typedef {{reason: "end" | "error" | "refused" | "lost" | "late", message: string, code: number,
+ *   cause?: string}} Ending
  */
 
 export class ListenSocket {
@@ -115,7 +115,7 @@ export class ListenSocket {
     if (message.type === "end") this.ending = { reason: "end", message: "" };
     if (message.type === "error") {
       const said = message.error?.message ?? "The server failed.";
-      this.ending = { reason: "error", message: said };
+      this.ending = { reason: "error", message: said, cause: message.error?.code };
     }
     onMessage(message);
   }
