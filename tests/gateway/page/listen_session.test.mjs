@@ -181,7 +181,7 @@ test("audio that ends two servers gets no third one, and servers that are replac
     assert.equal(sockets.length, 4, "the text went on between the losses");
     loseNext(1, 0.5);
     assert.equal(sockets.length, 4);
-    assert.equal(told.at(-1), "died");
+    assert.ok(told.includes("died"));
   } finally {
     mock.timers.reset();
   }
