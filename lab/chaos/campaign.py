@@ -13,15 +13,27 @@ from conch.bench.header import Header
 from conch.bench.records import Flat
 from conch.bench.served import triton_version
 from conch.client import AsyncClient
+from conch.gateway import GatewayConfig
 from conch.launcher.repositories import shipped_repositories
+from conch.orchestrator import OrchestratorConfig
 from conch.wire.needs import ENTRY_POINTS
-from lab.chaos import clients
+from lab.chaos import attacks, clients
+from lab.chaos.budget import worst_case_mb
 from lab.chaos.census import Census, census, grown, left_over, server_names
 from lab.chaos.doors import DOORS, Hostile, Target, target_at
 from lab.chaos.drawn import drawn
 from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.hanging_models import HangingModels
-from lab.chaos.honest import KIND_OF_MODEL, KINDS, LIVE, Heard, Honest, kinds_of, open_streams
+from lab.chaos.honest import (
+    BY_GATEWAY,
+    KIND_OF_MODEL,
+    KINDS,
+    LIVE,
+    Heard,
+    Honest,
+    kinds_of,
+    open_streams,
+)
 from lab.chaos.memory import small_memory
 from lab.chaos.progress import say
 from lab.chaos.served import Serve, can_have_small_memory
@@ -29,7 +41,7 @@ from lab.chaos.speech import RATE, speech
 from lab.chaos.strikes import FROZEN, HUNG, KILLED, STARVED, TRITON, Strike, strike
 from lab.header import lab_header
 
-PHASES = ("fuzz", "clients", "overload", "deadlines", "faults", "memory")
+PHASES = ("fuzz", "clients", "overload", "deadlines", "poison", "flood", "faults", "memory")
 WARM_UPS = 3
 """Rounds of honest requests of every kind at once before the first count."""
 SETTLE_S = 120.0
@@ -251,6 +263,21 @@ class Running:
     async def _deadlines(self) -> None:
         await self._phase(lambda: clients.hurry(self.target))
 
+    async def _poison(self) -> None:
+        # Requests at Triton's own ports are lost with the process, as in the phase of faults.
+        await self._phase(lambda: attacks.poison(self.serve, self.target), kinds=(BY_GATEWAY,))
+
+    async def _flood(self) -> None:
+        async def send() -> Sent:
+            sent, _, peak_mb = await attacks.flood(self.serve, self.target, attacks.Flood())
+            budget_mb = sum(worst_case_mb(OrchestratorConfig(), GatewayConfig()).values())
+            say(f"flood: {peak_mb:.0f} MB at most, of {budget_mb:.0f} MB by configuration")
+            if peak_mb > budget_mb:
+                self.found.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
+            return sent
+
+        await self._phase(send)
+
     async def _faults(self) -> None:
         models = sorted(set(self.serve.models) & set(KIND_OF_MODEL))
         order = [(model, KILLED) for model in (*models, TRITON)]
@@ -277,10 +304,16 @@ class Running:
         sent = await small_memory(self._folder)
         self._add(sent, Heard(), begun)
 
-    async def _phase(self, send: Callable[[], Awaitable[Sent]], *, has_honest: bool = True) -> None:
+    async def _phase(
+        self,
+        send: Callable[[], Awaitable[Sent]],
+        *,
+        has_honest: bool = True,
+        kinds: Sequence[str] = KINDS,
+    ) -> None:
         begun = time.monotonic()
         if has_honest:
-            async with self.honest.beside(tuple(set(KINDS) & set(self.kinds))) as heard:
+            async with self.honest.beside(tuple(set(kinds) & set(self.kinds))) as heard:
                 sent = await send()
         else:
             heard, sent = Heard(), await send()

@@ -41,6 +41,7 @@ class Serve:
         models: Sequence[str] = (),
         shared_memory_mb: int | None = None,
         hanging: HangingModels | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         """Prepare a server; nothing runs before `start`.
 
@@ -49,10 +50,12 @@ class Serve:
             models: Names for `--models`; none for all.
             shared_memory_mb: Size of a `/dev/shm` of its own; None for that of the machine.
             hanging: Components that hang when they are ordered to, in place of those of Conch.
+            arguments: Further arguments of `conch serve`.
         """
         self.hanging = hanging
         self.log = folder / "serve.log"
         self._models, self._shared_memory_mb = models, shared_memory_mb
+        self._arguments = arguments
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._said: dict[str, str] = {}
@@ -145,6 +148,7 @@ class Serve:
         if self.hanging:
             repositories = (shipped_repositories()[0], self.hanging.repository)
             command += [f"--model-repository={path}" for path in repositories]
+        command += self._arguments
         if self._models:
             command += ["--models", ",".join(self._models)]
         if self._shared_memory_mb is None:

@@ -1,0 +1,137 @@
+"""A file that ends servers, and a flood of bytes."""
+
+import asyncio
+import io
+import os
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+import aiohttp
+import numpy as np
+import soundfile
+
+from conch.bench.memory import MemorySampler
+from lab.chaos.answers import Answer
+from lab.chaos.doors.forms import FILES
+from lab.chaos.doors.target import Target, answered, post
+from lab.chaos.doors.triton_grpc import message, unary
+from lab.chaos.fuzz import Sent
+from lab.chaos.served import Serve
+from lab.chaos.speech import RATE, speech
+
+VERSES = 90
+"""Length of the file that ends servers: 288 s of speech, seconds of work."""
+STRIKE_S = 3.0
+"""Seconds from a strike at `speech` to the next one: it is back and has the file again."""
+PATIENCE_S = 600.0
+FLOOD_RATE = 48_000
+"""Hz of the files of a flood, of two channels of float samples: few seconds in many bytes."""
+CHUNK_S, AHEAD = 20, 4
+"""Seconds of a chunk of a flood, and chunks of a stream that are sent without waiting: more than
+`max_waiting_s`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flood:
+    """How much a flood sends."""
+
+    files: int = 64
+    file_mb: float = 199.0
+    streams: int = 512
+    seconds: float = 30.0
+    """For which the streams send; the files are sent once."""
+
+
+async def poison(serve: Serve, target: Target) -> Sent:
+    """Kill `speech` whenever it has a certain file; the gateway refuses it after two servers."""
+    sent = Sent("a file that ends servers")
+    file = io.BytesIO()
+    soundfile.write(file, np.tile(speech(), VERSES), RATE, format="WAV", subtype="PCM_16")
+    asking = asyncio.create_task(_by_gateway(target, io.BytesIO(file.getvalue())))
+    killed: set[int] = set()
+    num_strikes = 0
+    while not (await asyncio.wait([asking], timeout=STRIKE_S))[0]:
+        found = {pid for pid, model in serve.stubs().items() if model == "speech"} - killed
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+        num_strikes += bool(found)
+    begun = time.monotonic()
+    again = await _by_gateway(target, io.BytesIO(file.getvalue()))
+    for number, answer in enumerate((asking.result(), again)):
+        is_refused = answer.status == "422"
+        sent.count_answer(number, answer if is_refused else Answer("sent", str(answer)), "the file")
+    if num_strikes != 2 or time.monotonic() - begun > STRIKE_S:
+        sent.count_answer(2, Answer("sent", f"to {num_strikes} servers, or once more"), "the file")
+    return sent
+
+
+async def flood(serve: Serve, target: Target, size: Flood) -> tuple[Sent, float, float]:
+    """Send files all at once, and live streams as fast as they can.
+
+    Returns:
+        Answers; every one holds that says that the server is busy.
+        Memory of all processes of the server before it, and at most during it, in MB.
+    """
+    sent = Sent("a flood of bytes")
+    with MemorySampler(serve.pid) as sampler:
+        before_mb = sampler.peak().total_mb
+        async with _silence(size.file_mb) as path:
+            files = [_file(target, path) for _ in range(size.files)]
+            until = time.monotonic() + size.seconds
+            streams = [_stream(target, number, until) for number in range(size.streams)]
+            for found in await asyncio.gather(*files, *streams):
+                for number, answer in enumerate(found):
+                    sent.count_answer(number, answer, "a file or a chunk")
+        return sent, before_mb, sampler.peak().total_mb
+
+
+async def _file(target: Target, path: str) -> list[Answer]:
+    with open(path, "rb") as file:
+        return [await _by_gateway(target, file)]
+
+
+async def _by_gateway(target: Target, file: IO[bytes]) -> Answer:
+    form = aiohttp.FormData()
+    form.add_field("file", file, filename="flood.wav", content_type="audio/wav")
+    coming = post(target, target.gateway(FILES), form, is_gateway=True)
+    answer = await answered(coming, patience_s=PATIENCE_S)
+    # Refused before its body was read, it may see no more than the end of the connection.
+    return Answer("503", answer.text, is_gateway=True) if answer.status == "lost" else answer
+
+
+async def _stream(target: Target, number: int, until: float) -> list[Answer]:
+    """Send chunks of silence down one stream after the other, AHEAD of them without waiting."""
+    samples = CHUNK_S * RATE
+    found = []
+    starts = True
+    while time.monotonic() < until:
+        requests = []
+        for place in range(AHEAD):
+            tensors = {"PCM16": ("INT16", [1, samples], bytes(2 * samples))}
+            flags = {"sequence_id": 1_000_000 + number, "sequence_start": starts and not place}
+            request = message(
+                "speech", tensors, {**flags, "mode": "streaming"} if starts else flags
+            )
+            requests.append(unary(target, request.SerializeToString(), patience_s=PATIENCE_S))
+        answers = await asyncio.gather(*requests)
+        found += answers
+        starts = any(answer.status != "OK" for answer in answers)
+    return found
+
+
+@asynccontextmanager
+async def _silence(megabytes: float) -> AsyncIterator[str]:
+    """Yield the path of a WAV file of silence."""
+    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+        frames = round(megabytes * 1e6 / 8)
+        with soundfile.SoundFile(file.name, "w", FLOOD_RATE, 2, "FLOAT") as out:
+            for start in range(0, frames, FLOOD_RATE):
+                out.write(np.zeros((min(FLOOD_RATE, frames - start), 2), np.float32))
+        yield file.name
