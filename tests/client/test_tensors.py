@@ -1,3 +1,4 @@
+import io
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -334,6 +335,26 @@ def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
     )
     found = service_pb2.ModelInferRequest.FromString(triton_messages.grpc_bytes(request))
     assert found == expected
+
+
+@pytest.mark.parametrize("size", [1, 2_500_000])
+def test_a_stored_file_is_read_when_its_message_is_made(size: int) -> None:
+    content = np.random.default_rng(size).bytes(size)
+
+    class File(io.BytesIO):
+        num_read = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            self.num_read += 1
+            return super().read(size)
+
+    file = File(content)
+    request = build(tensors.StoredFile(file))
+    assert (file.num_read, triton_messages.size_of(request)) == (0, size)
+    for _ in range(2):  # it may go to another server
+        assert triton_messages.grpc_bytes(request) == triton_messages.grpc_bytes(build(content))
+    with pytest.raises(AudioError, match="0 bytes"):
+        build(tensors.StoredFile(io.BytesIO()))
 
 
 def test_more_than_a_grpc_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:

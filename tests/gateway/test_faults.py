@@ -23,6 +23,8 @@ from gateways import Gateway, gateway_alone, new_key
 from servers import ANY_TRITON_PORTS, SERVE
 from waiting import wait_until
 
+from conch.bench.memory import MemorySampler
+
 pytestmark = pytest.mark.server
 
 RATE = 16_000
@@ -198,6 +200,32 @@ def test_an_upload_is_held_on_the_disk_and_then_once(gateway, tmp_path):
         held: list[int] = []
         assert asyncio.run(ask()) == 200
     assert held[0] < size / 4
+
+
+def test_files_that_wait_take_no_memory_of_the_gateway(gateway, tmp_path):
+    """Six files of 48 MB at once: one of them is in memory, twice, while it is sent."""
+    path = tmp_path / "silence.wav"
+    soundfile.write(path, np.zeros((3_000_000, 4)), 48_000, subtype="FLOAT")
+    size = path.stat().st_size
+
+    async def ask(url: str) -> int:
+        data = aiohttp.FormData()
+        with path.open("rb") as file:
+            data.add_field("file", file, filename=path.name)
+            async with aiohttp.ClientSession() as session, session.post(url, data=data) as answer:
+                return answer.status
+
+    async def ask_all(url: str) -> list[int]:
+        return await asyncio.gather(*(ask(url) for _ in range(6)))
+
+    with watched_gateway(gateway) as (alone, process):
+        assert asyncio.run(ask(files_url(alone))) == 200
+        with MemorySampler(process.pid, interval_s=0.02) as sampler:
+            before_mb = sampler.peak().total_mb
+            sampler.forget()
+            assert asyncio.run(ask_all(files_url(alone))) == [200] * 6
+            grown_mb = sampler.peak().total_mb - before_mb
+    assert grown_mb < 3 * size / 1e6
 
 
 def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, long_talk, speech):
