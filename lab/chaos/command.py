@@ -14,7 +14,7 @@ phases:
   overload   300 clients at once
   deadlines  from 1 ms to a day
   poison     a file with which `speech` is killed, again and again
-  flood      64 files of 199 MB at once, and 512 live streams as fast as they can
+  flood      64 files of 199 MB at once, and 16 live streams as fast as they can
   faults     SIGKILL, SIGSTOP and hangs of each model, and of tritonserver, and no memory
   memory     a server with a small /dev/shm
 
