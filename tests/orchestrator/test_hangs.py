@@ -117,8 +117,11 @@ def test_time_in_which_the_watch_itself_did_not_run_does_not_count(server):
 
 
 def test_the_limit_follows_from_the_components_own_speed(server):
+    server.answered(2.0, "attention_encoder")
     server.answered(2.0, "attention_decoder")
-    assert server.watch.limit_s("attention_decoder", 100) == pytest.approx(FACTOR * 2)
+    assert server.watch.limit_s("attention_encoder", 100) == pytest.approx(FACTOR * 2)
+    # Its work hangs on the text.
+    assert server.watch.limit_s("attention_decoder", 100) == pytest.approx(120)
     assert server.watch.limit_s("vad", 100) == LEAST_S
     assert server.watch.limit_s("neural_rescorer", 100) == UNKNOWN_S
 
@@ -133,11 +136,26 @@ def test_a_call_may_have_further_patience(server):
 
 def test_a_call_of_before_a_replacement_is_given_up_and_ends_nothing(server):
     server.begin("old")
+    server.begin("as old")
     server.processes.began = server.now + 1
+    server.now += 2
+    server.begin("new")
     server.pass_time(LEAST_S + 2 * PERIOD_S)
-    ((_, error),) = server.given_up
-    assert type(error) is ComponentAwayError
+    assert [(name, type(error)) for name, error in server.given_up] == [
+        ("old", ComponentAwayError),
+        ("as old", ComponentAwayError),
+    ]
     assert not server.processes.killed
+
+
+def test_a_component_that_hangs_again_and_again_has_more_time_each_time(server):
+    for limit_s in (LEAST_S, 2 * LEAST_S, 4 * LEAST_S):
+        assert server.watch.limit_s("vad", 100) == limit_s
+        server.begin("slow")
+        server.pass_time(limit_s + 2 * PERIOD_S)
+    assert server.processes.killed == ["vad"] * 3
+    server.answered(0.1)
+    assert server.watch.limit_s("vad", 100) == LEAST_S
 
 
 def test_an_answer_after_all_is_taken_in_silence(server):

@@ -14,6 +14,7 @@ from plain_triton import (
     TritonError,
 )
 
+from conch.component import bytes_array
 from conch.orchestrator.absences import (
     ComponentAwayError,
     ComponentHungError,
@@ -202,6 +203,35 @@ def test_a_call_that_the_component_does_not_answer_ends_it_and_fails(models):
             call(components)
         free.set()
     assert processes.killed == ["vad"]
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        (np.zeros(3, np.float32), 12),
+        (bytes_array(["a text", "of two"]), 12),
+        (np.zeros((2, 2), np.int64), 32),
+    ],
+)
+def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, value, size):
+    sizes = []
+
+    class Watch(HangWatch):
+        def calling(self, model, size, give_up, patience_s=0.0):
+            sizes.append(size)
+            return super().calling(model, size, give_up, patience_s)
+
+    models["vad"] = models["strange"] = lambda request: InferenceResponse([])
+    watch = Watch(PlainProcesses(), 5.0, Metrics())
+
+    async def main(components):
+        for model, parameters in (("vad", {}), ("vad", {"beam_size": 4}), ("strange", {})):
+            await components.call(model, {"input": value}, (), parameters, None, None)
+
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.run(main(TritonComponents(None, None, watch, pool)))
+    # A model that is not Conch's own is not watched.
+    assert sizes == [size, 4 * size]
 
 
 @pytest.mark.parametrize(

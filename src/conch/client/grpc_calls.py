@@ -6,7 +6,7 @@ copy them.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,6 +16,9 @@ from conch.client.triton_messages import grpc_bytes, size_of
 
 LARGE_BYTES = 1 << 20
 """Size of a request from which on it is not copied on the event loop, nor kept twice."""
+SEND_S = 60.0
+"""Longest time for which a large request keeps others from being sent, in seconds: a server that
+hangs reads nothing."""
 MAX_BACKOFF_MS = 2000
 """Longest pause between two attempts to reach a server, in milliseconds."""
 
@@ -112,7 +115,7 @@ async def upload(
     Args:
         start: Starts the call with an iterator of its messages.
         request: What is sent.
-        turns: Held while a large request is made and sent.
+        turns: Held while a large request is made and sent, SEND_S at most.
 
     Raises:
         AudioError: more audio than one gRPC message holds.
@@ -128,7 +131,8 @@ async def upload(
         call = start(once())
         call.add_done_callback(lambda _: is_sent.set())
         try:
-            await is_sent.wait()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(is_sent.wait(), SEND_S)
         except asyncio.CancelledError:
             call.cancel()
             raise

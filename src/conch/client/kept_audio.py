@@ -32,6 +32,8 @@ class KeptAudio:
 
     def add(self, number: int, samples: NDArray[Any]) -> None:
         """Keep a copy of the samples [N] of a chunk of this number."""
+        if not len(samples):  # a stream that pauses sends one every half second
+            return
         self._chunks.append((number, samples.copy()))
         self._size += len(samples)
 

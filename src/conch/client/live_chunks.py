@@ -341,7 +341,7 @@ class LiveChunks:
                 that the first of them had. Over a day a stream may lose more.
         """
         self._is_lost = True
-        if blames(error) and self._stream not in self._losses:
+        if self._has_answer and blames(error) and self._stream not in self._losses:
             if self._continuation.kept_from >= self._suspect_until:
                 self._losses, self._suspect_until = [], self._kept.end
             self._losses.append(self._stream)

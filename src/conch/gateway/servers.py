@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from conch.client import AsyncClient
 from conch.client.poison import Losses
-from conch.wire.errors import ConchError, DeadlineError, ServerError
-from conch.wire.needs import ENTRY_POINTS
+from conch.wire.errors import ConchError, DeadlineError, ServerError, ServerLostError
+from conch.wire.needs import ENTRY_POINTS, PATHS, components_of_path
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,12 @@ SILENT_S = 10.0
 """Seconds after which a ready server whose `speech` does not answer counts as one that hangs."""
 READY_TIMEOUT_S = 2.0
 """Seconds for a server to say that it is ready."""
+
+ALONE_S = 30.0
+"""Longest time for which files that have lost a server wait for another one of them, in seconds: a
+file that ends servers does so soon."""
+_OF_PATHS = {name for path in PATHS for name in components_of_path(path)}
+"""Components without which a path cannot be taken. Others are for options of a request."""
 
 Answer = TypeVar("Answer")
 
@@ -47,7 +53,7 @@ class Server:
         self.client = AsyncClient(url, api_key="", timeout_s=LONGEST_S, uploads=1)
         self.is_ready = False
         self.away: tuple[str, ...] = ()
-        """Its components that have died, hang or are being replaced."""
+        """Its components that have died, hang or are being replaced, without those of options."""
         self._heard_at = time.monotonic()
         """When `speech` answered last, or the server was not ready."""
         self.num_running = 0
@@ -74,7 +80,8 @@ class Server:
 
     async def _components_away(self) -> tuple[str, ...]:
         try:
-            away = await self.client.components_away(timeout_s=READY_TIMEOUT_S)
+            found = await self.client.components_away(timeout_s=READY_TIMEOUT_S)
+            away = tuple(name for name in found if name in _OF_PATHS)
         except DeadlineError:
             # Triton calls a model ready that hangs. One that is busy may be late.
             is_late = time.monotonic() - self._heard_at > SILENT_S
@@ -171,7 +178,7 @@ class Servers:
                 raise ServerError("no speech server is ready; try again later")
             server.num_running += 1
             try:
-                async with server.alone if is_suspect else nullcontext():
+                async with _held(server.alone) if is_suspect else nullcontext():
                     if not server.is_ready:
                         continue  # lost while this one waited
                     return await self._asked(server, ask, name)
@@ -190,6 +197,8 @@ class Servers:
                 return await ask(server.client)
             except ServerError as error:
                 logger.warning("server %s failed: %s", server.url, error)
+                if isinstance(error, ServerLostError) and not server.is_ready:
+                    error.had_request = False  # it was about to stop
                 await server.look()
                 raise
 
@@ -238,3 +247,16 @@ class Servers:
             all_ready = self.num_ready == len(self._servers)
             await asyncio.sleep(POLL_S if all_ready else HEAL_POLL_S)
             await self._look()
+
+
+@asynccontextmanager
+async def _held(lock: asyncio.Lock) -> AsyncIterator[None]:
+    """Hold a lock within the block, ALONE_S at most."""
+    await lock.acquire()
+    release = asyncio.get_running_loop().call_later(ALONE_S, lock.release)
+    try:
+        yield
+    finally:
+        if not release.when() <= asyncio.get_running_loop().time():
+            release.cancel()
+            lock.release()

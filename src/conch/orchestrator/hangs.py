@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,8 +23,12 @@ logger = logging.getLogger(__name__)
 PERIOD_S = 0.5
 """Seconds between two looks at the calls in flight."""
 FACTOR = 15.0
-"""How many times longer than expected a call may take. Whisper decodes 448 tokens at most, and 40
-of an ordinary segment: 11 times the mean."""
+"""How many times longer than expected a call may take."""
+FACTORS = {"attention_decoder": 60.0}
+"""The same of components whose work hangs on more than their input. Whisper decodes up to 448
+tokens, where 40 are usual, and again for a text that loops, or comes from the prompt alone."""
+MAX_DOUBLINGS = 6
+"""How often the limit of a component doubles that was ended and has not answered since."""
 UNKNOWN_S = 60.0
 """Limit of calls of a component that has answered none: the first one may compile kernels."""
 MEMORY = 64
@@ -53,7 +58,7 @@ class CallInFlight:
     """A call that a component has not answered yet."""
 
     size: int
-    """Bytes of its tensors."""
+    """Measure of its work."""
     patience_s: float
     """Seconds that it may wait at the component for other reasons than work."""
     began: float
@@ -66,27 +71,27 @@ class CallInFlight:
 
 
 class Speed:
-    """How long a component takes for its calls: a decaying mean, by call and by byte."""
+    """How long a component takes for its calls: a decaying mean, by call and by size."""
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self._calls = self._seconds = self._bytes = 0.0
+        self._calls = self._seconds = self._size = 0.0
 
     def add(self, seconds: float, size: int) -> None:
-        """Count an answered call; `size` is in bytes."""
+        """Count an answered call; `size` measures its work."""
         if self._calls >= MEMORY:
-            self._calls, self._seconds, self._bytes = (
-                value / 2 for value in (self._calls, self._seconds, self._bytes)
+            self._calls, self._seconds, self._size = (
+                value / 2 for value in (self._calls, self._seconds, self._size)
             )
         self._calls += 1
         self._seconds += seconds
-        self._bytes += size
+        self._size += size
 
     def expected_s(self, size: int) -> float:
-        """Return the seconds that a call of `size` bytes takes; NaN if nothing is known."""
+        """Return the seconds that a call of this size takes; NaN if nothing is known."""
         if not self._calls:
             return math.nan
-        return self._seconds * max(1 / self._calls, size / max(1.0, self._bytes))
+        return self._seconds * max(1 / self._calls, size / max(1.0, self._size))
 
 
 class HangWatch:
@@ -112,6 +117,8 @@ class HangWatch:
         self._calls: dict[str, dict[CallInFlight, None]] = {}
         """By component, in the order in which they were made."""
         self._speeds: dict[str, Speed] = {}
+        self._hangs: Counter[str] = Counter()
+        """Hangs of each component since its last answer."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hang-watch", daemon=True)
@@ -137,7 +144,7 @@ class HangWatch:
 
         Args:
             model: Name of the component.
-            size: Bytes of the call's tensors.
+            size: Measure of the call's work, such as the bytes of its tensors.
             give_up: Ends the wait for the answer with an error. It is called on another thread, at
                 most once.
             patience_s: Seconds that the call may wait at the component before its turn.
@@ -147,21 +154,26 @@ class HangWatch:
             self._calls.setdefault(model, {})[call] = None
         try:
             yield
-        except BaseException:
-            self._end(model, call)
-            raise
-        self._end(model, call)
-        with self._lock:
-            speed = self._speeds.setdefault(model, Speed())
-            speed.add(self._clock() - call.began, size)
+            with self._lock:
+                self._hangs.pop(model, None)
+                speed = self._speeds.setdefault(model, Speed())
+                speed.add(self._clock() - call.began, size)
+        finally:
+            with self._lock:
+                self._calls.get(model, {}).pop(call, None)
 
     def limit_s(self, model: str, size: int) -> float:
-        """Return the longest time for a component to answer a call of `size` bytes, in seconds."""
+        """Return the longest time for a component to answer a call, in seconds.
+
+        It doubles with each hang that no answer has followed: a component that needs longer than
+        anybody knows must not be ended for ever.
+        """
         with self._lock:
-            speed = self._speeds.get(model)
+            speed, hangs = self._speeds.get(model), self._hangs[model]
         expected_s = math.nan if speed is None else speed.expected_s(size)
-        most_s = UNKNOWN_S if math.isnan(expected_s) else FACTOR * expected_s
-        return max(self._least_s, most_s)
+        factor = FACTORS.get(model, FACTOR)
+        most_s = UNKNOWN_S if math.isnan(expected_s) else factor * expected_s
+        return float(max(self._least_s, most_s) * 2 ** min(hangs, MAX_DOUBLINGS))
 
     def look(self) -> None:
         """Look at the oldest call of each component once, and end the components that hang."""
@@ -189,14 +201,19 @@ class HangWatch:
                 logger.exception("calls in flight could not be looked at")
 
     def _hung(self, model: str, call: CallInFlight) -> None:
-        started = self._processes.started(model)
-        if started and min(started) > call.began:
-            # It was made before the component was replaced: nobody will answer it.
-            self._end(model, call)
-            call.give_up(ComponentAwayError(f"{model} was replaced while it was called"))
+        oldest_process = min(self._processes.started(model), default=-math.inf)
+        if oldest_process > call.began:
+            # Nobody will answer the calls that were made before the component was replaced.
+            with self._lock:
+                calls = [item for item in self._calls[model] if item.began < oldest_process]
+                for item in calls:
+                    del self._calls[model][item]
+            for item in calls:
+                item.give_up(ComponentAwayError(f"{model} was replaced while it was called"))
             return
         with self._lock:
             calls = list(self._calls.pop(model, {}))
+            self._hangs[model] += 1
         killed = self._processes.kill(model, before=call.began)
         reason = f"{model} has not answered a call for {call.stalled_s:.1f} s"
         logger.error(
@@ -210,7 +227,3 @@ class HangWatch:
         for other in calls:
             if other is not call:
                 other.give_up(ComponentAwayError(f"{model} was ended, as another call hung"))
-
-    def _end(self, model: str, call: CallInFlight) -> None:
-        with self._lock:
-            self._calls.get(model, {}).pop(call, None)

@@ -147,12 +147,13 @@ class TritonComponents:
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **(_sequence(place) if place else {}),
         )
-        patience_s = 0.0 if model in OWN_MODELS else POST_PATIENCE_S
-        if place and place.starts:
-            patience_s += START_PATIENCE_S
+        patience_s = START_PATIENCE_S if place and place.starts else 0.0
+        size = sum(map(_size, inputs.values())) * int(parameters.get("beam_size", 1))
+        # A model of somebody else may work for others too, and is not Conch's to end.
+        is_own = model in OWN_MODELS
         with (
             self._span.calling(model) if self._span else nullcontext(),
-            self._hangs.calling(model, sum(map(_size, inputs.values())), give_up, patience_s),
+            self._hangs.calling(model, size, give_up, patience_s) if is_own else nullcontext(),
         ):
             response = request.exec()
             if response.has_error():
@@ -212,7 +213,8 @@ def _size(value: Array | Tensor) -> int:
     """Return the bytes of a tensor, 0 if it is not in host memory."""
     if isinstance(value, TritonTensor):
         return value.numpy().nbytes if value.tensor.is_cpu() else 0
-    return np.asarray(value).nbytes
+    array = np.asarray(value)
+    return array.nbytes if array.dtype != np.object_ else sum(map(len, array.ravel()))
 
 
 def _sequence(place: StreamPlace) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class ThreadTimes(NamedTuple):
     """What the kernel says of a thread."""
 
     is_runnable: bool
-    """Whether it computes, or waits for a core, right now."""
+    """Whether it computes, or waits for a core or a disk, right now."""
     cpu_s: float
     """Seconds of computing."""
     delay_s: float
@@ -126,5 +126,5 @@ def _times(thread: str) -> ThreadTimes:
     try:
         computed, waited, _ = Path(f"/proc/{thread}/schedstat").read_text().split()
     except FileNotFoundError:  # a kernel without it tells only whole ticks of computing
-        return ThreadTimes(fields[0] == "R", sum(map(int, fields[11:13])) / TICKS_PER_S, 0.0)
-    return ThreadTimes(fields[0] == "R", int(computed) / 1e9, int(waited) / 1e9)
+        return ThreadTimes(fields[0] in ("R", "D"), sum(map(int, fields[11:13])) / TICKS_PER_S, 0.0)
+    return ThreadTimes(fields[0] in ("R", "D"), int(computed) / 1e9, int(waited) / 1e9)
