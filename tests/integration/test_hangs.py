@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +19,14 @@ from waiting import wait_until
 
 from conch.client import AsyncClient, Client
 from conch.launcher import ServerConfig, TritonServer
+from conch.processes import model_processes
 from conch.wire.needs import components_of_path
 from lab.chaos.hanging_models import HangingModels
 
 pytestmark = pytest.mark.server
 
 ROOT = Path(__file__).parents[2]
+KEY = "test-key"
 STEP = 10_240
 MODELS = ("vad", "attention_encoder", "ctc_streaming_decoder")
 HANGS = ("sleeps", "burns", "60")
@@ -40,6 +43,7 @@ def server(models: HangingModels) -> Iterator[TritonServer]:
         model_repositories=(ROOT / "bls_models", models.repository),
         models=("speech", *components_of_path("two_pass"), "ctc_encoder", "ctc_decoder"),
         warm_up=True,
+        extra_args=(f"--http-restricted-api=model-repository:{KEY}={KEY}",),
         stop_timeout_s=8,
     )
     with TritonServer(config) as running, running.healing():
@@ -104,6 +108,33 @@ def test_a_live_stream_goes_on_with_its_firm_words(server, models, waveform, mod
         stable = answer["stable"]
     assert chunks.send(np.zeros(0), ends=True, zeros=160)["text"] == expected
     wait_until(lambda: metrics_of(server.metrics_url)["conch_streams_resumed_total"] == resumed + 1)
+
+
+def test_speech_is_unloaded_while_a_component_hangs(server, models, waveform):
+    def administer(what: str) -> None:
+        url = f"http://{server.http_url}/v2/repository/models/speech/{what}"
+        request = urllib.request.Request(url, b"{}", {KEY: KEY}, method="POST")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 200
+
+    def transcribe() -> str:
+        with Client(server.http_url, timeout_s=120) as client:
+            return client.transcribe(waveform).text
+
+    def is_there() -> bool:
+        return "speech" in model_processes(server.pid).values()
+
+    expected = transcribe()
+    models.hang("vad", "sleeps")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(transcribe)
+        wait_until(lambda: models.has_begun("vad"))
+        administer("unload")
+        # Triton waits for the request, which waits for the component.
+        wait_until(lambda: not is_there(), timeout_s=60)
+        assert answer.result() == expected
+    administer("load")
+    assert transcribe() == expected
 
 
 @pytest.mark.nightly

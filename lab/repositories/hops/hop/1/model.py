@@ -1,12 +1,16 @@
 import asyncio
 import json
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
+from conch.orchestrator.hangs import HangWatch
+from conch.orchestrator.metrics import Metrics
 from conch.triton.components import TritonComponents
+from conch.triton.model_processes import ModelProcesses, boot_time_s
 from conch.triton.statuses import triton_error
 from conch.wire.errors import ComponentError
 
@@ -20,6 +24,7 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         self.pool = ThreadPoolExecutor(8)
+        self.hangs = HangWatch(ModelProcesses(os.getppid()), 5.0, Metrics(), boot_time_s)
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
@@ -31,7 +36,7 @@ class TritonPythonModel:
 
     async def answer(self, request: Any, sender: Any) -> None:
         waveform = pb_utils.get_input_tensor_by_name(request, "waveform").as_numpy()
-        components = TritonComponents(None, sender, self.pool)
+        components = TritonComponents(None, sender, self.hangs, self.pool)
         try:
             for _ in range(json.loads(request.parameters())["calls"]):
                 await components.call(
