@@ -1,6 +1,7 @@
 """Calls that a component will never answer, on a clock of the test's own."""
 
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from plain_processes import PlainProcesses
@@ -22,7 +23,7 @@ class Server:
         self.given_up: list[tuple[str, ComponentAwayError]] = []
         self._in_flight: list[ExitStack] = []
 
-    def begin(self, name: str, model: str = "vad", size: int = 100, patience_s: float = 0.0):
+    def begin(self, name: str, model: str = "vad", size: int = 100, **settings: Any):
         """Begin a call, and return what answers it."""
         stack = ExitStack()
         self._in_flight.append(stack)
@@ -30,7 +31,7 @@ class Server:
         def give_up(error: ComponentAwayError) -> None:
             self.given_up.append((name, error))
 
-        stack.enter_context(self.watch.calling(model, size, give_up, patience_s))
+        stack.enter_context(self.watch.calling(model, size, give_up, **settings))
         return stack.close
 
     def answered(self, took_s: float, model: str = "vad", size: int = 100) -> None:
@@ -88,6 +89,17 @@ def test_one_instance_of_two_that_hangs_is_found_while_the_other_answers(server)
         assert not server.given_up
     server.pass_time(LEAST_S)
     assert server.given_up_names == ["hung"]
+
+
+def test_a_stream_that_others_overtake_is_not_taken_for_a_hang(server):
+    server.begin("overtaken", in_stream=True)
+    for _ in range(round(3 * LEAST_S / PERIOD_S)):
+        answer = server.begin("other", in_stream=True)
+        server.pass_time(PERIOD_S)
+        answer()
+    assert not server.given_up
+    server.pass_time(20 * LEAST_S)
+    assert server.given_up_names == ["overtaken"]
 
 
 def test_the_time_of_a_call_begins_when_those_before_it_are_answered(server):

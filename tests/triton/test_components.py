@@ -217,9 +217,9 @@ def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, value,
     sizes = []
 
     class Watch(HangWatch):
-        def calling(self, model, size, give_up, patience_s=0.0):
+        def calling(self, model, size, give_up, **settings):
             sizes.append(size)
-            return super().calling(model, size, give_up, patience_s)
+            return super().calling(model, size, give_up, **settings)
 
     models["vad"] = models["strange"] = lambda request: InferenceResponse([])
     watch = Watch(PlainProcesses(), 5.0, Metrics())

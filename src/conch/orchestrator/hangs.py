@@ -1,8 +1,9 @@
 """Find calls that a component will never answer, and end the component's processes.
 
 A component answers first come, first served. So the time of a call begins when all calls before it
-are answered. Its limit follows from the component's own speed. Time that the component spends
-waiting for a core does not count: a slow machine is not a hung component.
+are answered. A call of a stream may be overtaken by other streams: its time begins again with each
+answer of the component. The limit of a call follows from the component's own speed. Time in which
+the component waits for a core does not count: a slow machine is not a hung component.
 """
 
 import logging
@@ -59,6 +60,8 @@ class CallInFlight:
 
     size: int
     """Measure of its work."""
+    in_stream: bool
+    """Whether it belongs to a stream, which others may overtake."""
     patience_s: float
     """Seconds that it may wait at the component for other reasons than work."""
     began: float
@@ -117,6 +120,8 @@ class HangWatch:
         self._calls: dict[str, dict[CallInFlight, None]] = {}
         """By component, in the order in which they were made."""
         self._speeds: dict[str, Speed] = {}
+        self._has_answered: set[str] = set()
+        """Components that have answered a call since the last look, if only by an error."""
         self._hangs: Counter[str] = Counter()
         """Hangs of each component since its last answer."""
         self._lock = threading.Lock()
@@ -138,6 +143,8 @@ class HangWatch:
         model: str,
         size: int,
         give_up: Callable[[ComponentAwayError], None],
+        *,
+        in_stream: bool = False,
         patience_s: float = 0.0,
     ) -> Iterator[None]:
         """Watch the call of a component that is made in the block.
@@ -147,9 +154,10 @@ class HangWatch:
             size: Measure of the call's work, such as the bytes of its tensors.
             give_up: Ends the wait for the answer with an error. It is called on another thread, at
                 most once.
+            in_stream: Whether calls of other streams may overtake it.
             patience_s: Seconds that the call may wait at the component before its turn.
         """
-        call = CallInFlight(size, patience_s, self._clock(), give_up)
+        call = CallInFlight(size, in_stream, patience_s, self._clock(), give_up)
         with self._lock:
             self._calls.setdefault(model, {})[call] = None
         try:
@@ -161,6 +169,7 @@ class HangWatch:
         finally:
             with self._lock:
                 self._calls.get(model, {}).pop(call, None)
+                self._has_answered.add(model)
 
     def limit_s(self, model: str, size: int) -> float:
         """Return the longest time for a component to answer a call, in seconds.
@@ -183,9 +192,10 @@ class HangWatch:
         self._looked_at = now
         with self._lock:
             oldest = [(model, next(iter(calls))) for model, calls in self._calls.items() if calls]
+            have_answered, self._has_answered = self._has_answered, set()
         for model, call in oldest:
-            if not call.is_oldest:
-                call.is_oldest = True
+            if not call.is_oldest or (call.in_stream and model in have_answered):
+                call.is_oldest, call.stalled_s = True, 0.0
                 continue
             is_late = call.stalled_s >= STARVED_FROM_S
             starved_s = self._processes.starved_s(model) if is_late else 0.0

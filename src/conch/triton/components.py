@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -149,12 +149,13 @@ class TritonComponents:
         )
         patience_s = START_PATIENCE_S if place and place.starts else 0.0
         size = sum(map(_size, inputs.values())) * int(parameters.get("beam_size", 1))
+        watch: AbstractContextManager[None] = nullcontext()
         # A model of somebody else may work for others too, and is not Conch's to end.
-        is_own = model in OWN_MODELS
-        with (
-            self._span.calling(model) if self._span else nullcontext(),
-            self._hangs.calling(model, size, give_up, patience_s) if is_own else nullcontext(),
-        ):
+        if model in OWN_MODELS:
+            watch = self._hangs.calling(
+                model, size, give_up, in_stream=place is not None, patience_s=patience_s
+            )
+        with self._span.calling(model) if self._span else nullcontext(), watch:
             response = request.exec()
             if response.has_error():
                 raise _error(model, response.error().message())
