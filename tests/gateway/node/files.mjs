@@ -38,7 +38,7 @@ answers.models = [];
 for await (const model of client.models.list()) answers.models.push(model.id);
 answers.errors = {
   option: await errorOf(BadRequestError, () => create({ nbest: 1000 })),
-  model: await errorOf(NotFoundError, () => create({ model: "gpt-4o-transcribe" })),
+  model: await errorOf(NotFoundError, () => create({ model: "gpt-9-transcribe" })),
   noise: await errorOf(BadRequestError, async () =>
     create({ file: await toFile(Buffer.from("no sound ".repeat(9)), "talk.wav") }),
   ),
