@@ -281,8 +281,9 @@ class Running:
     async def _faults(self) -> None:
         models = sorted(set(self.serve.models) & set(KIND_OF_MODEL))
         order = [(model, KILLED) for model in (*models, TRITON)]
-        order += [(model, FROZEN) for model in (*models, TRITON)]
         order += [(model, HUNG) for model in models if model not in ENTRY_POINTS]
+        # Then tritonserver begins again: it keeps threads of a model that was ended in a call.
+        order += [(model, FROZEN) for model in (*models, TRITON)]
         order += [(model, STARVED) for model in ("attention_encoder", "speech") if model in models]
         for victim, how in order:
             if time.monotonic() > self._until:
