@@ -14,14 +14,14 @@ from tritonclient.grpc import model_config_pb2
 
 from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
+from conch.bls.admission import OWN_TIMES
 from conch.gateway import connections, form, json_text, listen, service
 from conch.gateway.config import GatewayConfig
 from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
 from conch.models.whisper.config import WINDOW_S
-from conch.orchestrator import OrchestratorConfig
-from conch.orchestrator.admission import OWN_TIMES
-from conch.orchestrator.open_streams import MAX_SESSION
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.live.open_streams import MAX_SESSION
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.options import MAX_PROMPT
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "guide" / "operating.md"
 MARKED = re.compile(r"(<!-- limits -->\n).*?(<!-- /limits -->)", flags=re.S)
 FIXED = "fixed"
-STREAMS = "tests/orchestrator/test_stream_ends.py"
+STREAMS = "tests/recognition/live/test_stream_ends.py"
 HOSTILE = "tests/gateway/test_hostile.py"
 AUDIO = "tests/audio/test_limits.py"
 
@@ -53,9 +53,9 @@ def limits_of_speech() -> list[Limit]:
     config = OrchestratorConfig()
     path = ROOT / "bls_models" / "speech" / "config.pbtxt"
     speech = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
-    recognizer = "tests/orchestrator/test_recognizer.py"
-    admission = "tests/orchestrator/test_admission.py"
-    passes = "tests/orchestrator/test_second_passes.py"
+    recognizer = "tests/recognition/test_recognizer.py"
+    admission = "tests/bls/test_admission.py"
+    passes = "tests/recognition/live/test_second_passes.py"
     return [
         Limit(
             "requests at once",
@@ -87,7 +87,7 @@ def limits_of_speech() -> list[Limit]:
             f"{config.max_encoder_calls} and {config.max_decoder_calls}",
             "`max_encoder_calls`, `max_decoder_calls`; one recording takes at most half and a "
             "quarter",
-            "tests/orchestrator/test_turns.py::"
+            "tests/bls/test_concurrency.py::"
             "test_a_recording_does_not_wait_behind_the_segments_of_another",
         ),
         Limit(
@@ -195,7 +195,7 @@ def limits_of_options() -> list[Limit]:
             f"{MAX_HOTWORDS}, of {MAX_HOTWORD_LENGTH} characters each and "
             f"{limits.MAX_HOTWORD_TEXT} together",
             FIXED,
-            "tests/orchestrator/test_hotwords.py::"
+            "tests/recognition/test_hotwords.py::"
             "test_a_list_that_cannot_be_is_refused_before_anything_is_called",
         ),
         Limit(

@@ -16,8 +16,9 @@ ARROWS: Mapping[str, set[str]] = {
     "component": {"wire"},
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton.
-    "orchestrator": {"audio", "component", "language", "wire"},
-    "triton": {"component", "orchestrator", "processes", "wire"},
+    "bls": {"component", "wire"},
+    "recognition": {"audio", "bls", "component", "language", "wire"},
+    "triton": {"bls", "component", "processes", "recognition", "wire"},
     # What the components compute; serving never imports the making of graphs.
     "models": {"catalogue", "component", "packaged", "wire"},
     "language": {"cache", "component", "packaged", "wire"},

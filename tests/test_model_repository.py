@@ -14,7 +14,9 @@ from plain_components import PlainComponents
 from tritonclient.grpc import model_config_pb2
 
 from conch.component.parameters import read_parameters
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
 
 ROOT = Path(__file__).parents[1]
 BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))

@@ -9,7 +9,7 @@ from without_torch import run
     [
         "conch.cli.__main__",
         "conch.client",
-        "conch.orchestrator.offline",
+        "conch.recognition.offline.recording",
         "conch.models.ctc.encoder",
         "conch.models.ctc.streaming_encoder",
         "conch.models.silero",

@@ -16,10 +16,12 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
+from conch.bls.calls import Parameter, Tensor
 from conch.component import Array
 from conch.component.waveform import VAD_FRAME_SAMPLES
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest, Tensor
-from conch.orchestrator.calls import Parameter
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
 from conch.wire.stream_place import StreamPlace
 from lab.orchestration.component_queues import HostTensor
 
@@ -74,14 +76,14 @@ class InstantComponents:
         timeout_s: float | None,
         place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
-        """See `conch.orchestrator.Components.call`."""
+        """See `conch.bls.calls.Components.call`."""
         if self._threads is None:
             return ANSWERS[model]
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, ANSWERS.__getitem__, model)
 
     async def is_loaded(self, model: str) -> bool:
-        """See `conch.orchestrator.Components.is_loaded`."""
+        """See `conch.bls.calls.Components.is_loaded`."""
         return model in ANSWERS
 
 

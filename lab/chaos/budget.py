@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from conch.bls.admission import FOR_SHORT
 from conch.gateway import GatewayConfig
-from conch.orchestrator import OrchestratorConfig
-from conch.orchestrator.admission import FOR_SHORT
+from conch.recognition.config import OrchestratorConfig
 
 AT_REST_MB = 2_600.0
 """All models, warm (`python -m lab growth`)."""

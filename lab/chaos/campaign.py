@@ -15,7 +15,7 @@ from conch.bench.served import triton_version
 from conch.client import AsyncClient
 from conch.gateway import GatewayConfig
 from conch.launcher.repositories import shipped_repositories
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from conch.wire.needs import ENTRY_POINTS
 from lab.chaos import attacks, clients
 from lab.chaos.budget import worst_case_mb

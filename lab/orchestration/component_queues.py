@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from conch.bls.calls import Parameter, Tensor
 from conch.component import Array, Component, Outputs, Row
 from conch.component.parameters import read_parameters
-from conch.orchestrator import Tensor
-from conch.orchestrator.calls import Parameter
 from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
 from conch.wire.stream_place import StreamPlace
 from lab.model_repository import model_args, read_config
@@ -32,7 +31,7 @@ class HostTensor:
         self._array = array
 
     def numpy(self) -> Array:
-        """See `conch.orchestrator.Tensor.numpy`."""
+        """See `conch.bls.calls.Tensor.numpy`."""
         return self._array
 
 
@@ -117,7 +116,7 @@ class InProcessComponents:
         timeout_s: float | None,
         place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
-        """See `conch.orchestrator.Components.call`; without deadlines, streams and cancellation."""
+        """See `conch.bls.calls.Components.call`; without deadlines, streams and cancellation."""
         arrays = {
             name: value if isinstance(value, np.ndarray) else value.numpy()
             for name, value in inputs.items()
@@ -134,7 +133,7 @@ class InProcessComponents:
         return {name: HostTensor(array) for name, array in found.items()}
 
     async def is_loaded(self, model: str) -> bool:
-        """See `conch.orchestrator.Components.is_loaded`."""
+        """See `conch.bls.calls.Components.is_loaded`."""
         return model in self._queues
 
 

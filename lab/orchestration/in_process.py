@@ -19,7 +19,9 @@ import numpy as np
 
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
 from conch.wire.errors import BenchError
 from lab import child
 from lab.orchestration.component_queues import InProcessComponents, load_components

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from conch.gateway import GatewayConfig
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from lab.chaos.attacks import AHEAD, CHUNK_S, Flood, flood, poison
 from lab.chaos.budget import COPIES, SENDING_COPIES, STREAM_MB, worst_case_mb
 from lab.chaos.doors import Target, target_at

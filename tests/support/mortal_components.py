@@ -7,7 +7,7 @@ from typing import Any
 
 from plain_components import HostTensor, PlainComponents
 
-from conch.orchestrator.absences import ComponentAwayError
+from conch.bls.failover import ComponentAwayError
 from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from conch.bls.failover import StreamLostError
 from conch.component import bytes_array
 from conch.component.waveform import VAD_FRAME_SAMPLES
-from conch.orchestrator.absences import StreamLostError
-from conch.orchestrator.coverage import CHARACTER_S, WORD_S
+from conch.recognition.offline.coverage import CHARACTER_S, WORD_S
 from conch.wire.errors import ComponentError
 from conch.wire.stream_place import StreamPlace
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from conch.orchestrator.hangs import HangWatch
-from conch.orchestrator.metrics import Metrics
+from conch.bls.hangs import HangWatch
+from conch.bls.metrics import Metrics
 
 
 class PlainProcesses:

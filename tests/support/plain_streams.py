@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 from plain_components import PlainComponents
 
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
 
 STEP = 10_240
 """Samples of 640 ms."""

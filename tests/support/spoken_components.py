@@ -12,7 +12,7 @@ from conch.wire.result import Word
 
 RATE = 16_000
 WORD_S = 0.4
-"""Seconds of a made word, no more than `conch.orchestrator.coverage` allows."""
+"""Seconds of a made word, no more than `conch.recognition.offline.coverage` allows."""
 
 Forgets = Callable[[Sequence[Word], float], Sequence[Word]]
 """From the words of some audio and its seconds to those that the decoder writes."""

@@ -14,14 +14,14 @@ from plain_triton import (
     TritonError,
 )
 
-from conch.component import bytes_array
-from conch.orchestrator.absences import (
+from conch.bls.failover import (
     ComponentAwayError,
     ComponentHungError,
     StreamLostError,
 )
-from conch.orchestrator.hangs import PERIOD_S, HangWatch
-from conch.orchestrator.metrics import Metrics
+from conch.bls.hangs import PERIOD_S, HangWatch
+from conch.bls.metrics import Metrics
+from conch.component import bytes_array
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
 from conch.wire.errors import (

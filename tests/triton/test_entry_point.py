@@ -22,7 +22,7 @@ from plain_triton import (
 from waiting import wait_until
 
 from conch.launcher.logs import LogParser
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from conch.triton.entry_point import EntryPoint
 from conch.wire.access import fields_of, from_line
 from conch.wire.errors import OverloadedError, from_wire

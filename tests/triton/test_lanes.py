@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from conch.launcher.command import BLS_THREADS
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from conch.triton.answers import THREADS
 from conch.triton.lanes import Lanes
 

@@ -9,7 +9,7 @@ from conch.launcher import ServerConfig
 from conch.launcher.admin import ADMIN_APIS, OPTIONS, Restriction
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.installation import Installation
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from conch.triton.server_arguments import missing_arguments, parents_command
 
 CALLS = OrchestratorConfig().max_calls_in_flight

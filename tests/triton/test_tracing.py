@@ -9,7 +9,7 @@ import pytest
 from plain_streams import audio
 from plain_triton import InferenceResponse, Request, TritonError
 
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from conch.triton.entry_point import EntryPoint
 from conch.triton.tracing import ENDPOINTS, RECOGNIZE, RequestSpan, Tracer, tracer_of_environment
 from conch.wire.errors import OptionError

@@ -10,7 +10,9 @@ from plain_streams import Client, audio, run
 
 from conch.component import bytes_array
 from conch.launcher.repositories import model_names, shipped_repositories
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.needs import PATHS, components_of, components_of_path, needed_for
 from conch.wire.options import RecognitionOptions

@@ -8,7 +8,9 @@ import soundfile
 from plain_components import PlainComponents
 from spoken_components import SpokenComponents, made
 
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
 from conch.wire.parts import joined_parts
 from conch.wire.result import Stage, Transcript
 

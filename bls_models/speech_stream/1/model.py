@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from conch.triton import read_parameters
 from conch.triton.entry_point import EntryPoint
 

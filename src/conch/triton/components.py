@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from conch.bls.calls import START_PATIENCE_S, Parameter, Tensor
+from conch.bls.failover import ComponentAwayError, StreamLostError
+from conch.bls.hangs import HangWatch
 from conch.component import Array
-from conch.orchestrator import Tensor
-from conch.orchestrator.absences import ComponentAwayError, StreamLostError
-from conch.orchestrator.calls import START_PATIENCE_S, Parameter
-from conch.orchestrator.hangs import HangWatch
 from conch.triton.own_key import own_key
 from conch.triton.tracing import RequestSpan
 from conch.wire import foreign
@@ -92,7 +91,7 @@ class TritonComponents:
         timeout_s: float | None,
         place: StreamPlace | None,
     ) -> Mapping[str, Tensor]:
-        """Call a component from a thread; see `conch.orchestrator.Components.call`.
+        """Call a component from a thread; see `conch.bls.calls.Components.call`.
 
         One that is not Conch's own has POST_PATIENCE_S to answer.
         """
@@ -231,7 +230,7 @@ class TritonTensor:
         self.tensor = tensor
 
     def numpy(self) -> Array:
-        """Return the content in host memory; see `conch.orchestrator.Tensor.numpy`."""
+        """Return the content in host memory; see `conch.bls.calls.Tensor.numpy`."""
         array: Array = _to_numpy(self.tensor)[0]
         return array
 

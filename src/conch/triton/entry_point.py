@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.component import Array
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
-from conch.orchestrator.access import Served
-from conch.orchestrator.hangs import HangWatch
-from conch.orchestrator.metrics import (
+from conch.bls.access_log import Served
+from conch.bls.hangs import HangWatch
+from conch.bls.metrics import (
     AUDIO_IN_FLIGHT,
     COMPONENTS_AWAY,
     OPEN_STREAMS,
     PASS_STRETCH,
     Metrics,
 )
-from conch.orchestrator.recognizer import OFFLINE
+from conch.component import Array
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import OFFLINE, Recognizer
+from conch.recognition.request import SpeechRequest
 from conch.triton.answers import Answers
 from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes

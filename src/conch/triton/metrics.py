@@ -7,7 +7,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from conch.orchestrator.metrics import COMPONENT_STREAMS, Family, Labels, Metrics
+from conch.bls.metrics import COMPONENT_STREAMS, Family, Labels, Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -55,7 +55,7 @@ def starved_s(
 class ModelProcesses:
     """The processes of the models of the server that has started this one.
 
-    See `conch.orchestrator.hangs.Processes`. Times are those of `boot_time_s`.
+    See `conch.bls.hangs.Processes`. Times are those of `boot_time_s`.
     """
 
     def __init__(self, server: int) -> None:

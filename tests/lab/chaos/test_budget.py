@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conch.gateway import GatewayConfig
-from conch.orchestrator import OrchestratorConfig
+from conch.recognition.config import OrchestratorConfig
 from lab.chaos.budget import worst_case_mb
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "operating.md"

@@ -10,7 +10,9 @@ import pytest
 from plain_components import PlainComponents
 
 from conch.component import Outputs, Row, bytes_array
-from conch.orchestrator import OrchestratorConfig, Recognizer, SpeechRequest
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
 from conch.wire.errors import AudioError, ComponentError, MissingModelError
 from lab.orchestration.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from conch.orchestrator.hangs import HangWatch
-from conch.orchestrator.metrics import Metrics
+from conch.bls.hangs import HangWatch
+from conch.bls.metrics import Metrics
 from conch.triton.components import TritonComponents
 from conch.triton.model_processes import ModelProcesses, boot_time_s
 from conch.triton.statuses import triton_error

@@ -1,0 +1,215 @@
+"""Which recordings begin, which wait for room, and which are refused: they would wait too long."""
+
+import asyncio
+import heapq
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from conch.bls.fair_order import FairOrder, Share
+from conch.bls.metrics import REFUSED, ROOM_SECONDS, Metrics
+from conch.bls.server_speed import ServerSpeed
+from conch.recognition.config import OrchestratorConfig
+from conch.wire.errors import AudioError, OverloadedError
+
+OWN_TIMES = 8
+"""A request may wait at least so many times as long as its own work takes: who sends hours of audio
+does not give up after seconds."""
+QUIET_S = 5.0
+"""Time after which a request that was overtaken expects no other one soon, in seconds."""
+SAVED = 0.25
+"""Share of the bytes that is saved for recordings, and as much for live chunks."""
+SHORT, FOR_SHORT = 0.01, 0.1
+"""Share of the room that a short request takes at most, and room beyond the limit for these alone:
+they do not wait until one of the longest recordings is done."""
+
+
+class Admission:
+    """Admits recordings by the audio in flight, in the order of `FairOrder`."""
+
+    def __init__(self, config: OrchestratorConfig, metrics: Metrics) -> None:
+        """Start without requests.
+
+        Args:
+            config: Limits.
+            metrics: Where waits and refusals are counted.
+        """
+        self._config, self._metrics = config, metrics
+        self._order = FairOrder()
+        self._speed = ServerSpeed()
+        self._requests = 0
+        self._bytes = self._live_bytes = 0
+        self.audio_s = 0.0
+        """Seconds of audio in flight."""
+        self._waiting: list[tuple[tuple[float, int], float, asyncio.Future[None]]] = []
+        """Requests without room, as a heap: key, seconds of audio, and what tells of the room."""
+
+    @contextmanager
+    def arrived(self, num_bytes: int) -> Iterator[None]:
+        """Count a request from its arrival to its answer.
+
+        Args:
+            num_bytes: Size of its audio as sent.
+
+        Raises:
+            OverloadedError: the server has too many requests, or too many bytes of them.
+        """
+        most = self._config.max_requests_in_flight
+        if self._requests >= most:
+            raise self._refused(
+                "requests",
+                f"{self._requests} requests are in flight, as many as this server takes "
+                "(parameter max_requests_in_flight of the model)",
+                self._time_of_one_s,
+            )
+        if self._requests:
+            self._check_bytes(self._bytes, num_bytes, self._time_of_one_s)
+        self._requests += 1
+        self._bytes += num_bytes
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self._bytes -= num_bytes
+
+    @contextmanager
+    def holding(self, num_bytes: int) -> Iterator[None]:
+        """Count the bytes of a live chunk from its arrival to its answer.
+
+        Raises:
+            OverloadedError: the server has too many bytes.
+        """
+        self._check_bytes(self._live_bytes, num_bytes, 1.0)
+        self._live_bytes += num_bytes
+        try:
+            yield
+        finally:
+            self._live_bytes -= num_bytes
+
+    def _check_bytes(self, of_kind: int, more: int, again_s: float) -> None:
+        most, total = self._config.max_bytes_in_flight, self._bytes + self._live_bytes
+        saved = SAVED * most
+        if of_kind + more > max(saved, min(most - saved, most - total + of_kind)):
+            raise self._refused(
+                "bytes",
+                f"the requests in flight have {total} bytes of audio and this one {more}; this "
+                f"server takes {most}, at most {most - saved:.0f} of them in recordings or in live "
+                "chunks (parameter max_bytes_in_flight of the model)",
+                again_s,
+            )
+
+    @asynccontextmanager
+    async def begun(self, audio_s: float, deadline_s: float | None) -> AsyncIterator[Share]:
+        """Wait until there is room for a request, and give it its place in the order.
+
+        Args:
+            audio_s: Seconds of audio in all of its rows and channels.
+            deadline_s: Time that the request has left, in seconds; None without a deadline.
+
+        Raises:
+            AudioError: the request has more audio than the server takes at once.
+            OverloadedError: the request would wait too long.
+        """
+        most = self._config.max_audio_in_flight_s
+        if audio_s > most:
+            raise AudioError(
+                f"the request has {audio_s:.1f} s of audio in its rows and channels; this server "
+                f"takes at most {most:g} s (parameter max_audio_in_flight_s of the model)"
+            )
+        self._speed.began(_now())
+        share = self._order.enter(audio_s, _now())
+        try:
+            patience_s = self._patience_s(audio_s) if deadline_s is None else deadline_s
+            self._check_wait(share, patience_s)
+            await self._room(share, patience_s)
+            try:
+                yield share
+                self.served(share, audio_s)
+            finally:
+                self.audio_s -= audio_s
+        finally:
+            self._order.leave(share)
+            if not len(self._order):
+                self.audio_s = 0.0  # rid of rounding
+                self._speed.paused(_now())
+            self._admit()
+
+    def served(self, share: Share, until_s: float) -> None:
+        """Note how much of a request is recognised.
+
+        Args:
+            share: What `begun` gave.
+            until_s: Seconds of its audio that are done.
+        """
+        if done_s := self._order.serve(share, until_s):
+            self._speed.served(done_s, len(self._order), _now())
+
+    def is_first(self, share: Share) -> bool:
+        """Return whether a request is first, and was not overtaken in the last QUIET_S seconds."""
+        is_late = _now() - share.overtaken_at > QUIET_S
+        return is_late and self._order.is_first(share)
+
+    @property
+    def _time_of_one_s(self) -> float:
+        """Mean time until one of the requests in flight is done, in seconds."""
+        return self._speed.seconds_for(self._order.left_s) / max(1, len(self._order))
+
+    def _patience_s(self, audio_s: float) -> float:
+        own_s = self._speed.seconds_for(audio_s)
+        return max(self._config.max_wait_s, OWN_TIMES * own_s)
+
+    def _check_wait(self, share: Share, patience_s: float) -> None:
+        wait_s = self._speed.seconds_for(self._order.ahead_s(share))
+        if wait_s > patience_s:
+            raise self._refused(
+                "wait",
+                f"the request would wait for {wait_s:.0f} s behind others, longer than the "
+                f"{patience_s:.0f} s that it may (deadline_ms of the request, or parameter "
+                "max_wait_s of the model)",
+                # Many are refused at the same time: they all find room when half has gone.
+                max(wait_s - patience_s, wait_s / 2),
+            )
+
+    async def _room(self, share: Share, patience_s: float) -> None:
+        """Wait for room and take it."""
+        asked = _now()
+        room = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (share.key, share.size_s, room))
+        self._admit()
+        try:
+            async with asyncio.timeout(patience_s):
+                await room
+        except BaseException as error:
+            if room.done() and not room.cancelled():
+                self.audio_s -= share.size_s
+            room.cancel()
+            if isinstance(error, TimeoutError):
+                raise self._refused(
+                    "room",
+                    f"there was no room for {share.size_s:.1f} s of audio within "
+                    f"{patience_s:.0f} s (parameter max_audio_in_flight_s of the model)",
+                    self._time_of_one_s,
+                ) from None
+            raise
+        finally:
+            self._metrics.add(ROOM_SECONDS, _now() - asked)
+
+    def _admit(self) -> None:
+        most = self._config.max_audio_in_flight_s
+        while self._waiting:
+            _, size_s, room = self._waiting[0]
+            limit_s = most * (1 + FOR_SHORT if size_s <= most * SHORT else 1)
+            if not room.done() and self.audio_s + size_s > limit_s and self.audio_s > 0:
+                return
+            heapq.heappop(self._waiting)
+            if not room.done():  # not given up
+                self.audio_s += size_s
+                room.set_result(None)
+
+    def _refused(self, reason: str, message: str, again_s: float) -> OverloadedError:
+        self._metrics.add(REFUSED, reason=reason)
+        return OverloadedError.until(message, math.ceil(again_s))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

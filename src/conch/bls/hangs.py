@@ -1,0 +1,239 @@
+"""Find calls that a component will never answer, and end the component's processes.
+
+A component answers first come, first served. So the time of a call begins when all calls before it
+are answered. A call of a stream may be overtaken by other streams: its time begins again with each
+answer of the component. The limit of a call follows from the component's own speed. Time in which
+the component waits for a core does not count: a slow machine is not a hung component.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from conch.bls.failover import ComponentAwayError, ComponentHungError
+from conch.bls.metrics import HANGS, Metrics
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S = 0.5
+"""Seconds between two looks at the calls in flight."""
+FACTOR = 15.0
+"""How many times longer than expected a call may take."""
+FACTORS = {"attention_decoder": 60.0}
+"""The same of components whose work hangs on more than their input. Whisper decodes up to 448
+tokens, where 40 are usual, and again for a text that loops, or comes from the prompt alone."""
+MAX_DOUBLINGS = 6
+"""How often the limit of a component doubles that was ended and has not answered since."""
+UNKNOWN_S = 60.0
+"""Limit of calls of a component that has answered none: the first one may compile kernels."""
+MEMORY = 64
+"""Number of calls that the speed of a component is a mean of, at most."""
+STARVED_FROM_S = 1.0
+"""Seconds without an answer after which it matters whether the component waits for a core."""
+
+
+class Processes(Protocol):
+    """The processes of this server's models."""
+
+    def started(self, model: str) -> Sequence[float]:
+        """Return when each process of a model began; empty where none can be seen."""
+        ...
+
+    def starved_s(self, model: str) -> float:
+        """Return for how many seconds since the last look a model has waited for a core."""
+        ...
+
+    def kill(self, model: str, before: float) -> int:
+        """End the processes of a model that began before a time; return how many."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class CallInFlight:
+    """A call that a component has not answered yet."""
+
+    size: int
+    """Measure of its work."""
+    in_stream: bool
+    """Whether it belongs to a stream, which others may overtake."""
+    patience_s: float
+    """Seconds that it may wait at the component for other reasons than work."""
+    began: float
+    give_up: Callable[[ComponentAwayError], None]
+    """Ends the wait for the answer with this error."""
+    is_oldest: bool = False
+    """Whether it was the oldest call of its component at the last look."""
+    stalled_s: float = 0.0
+    """Seconds since then in which the component could have answered it."""
+
+
+class Speed:
+    """How long a component takes for its calls: a decaying mean, by call and by size."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._calls = self._seconds = self._size = 0.0
+
+    def add(self, seconds: float, size: int) -> None:
+        """Count an answered call; `size` measures its work."""
+        if self._calls >= MEMORY:
+            self._calls, self._seconds, self._size = (
+                value / 2 for value in (self._calls, self._seconds, self._size)
+            )
+        self._calls += 1
+        self._seconds += seconds
+        self._size += size
+
+    def expected_s(self, size: int) -> float:
+        """Return the seconds that a call of this size takes; NaN if nothing is known."""
+        if not self._calls:
+            return math.nan
+        return self._seconds * max(1 / self._calls, size / max(1.0, self._size))
+
+
+class HangWatch:
+    """Looks at the calls in flight of all requests; any thread may make calls."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        least_s: float,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start without calls and without looking.
+
+        Args:
+            processes: The processes to end.
+            least_s: Seconds without an answer that never count as a hang.
+            metrics: Where hangs are counted.
+            clock: Returns the time in seconds, as `Processes.started` does.
+        """
+        self._processes, self._least_s, self._metrics = processes, least_s, metrics
+        self._clock, self._looked_at = clock, clock()
+        self._calls: dict[str, dict[CallInFlight, None]] = {}
+        """By component, in the order in which they were made."""
+        self._speeds: dict[str, Speed] = {}
+        self._has_answered: set[str] = set()
+        """Components that have answered a call since the last look, if only by an error."""
+        self._hangs: Counter[str] = Counter()
+        """Hangs of each component since its last answer."""
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hang-watch", daemon=True)
+
+    def start(self) -> None:
+        """Look again and again, on a thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._closing.set()
+        self._thread.join()
+
+    @contextmanager
+    def calling(
+        self,
+        model: str,
+        size: int,
+        give_up: Callable[[ComponentAwayError], None],
+        *,
+        in_stream: bool = False,
+        patience_s: float = 0.0,
+    ) -> Iterator[None]:
+        """Watch the call of a component that is made in the block.
+
+        Args:
+            model: Name of the component.
+            size: Measure of the call's work, such as the bytes of its tensors.
+            give_up: Ends the wait for the answer with an error. It is called on another thread, at
+                most once.
+            in_stream: Whether calls of other streams may overtake it.
+            patience_s: Seconds that the call may wait at the component before its turn.
+        """
+        call = CallInFlight(size, in_stream, patience_s, self._clock(), give_up)
+        with self._lock:
+            self._calls.setdefault(model, {})[call] = None
+        try:
+            yield
+            with self._lock:
+                self._hangs.pop(model, None)
+                speed = self._speeds.setdefault(model, Speed())
+                speed.add(self._clock() - call.began, size)
+        finally:
+            with self._lock:
+                self._calls.get(model, {}).pop(call, None)
+                self._has_answered.add(model)
+
+    def limit_s(self, model: str, size: int) -> float:
+        """Return the longest time for a component to answer a call, in seconds.
+
+        It doubles with each hang that no answer has followed: a component that needs longer than
+        anybody knows must not be ended for ever.
+        """
+        with self._lock:
+            speed, hangs = self._speeds.get(model), self._hangs[model]
+        expected_s = math.nan if speed is None else speed.expected_s(size)
+        factor = FACTORS.get(model, FACTOR)
+        most_s = UNKNOWN_S if math.isnan(expected_s) else factor * expected_s
+        return float(max(self._least_s, most_s) * 2 ** min(hangs, MAX_DOUBLINGS))
+
+    def look(self) -> None:
+        """Look at the oldest call of each component once, and end the components that hang."""
+        now = self._clock()
+        # Where this thread comes late, the others do, too.
+        elapsed_s = min(now - self._looked_at, 2 * PERIOD_S)
+        self._looked_at = now
+        with self._lock:
+            oldest = [(model, next(iter(calls))) for model, calls in self._calls.items() if calls]
+            have_answered, self._has_answered = self._has_answered, set()
+        for model, call in oldest:
+            if not call.is_oldest or (call.in_stream and model in have_answered):
+                call.is_oldest, call.stalled_s = True, 0.0
+                continue
+            is_late = call.stalled_s >= STARVED_FROM_S
+            starved_s = self._processes.starved_s(model) if is_late else 0.0
+            call.stalled_s += max(0.0, elapsed_s - starved_s)
+            if call.stalled_s >= self.limit_s(model, call.size) + call.patience_s:
+                self._hung(model, call)
+
+    def _run(self) -> None:
+        while not self._closing.wait(PERIOD_S):
+            try:
+                self.look()
+            except Exception:
+                logger.exception("calls in flight could not be looked at")
+
+    def _hung(self, model: str, call: CallInFlight) -> None:
+        oldest_process = min(self._processes.started(model), default=-math.inf)
+        if oldest_process > call.began:
+            # Nobody will answer the calls that were made before the component was replaced.
+            with self._lock:
+                calls = [item for item in self._calls[model] if item.began < oldest_process]
+                for item in calls:
+                    del self._calls[model][item]
+            for item in calls:
+                item.give_up(ComponentAwayError(f"{model} was replaced while it was called"))
+            return
+        with self._lock:
+            calls = list(self._calls.pop(model, {}))
+            self._hangs[model] += 1
+        killed = self._processes.kill(model, before=call.began)
+        reason = f"{model} has not answered a call for {call.stalled_s:.1f} s"
+        logger.error(
+            "component %s hangs: %s; %s",
+            model,
+            reason,
+            f"its processes are ended ({killed})" if killed else "its processes cannot be ended",
+        )
+        self._metrics.add(HANGS, component=model)
+        call.give_up(ComponentHungError(reason))
+        for other in calls:
+            if other is not call:
+                other.give_up(ComponentAwayError(f"{model} was ended, as another call hung"))

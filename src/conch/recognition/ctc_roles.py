@@ -1,0 +1,216 @@
+"""Typed calls of the CTC components: for whole segments, and for live audio step by step."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from conch.bls.calls import Calls, Parameter, Tensor
+from conch.bls.failover import ComponentAwayError
+from conch.component import Array, bytes_array
+from conch.recognition.live.endpointing import SpeechProbs
+from conch.recognition.roles import WORD_COLUMNS, hypotheses, words
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis, Word
+from conch.wire.stream_place import StreamPlace
+
+logger = logging.getLogger(__name__)
+
+_ENCODED = ("log_probs", "log_probs_lens")
+_COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
+IMPOSSIBLE = -1e4
+"""Log probability of an impossible text: finite, so that sums and differences of scores are."""
+_PARTIAL = ("hypotheses", "scores", "stable", *WORD_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class LogProbs:
+    """Output of a CTC encoder, passed to the decoder without a copy."""
+
+    log_probs: Array | Tensor
+    log_probs_lens: Array | Tensor
+
+    def numpy(self) -> Array:
+        """Return the log probabilities in host memory, FP32 [frames, units]."""
+        return self.log_probs if isinstance(self.log_probs, np.ndarray) else self.log_probs.numpy()
+
+
+@dataclass(frozen=True, slots=True)
+class CtcDecoded:
+    """Output of a CTC decoder."""
+
+    nbest: list[Hypothesis]
+    """Hypotheses, best first. No two have the same text."""
+    words: Mapping[str, tuple[Word, ...]]
+    """Words by text; of an utterance that goes on, those of the best text."""
+    stable: str = ""
+    """Beginning of the text that further audio cannot change, for an utterance that goes on."""
+    lattice: str = ""
+    """With the option of that name."""
+
+
+async def encode(calls: Calls, waveform: Array) -> LogProbs:
+    """Return the log probabilities of a segment.
+
+    Args:
+        calls: Calls of the request.
+        waveform: FP32 [samples], 16 kHz.
+    """
+    outputs = await calls("ctc_encoder", {"waveform": waveform}, _ENCODED)
+    return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
+
+
+async def decode(
+    calls: Calls, segment: LogProbs, options: RecognitionOptions, start: float
+) -> CtcDecoded:
+    """Return the n-best list of a segment: with rescoring, all hypotheses of the beam.
+
+    Args:
+        calls: Calls of the request.
+        segment: Result of `encode`.
+        options: Options of the request.
+        start: Start of the segment in seconds.
+    """
+    inputs = {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens}
+    parameters = _search_parameters(options)
+    if not options.lattice:
+        return _decoded(await calls("ctc_decoder", inputs, _COLUMNS, parameters), options, start)
+    parameters["lattice"] = True
+    outputs = await calls("ctc_decoder", inputs, (*_COLUMNS, "lattice"), parameters)
+    lattice = outputs["lattice"].numpy()[0].decode()
+    return replace(_decoded(outputs, options, start), lattice=lattice)
+
+
+async def text_scores(
+    calls: Calls, segment: LogProbs, texts: list[str], language: str
+) -> list[float]:
+    """Return the log probability of each text by the CTC model, over all alignments.
+
+    A text with more letters than there are frames is impossible; it has `IMPOSSIBLE`.
+    """
+    outputs = await calls(
+        "ctc_decoder",
+        {
+            "log_probs": segment.log_probs,
+            "log_probs_lens": segment.log_probs_lens,
+            "texts": bytes_array(texts),
+        },
+        ("text_scores",),
+        {"language": language},
+    )
+    return [max(float(score), IMPOSSIBLE) for score in outputs["text_scores"].numpy()]
+
+
+async def encode_step(calls: Calls, waveform: Array, place: StreamPlace) -> LogProbs:
+    """Return the log probabilities of a live step; arguments as of `encode`, and its place."""
+    outputs = await calls("ctc_streaming_encoder", {"waveform": waveform}, _ENCODED, place=place)
+    return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
+
+
+async def encode_and_find_speech(
+    calls: Calls, waveform: Array, place: StreamPlace
+) -> tuple[SpeechProbs, LogProbs]:
+    """Return the speech probabilities of a live step by the encoder, and its log probabilities."""
+    outputs = await calls(
+        "ctc_streaming_encoder",
+        {"waveform": waveform},
+        (*_ENCODED, "speech_probs", "frame_samples"),
+        place=place,
+    )
+    speech = SpeechProbs(outputs["speech_probs"].numpy(), outputs["frame_samples"].numpy().item())
+    return speech, LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
+
+
+async def decode_step(
+    calls: Calls,
+    step: LogProbs,
+    options: RecognitionOptions,
+    place: StreamPlace,
+    *,
+    start: float,
+    is_over: bool,
+) -> CtcDecoded:
+    """Return the text of an utterance after its next frames; after the last, all scores too.
+
+    Each call carries only the tensors and parameters that it needs, because each is copied between
+    three processes.
+
+    Args:
+        calls: Calls of the chunk.
+        step: Result of `encode_step`.
+        options: Options of the live stream.
+        place: Place of the call in the component's stream.
+        start: Start of the utterance in seconds.
+        is_over: Whether the utterance ends with these frames.
+    """
+    parameters = _search_parameters(options) if place.starts else {}
+    if place.starts and options.mode == "two_pass":
+        # Hotwords that CTC cannot write may be for Whisper.
+        parameters["skip_foreign"] = True
+    if is_over:
+        parameters["is_over"] = True
+    outputs = await calls(
+        "ctc_streaming_decoder",
+        {"log_probs": step.log_probs, "log_probs_lens": step.log_probs_lens},
+        _COLUMNS if is_over else _PARTIAL,
+        parameters,
+        place,
+    )
+    if is_over:
+        return _decoded(outputs, options, start)
+    nbest = hypotheses(outputs)
+    best = nbest[0].text
+    said = words(outputs, start)[: len(best.split())]
+    return CtcDecoded(nbest, {best: said}, outputs["stable"].numpy()[0].decode())
+
+
+async def end(calls: Calls, place: StreamPlace) -> None:
+    """Free the components' state of a stream that ends without its last samples."""
+    nothing = np.zeros(0, np.float32)
+    no_frames = {"log_probs": nothing[:, None], "log_probs_lens": np.zeros(1, np.int32)}
+    found = await asyncio.gather(
+        calls("ctc_streaming_encoder", {"waveform": nothing}, ("log_probs_lens",), place=place),
+        calls("ctc_streaming_decoder", no_frames, ("scores",), place=place),
+        return_exceptions=True,
+    )
+    for error in found:
+        # A component that is away, or was, has nothing left to free.
+        if isinstance(error, BaseException) and not isinstance(error, ComponentAwayError):
+            logger.warning("END of the components' stream %s failed: %r", place.stream_id, error)
+
+
+def _search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
+    weights = options.fusion_weights
+    return {
+        "decoder": options.decoder,
+        "beam_size": options.beam_size,
+        "nbest": options.beam_size if options.is_rescored else options.nbest,
+        "lm_fusion": options.lm_fusion,
+        "lm_weight": str(weights.lm),  # parameters of BLS calls cannot be floats
+        "word_bonus": str(weights.word_bonus),
+        "hotwords": options.hotwords,
+        "hotword_weight": str(options.hotword_weight),
+        "language": options.language,
+    }
+
+
+def _decoded(
+    outputs: Mapping[str, Tensor], options: RecognitionOptions, start: float
+) -> CtcDecoded:
+    timed = iter(words(outputs, start))
+    nbest, words_of = [], {}
+    for hypothesis, am_score, lm_score, num_words in zip(
+        hypotheses(outputs),
+        outputs["am_scores"].numpy().tolist(),
+        outputs["lm_scores"].numpy().tolist(),
+        outputs["num_words"].numpy().tolist(),
+        strict=True,
+    ):
+        has_lm = options.lm_fusion or options.decoder == "wfst"
+        fused = {"lm_score": lm_score, "num_words": num_words} if has_lm else {}
+        nbest.append(replace(hypothesis, am_score=am_score, **fused))
+        words_of[hypothesis.text] = tuple(islice(timed, num_words))
+    return CtcDecoded(nbest, words_of)

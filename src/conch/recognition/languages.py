@@ -1,0 +1,58 @@
+"""The language of a segment: detected once, and told with its text."""
+
+from dataclasses import replace
+
+from conch.recognition.config import OrchestratorConfig
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment
+
+TRANSLATED_INTO = "en"
+"""Language of all of Whisper's translations."""
+
+
+def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOptions:
+    """Return the options for further calls about audio whose language was detected.
+
+    Args:
+        options: Options of the request.
+        spoken: The language of the speech; empty if it is not known.
+    """
+    if not spoken or options.language != "auto":
+        return options
+    return replace(options, language=spoken, languages="")
+
+
+def told(
+    segment: Segment, spoken: str, probability: float | None, options: RecognitionOptions
+) -> Segment:
+    """Return a segment that tells the language of its text, and what it was translated from.
+
+    Args:
+        segment: The segment.
+        spoken: The language of the speech; empty if it is not known.
+        probability: Its probability; None if it was not detected.
+        options: Options of the request.
+    """
+    is_translated = options.task == "translate"
+    return replace(
+        segment,
+        language=TRANSLATED_INTO if is_translated else spoken,
+        language_probability=probability,
+        translated_from=spoken if is_translated else "",
+    )
+
+
+def told_by_ctc(
+    segment: Segment, options: RecognitionOptions, config: OrchestratorConfig
+) -> Segment:
+    """Return a segment with the language of the CTC model, if that has written its text.
+
+    Args:
+        segment: The segment.
+        options: Options of the request.
+        config: Limits, with the language of the CTC model.
+    """
+    if options.decoder == "attention" or segment.language or not segment.text:
+        return segment
+    is_auto = options.language == "auto"
+    return replace(segment, language=config.first_pass_language if is_auto else options.language)

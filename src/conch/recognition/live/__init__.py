@@ -1,0 +1,1 @@
+"""Recognise a live stream, chunk by chunk."""

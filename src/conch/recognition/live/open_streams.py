@@ -1,0 +1,419 @@
+"""The open live streams: find the stream of a chunk, and end streams."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from conch.audio.live import LiveAudio
+from conch.bls.access_log import NO_MODE, Served
+from conch.bls.calls import Calls, Components, within_deadline
+from conch.bls.failover import Absences
+from conch.bls.metrics import AUDIO_SECONDS, CHUNKS, REFUSED, STREAMS_ENDED, Metrics
+from conch.component import Array
+from conch.component.waveform import SAMPLE_RATE
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.live.load import Load
+from conch.recognition.live.pass_queue import PassQueue, SharedPasses
+from conch.recognition.live.sending_speed import Arrivals
+from conch.recognition.live.stream import LiveStream
+from conch.recognition.request import SpeechRequest
+from conch.wire.errors import (
+    AudioError,
+    InvalidRequestError,
+    OptionError,
+    OverloadedError,
+    SessionError,
+)
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis, Transcript
+
+logger = logging.getLogger(__name__)
+
+SESSION = "session"
+"""Request parameter that separates the streams of two clients with the same sequence id."""
+MAX_SESSION = 128
+"""Characters of a session, as of a sequence id in Triton."""
+
+
+class StreamName(NamedTuple):
+    """Which stream a chunk belongs to."""
+
+    stream_id: int | str
+    """The client's sequence id."""
+    session: str | None
+    """The client's session, None without one. Whoever does not know it cannot reach the stream."""
+
+
+LEAST_S = 0.1
+"""Seconds that a waiting chunk counts for at least: it takes more than its samples."""
+
+ABANDON = "abandon"
+"""Request parameter of an END whose text nobody reads: what is open is not recognised further."""
+
+
+@dataclass(slots=True)
+class _Open:
+    name: StreamName
+    stream: LiveStream
+    served: Served
+    parameters: Mapping[str, Any]
+    """Parameters of START."""
+    used: float = field(default_factory=time.monotonic)
+    audio_s: float = 0.0
+    """Seconds of audio so far."""
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by one chunk after the other, in the order of their arrival."""
+    waiting_s: float = 0.0
+    """Seconds of audio in chunks without an answer."""
+    waiting: int = 0
+    """Number of these chunks."""
+    is_closed: bool = False
+
+    @contextmanager
+    def in_line(self, num_samples: int, most_s: float) -> Iterator[None]:
+        """Count a chunk as waiting until the end of the block.
+
+        Args:
+            num_samples: Its samples.
+            most_s: Most audio that waits, in seconds.
+
+        Raises:
+            OverloadedError: others wait, and more than `most_s` with this one.
+        """
+        seconds = max(LEAST_S, num_samples / self.stream.audio.sample_rate)
+        if self.waiting and self.waiting_s + seconds > most_s:
+            raise OverloadedError(
+                f"{self.waiting_s:.1f} s of the stream wait to be heard, and this chunk has "
+                f"{seconds:.1f} s; this server takes {most_s:g} s (parameter max_waiting_s of the "
+                "model): the stream has ended"
+            )
+        self.waiting += 1
+        self.waiting_s += seconds
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+            self.waiting_s -= seconds
+            self.used = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A chunk that was refused as a whole, because it is wrong in itself."""
+
+    reason: InvalidRequestError
+
+
+class OpenStreams:
+    """The open live streams, by the client's sequence id and session.
+
+    A stream ends with END, with another START of its name, with an error of a component, or after
+    `stream_ttl_s` without a chunk. Its end frees the components' state of it: at once, where nobody
+    reads the last text.
+    """
+
+    def __init__(
+        self,
+        config: OrchestratorConfig,
+        detached: Components,
+        metrics: Metrics,
+        absences: Absences,
+        holding: Callable[[int], AbstractContextManager[None]],
+    ) -> None:
+        """Start with no stream.
+
+        Args:
+            config: Limits.
+            detached: Components for calls that belong to no request.
+            metrics: Where streams and chunks are counted.
+            absences: The components that are away.
+            holding: Counts the bytes of a chunk in flight.
+        """
+        self._absences, self._holding = absences, holding
+        self._config, self._detached, self._metrics = config, detached, metrics
+        self._shared = SharedPasses(
+            PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
+        )
+        self._open: dict[StreamName, _Open] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        """Tasks that free the components' state of ended streams."""
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def stretch(self) -> float:
+        """How much rarer rolling passes are than asked for, because of load."""
+        return self._shared.load.pace.stretch
+
+    async def close(self, timeout_s: float) -> None:
+        """Stop the expiry of streams, and wait until ended streams are freed.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds.
+        """
+        if self._sweeper:
+            self._sweeper.cancel()
+        for entry in self._open.values():
+            self._log(entry, None, "unloaded")
+        if closing := set(self._closing):
+            await asyncio.wait(closing, timeout=timeout_s)
+        for task in closing:
+            task.cancel()
+        await asyncio.gather(*closing, return_exceptions=True)
+
+    async def recognize(self, request: SpeechRequest, components: Components) -> Transcript:
+        """Return the transcript after one chunk.
+
+        Args:
+            request: The chunk.
+            components: Components for the calls of the chunk.
+
+        Raises:
+            TranscriptionError: the chunk cannot be answered; see `conch.wire.errors`. An error of
+                the chunk itself leaves the stream open. Any other error ends it.
+        """
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep())
+        with (
+            self._metrics.answering(CHUNKS, NO_MODE) as labels,
+            # First, so that a chunk beyond the limit is refused and its stream goes on.
+            self._holding(request.num_bytes),
+        ):
+            try:
+                name = _name(request)
+                is_abandoned = _abandons(request)
+                entry = self._started(name, request) if request.starts else self._known(name)
+            except Exception as error:
+                Served(request.request_id, request.model, NO_MODE).log(error)
+                raise
+            labels["mode"] = entry.stream.options.mode
+            entry.served.chunks += 1
+            if is_abandoned:
+                self._close(entry, "abandoned")
+                return _nothing(entry.audio_s)
+            try:
+                answer = await self._take_turn(entry, request, components)
+            except BaseException as error:
+                self._close(entry, "error", error)
+                raise
+            if isinstance(answer, _Refused):
+                if request.starts or request.ends:
+                    self._close(entry, "error", answer.reason)
+                raise answer.reason
+            return answer
+
+    async def _take_turn(
+        self, entry: _Open, request: SpeechRequest, components: Components
+    ) -> Transcript | _Refused:
+        """Answer a chunk after those before it. An error ends the stream."""
+        options = entry.stream.options
+        calls = self._calls(components, options.deadline_ms, options.mode)
+        arrived = time.monotonic()
+        with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
+            async with within_deadline(options.deadline_ms, calls), entry.turn:
+                return await self._answer(entry, request, calls, arrived)
+
+    async def _answer(
+        self, entry: _Open, request: SpeechRequest, calls: Calls, arrived: float
+    ) -> Transcript | _Refused:
+        if entry.is_closed:
+            raise _unknown(entry.name)
+        try:
+            steps, seconds = self._steps(entry, request)
+        except InvalidRequestError as error:
+            return _Refused(error)
+        entry.arrivals.add(seconds, arrived)
+        transcript = await entry.stream.recognize(
+            steps,
+            calls,
+            ends=request.ends,
+            repeats_text=request.repeats_text,
+            pause_ms=None if seconds else entry.arrivals.pause_ms(arrived),
+        )
+        entry.served.called(transcript)
+        if request.ends:
+            self._close(entry, "end")
+        return transcript
+
+    def _steps(
+        self, entry: _Open, request: SpeechRequest
+    ) -> tuple[Sequence[tuple[Array, bool]], float]:
+        """Check a chunk and return its steps, as of `LiveAudio.steps`, and its seconds.
+
+        Raises:
+            InvalidRequestError: the chunk is refused; the stream is unchanged.
+        """
+        for name, value in _options(request).items():
+            if name not in entry.parameters or entry.parameters[name] != value:
+                raise OptionError(
+                    f"option '{name}' can be chosen with START only; the stream is under way"
+                )
+        rate = entry.stream.audio.sample_rate
+        if request.sample_rate_sent not in (None, rate):
+            raise AudioError(
+                f"SAMPLE_RATE can be chosen with START only: it is {rate}; "
+                f"sent: {request.sample_rate_sent}"
+            )
+        chunk = request.chunk()
+        seconds = len(chunk) / rate
+        if seconds > self._config.max_chunk_s:
+            raise AudioError(
+                f"the chunk is {seconds:.1f} s long; this server takes at most "
+                f"{self._config.max_chunk_s:g} s (parameter max_chunk_s of the model)"
+            )
+        if entry.audio_s + seconds > self._config.max_stream_s:
+            raise AudioError(
+                f"the stream would be longer than {self._config.max_stream_s:g} s "
+                "(parameter max_stream_s of the model): end it and start another"
+            )
+        steps = entry.stream.audio.steps(chunk, ends=request.ends)
+        entry.audio_s += seconds
+        self._metrics.add(AUDIO_SECONDS, seconds, mode=entry.stream.options.mode)
+        return steps, seconds
+
+    def _started(self, name: StreamName, request: SpeechRequest) -> _Open:
+        parameters = _options(request)
+        options = RecognitionOptions.parse(parameters, live=True)
+        before = self._open.get(name)
+        if before is None and len(self._open) >= self._config.max_streams:
+            self._metrics.add(REFUSED, reason="streams")
+            raise OverloadedError(
+                f"{len(self._open)} streams are open, as many as this server takes "
+                "(parameter max_streams of the model); try again"
+            )
+        rate = SAMPLE_RATE if request.sample_rate_sent is None else request.sample_rate_sent
+        stream = LiveStream(
+            options,
+            LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
+            self._calls(self._detached, 0, options.mode),
+            self._metrics,
+            self._config,
+            self._shared,
+            _without_attention(parameters, options),
+        )
+        served = Served(request.request_id, request.model, options.mode)
+        entry = _Open(name, stream, served, parameters)
+        if before is not None:
+            self._close(before, "restart")
+        self._open[name] = entry
+        return entry
+
+    def _calls(self, components: Components, deadline_ms: int, mode: str) -> Calls:
+        return Calls(components, deadline_ms, self._metrics, mode, self._absences)
+
+    def _known(self, name: StreamName) -> _Open:
+        entry = self._open.get(name)
+        if entry is None:
+            raise _unknown(name)
+        # The sweep is up to a quarter of the time late, and the components may expire before it.
+        if self._is_abandoned(entry):
+            self._close(entry, "expired")
+            raise _unknown(name)
+        return entry
+
+    def _close(self, entry: _Open, how: str, error: BaseException | None = None) -> None:
+        """End a stream: at once for its client, and after the present chunk for the components."""
+        if self._open.get(entry.name) is entry:
+            del self._open[entry.name]
+        if not entry.is_closed:
+            entry.is_closed = True
+            self._metrics.add(STREAMS_ENDED, how=how)
+            self._log(entry, error, "ok" if how == "end" else how)
+            self._closing.add(closing := asyncio.create_task(self._freed(entry)))
+            closing.add_done_callback(self._closed)
+
+    def _log(self, entry: _Open, error: BaseException | None, outcome: str) -> None:
+        entry.served.mode = entry.stream.options.mode
+        entry.served.audio_s = entry.audio_s
+        entry.served.log(error, outcome)
+
+    async def _freed(self, entry: _Open) -> None:
+        async with entry.turn:
+            await entry.stream.close()
+
+    def _closed(self, closing: asyncio.Task[None]) -> None:
+        self._closing.discard(closing)
+        if not closing.cancelled() and (error := closing.exception()):
+            logger.error("what is kept of a stream could not be freed", exc_info=error)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self._config.stream_ttl_s / 4)
+            try:
+                self._expire()
+            except Exception:  # the next round must run in any case
+                logger.exception("streams that are abandoned could not be ended")
+
+    def _expire(self) -> None:
+        for entry in list(self._open.values()):
+            if self._is_abandoned(entry):
+                logger.info("stream %s has expired", entry.name.stream_id)
+                self._close(entry, "expired")
+
+    def _is_abandoned(self, entry: _Open) -> bool:
+        idle_s = time.monotonic() - entry.used
+        return idle_s > self._config.stream_ttl_s and not entry.waiting
+
+
+def _without_attention(
+    parameters: Mapping[str, Any], options: RecognitionOptions
+) -> RecognitionOptions | None:
+    """Return the options of mode streaming, if the client left the mode to the server."""
+    if parameters.get("mode", "auto") != "auto" or options.mode == "streaming":
+        return None
+    try:
+        return RecognitionOptions.parse({**parameters, "mode": "streaming"}, live=True)
+    except OptionError:
+        return None
+
+
+def _unknown(name: StreamName) -> SessionError:
+    return SessionError(f"session {name.stream_id} is expired or unknown; send START")
+
+
+def _name(request: SpeechRequest) -> StreamName:
+    """Return which stream a chunk belongs to.
+
+    Raises:
+        OptionError: the session is too long.
+    """
+    sent = request.parameters.get(SESSION)
+    session = None if sent is None else str(sent)
+    if session is not None and len(session) > MAX_SESSION:
+        raise OptionError(
+            f"option '{SESSION}' takes at most {MAX_SESSION} characters; sent: {len(session)}"
+        )
+    return StreamName(request.stream_id, session)
+
+
+def _abandons(request: SpeechRequest) -> bool:
+    """Return whether a chunk ends its stream without a last text.
+
+    Raises:
+        OptionError: the parameter is not true, or not with END alone.
+    """
+    if ABANDON not in request.parameters:
+        return False
+    sent = request.parameters[ABANDON]
+    if sent is not True or request.starts or not request.ends:
+        raise OptionError(f"parameter '{ABANDON}' takes true, with END alone; sent: {sent!r:.50}")
+    return True
+
+
+def _nothing(seconds: float) -> Transcript:
+    """Return the last answer of a stream that is abandoned after so many seconds of audio."""
+    nbest = (Hypothesis("", 0.0, 0.0),)
+    return Transcript(nbest, (), round(seconds, 3), (), {}, is_final=True)
+
+
+def _options(request: SpeechRequest) -> dict[str, Any]:
+    return {
+        name: value for name, value in request.parameters.items() if name not in (SESSION, ABANDON)
+    }

@@ -1,0 +1,83 @@
+"""The passes of all live streams: so many at once, the most urgent first."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeVar
+
+from conch.bls.priority_semaphore import Places
+from conch.recognition.live.load import Load
+from conch.wire.errors import OverloadedError
+
+Result = TypeVar("Result")
+
+
+class Rank(IntEnum):
+    """Which passes go first; among equals the one that is due first."""
+
+    SECOND = 0
+    """Second passes of utterances that have ended: somebody waits for their text."""
+    ROLLING = 1
+    """Passes while an utterance is open."""
+    FILE = 2
+    """Passes of a stream that is sent faster than it is spoken."""
+
+
+class PassQueue:
+    """Admits passes by their rank. Of several places, one is kept for second passes.
+
+    A pass must not wait for another one while it has a place.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Start with no pass.
+
+        Args:
+            most: Largest number of passes in flight.
+        """
+        self._places = Places(most)
+        self._kept = 1 if most > 1 else 0
+
+    async def run(
+        self,
+        make: Callable[[], Awaitable[Result]],
+        *,
+        due: float,
+        rank: Rank,
+        patience_s: float | None = None,
+    ) -> Result:
+        """Run a pass as soon as it has a place, and return its result; see `Places.run`.
+
+        Args:
+            make: Makes the pass; it is called when the place is there.
+            due: When the pass should begin, on a monotonic clock.
+            rank: Which passes go before it.
+            patience_s: Longest time to wait for the place, in seconds; None for no limit.
+
+        Raises:
+            OverloadedError: there was no place in time.
+        """
+        has_begun = False
+
+        async def begun() -> Result:
+            nonlocal has_begun
+            has_begun = True
+            return await make()
+
+        kept = 0 if rank == Rank.SECOND else self._kept
+        try:
+            return await self._places.run(begun, (rank, due), kept=kept, patience_s=patience_s)
+        except TimeoutError:
+            if has_begun:
+                raise
+            raise OverloadedError(
+                f"the passes of other streams took all of {patience_s:g} s"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPasses:
+    """What the passes of all streams share."""
+
+    queue: PassQueue
+    load: Load

@@ -1,0 +1,274 @@
+"""The passes over a live stream's open utterance: rolling ones, and the one in a pause.
+
+A rolling pass is Whisper's greedy text of the latest audio. The pass in a pause is the second pass
+of the utterance, begun as soon as its audio is complete: if the pause becomes an endpoint, its text
+is there at once; if the speaker goes on, it counts as a rolling pass.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from conch.audio.segmentation import Span
+from conch.bls.calls import Calls
+from conch.bls.metrics import PASS_LATE_SECONDS, PASSES
+from conch.component.waveform import SAMPLE_RATE
+from conch.recognition import roles
+from conch.recognition.hotwords import with_hotwords
+from conch.recognition.languages import with_language
+from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
+from conch.recognition.live.load import Allowed, Pace
+from conch.recognition.live.pass_queue import Rank, SharedPasses
+from conch.recognition.live.second_passes import SecondPasses
+from conch.recognition.live.text import LiveText, is_credible
+from conch.recognition.speech import SpeechSegment
+from conch.wire.errors import public_error
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import RollingPasses, Segment, Word
+
+logger = logging.getLogger(__name__)
+
+WINDOW = {"min_window_ms": 7500, "window_margin_ms": 3000}
+"""Parameters of the encoder: a shorter window than that of a recording costs less, and the texts
+that repeat themselves for it are refused."""
+LEAST_SAMPLES = SAMPLE_RATE
+"""Shortest audio of a rolling pass: of less, Whisper makes up the rest."""
+LEAST_WALL_SHARE = 0.8
+"""Share of the interval that must pass on the wall clock, too: a file may be sent faster than it
+was spoken."""
+AT_PAUSE = 0.5
+"""Share of the interval after which a short pause is enough for the next pass: it hears whole
+words, and the speaker may be done."""
+MOST_FAILURES = 8
+"""Most failures of a stream's rolling passes that are logged."""
+SURE = 0.9
+"""Probability at which the next rolling passes over an utterance take its language as known."""
+
+Audio = Callable[[Span], SpeechSegment]
+"""From a part of the stream, in samples, to its audio."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A pass over an open utterance."""
+
+    utterance: int
+    """Number of the utterance."""
+    span: Span
+    """Its speech so far, in samples."""
+    audio: Audio
+    first_pass: Sequence[Word]
+    """Words of the CTC model so far."""
+
+
+class LivePasses:
+    """The passes over the open utterance of one live stream."""
+
+    def __init__(
+        self,
+        options: RecognitionOptions,
+        calls: Calls,
+        shared: SharedPasses,
+        second: SecondPasses,
+        is_ahead: Callable[[], bool],
+        step_ms: int,
+    ) -> None:
+        """Start without an utterance.
+
+        Args:
+            options: Options of the stream.
+            calls: Calls that may outlive the request of a chunk.
+            shared: What the passes of all streams share.
+            second: The second passes of the stream.
+            is_ahead: Returns whether the stream is sent faster than it is spoken.
+            step_ms: Length of a live step.
+        """
+        self._options, self._calls, self._shared = options, calls, shared
+        self._second, self._is_ahead, self._step_ms = second, is_ahead, step_ms
+        self._greedy = replace(
+            options, beam_size=1, nbest=1, rescore=False, ctc_rescore=False, attention_rescore=False
+        )
+        self.is_rolling = options.decoder == "attention" and options.rolling_pass_ms > 0
+        """Whether the stream has rolling passes, as far as load allows."""
+        self.text = LiveText()
+        """What the passes have found of the open utterance."""
+        self._spoken = ""
+        """Language of the open utterance, as soon as a rolling pass is sure of it."""
+        self._utterance = 0
+        """Number of the open utterance; passes of an earlier one are of no use."""
+        self._rolling: asyncio.Task[None] | None = None
+        self._begun_until: int | None = None
+        """End of the audio of the latest rolling pass that was begun, in samples."""
+        self._begun_at = -float("inf")
+        """When it was begun."""
+        self._due_since: float | None = None
+        """When the next one was due first."""
+        self._following: set[asyncio.Task[None]] = set()
+        """Tasks that wait for a second pass that was prepared."""
+        self._failures: set[str] = set()
+        """Failures of rolling passes that were logged."""
+        self._report = RollingPasses(0)
+
+    @property
+    def report(self) -> RollingPasses:
+        """What was spent on rolling passes so far, and their present interval."""
+        return replace(self._report, interval_ms=self._interval_ms)
+
+    async def after_step(
+        self, speech: Speech, utterance: Span, audio: Audio, first_pass: Sequence[Word]
+    ) -> None:
+        """Begin the passes that are due after a step of the utterance.
+
+        Args:
+            speech: Where the speech of the utterance is.
+            utterance: The utterance so far, in samples.
+            audio: Returns the audio of a part of it.
+            first_pass: Words of the CTC model so far.
+        """
+        if speech.first is None:
+            return
+        await self.settled()
+        pad_ms = self._options.vad_pad_ms
+        span = speech_span(speech, utterance, pad_ms)
+        quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
+        this = _Pass(self._utterance, span, audio, first_pass)
+        # Only with all of its padding, the second pass at the endpoint gets the same audio.
+        least_ms = self._options.endpoint_silence_ms - self._step_ms
+        may_be_over = quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, least_ms)
+        if may_be_over and not self._second.is_prepared(span) and self._may(Allowed.PAUSES):
+            self._prepare_second(this)
+        elif self.is_rolling:
+            self._roll_if_due(this, is_paused=quiet_ms >= SHORT_PAUSE_MS)
+
+    async def end_utterance(self) -> LiveText:
+        """Close the utterance and return its text; passes that are under way no longer count."""
+        await self.settled()
+        text, self.text = self.text, LiveText()
+        self._utterance += 1
+        self._spoken = ""
+        self._begun_until = self._due_since = None
+        if self._rolling:
+            self._rolling.cancel()
+        return text
+
+    async def settled(self) -> None:
+        """With `adaptive=false`, wait until the passes that were begun have given their text."""
+        if not self._options.adaptive:
+            running = [*self._following, *([self._rolling] if self._rolling else [])]
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def cancel(self) -> None:
+        """Cancel all passes."""
+        for task in (*self._following, self._rolling):
+            if task:
+                task.cancel()
+
+    @property
+    def _pace(self) -> Pace:
+        return self._shared.load.pace if self._options.adaptive else Pace()
+
+    @property
+    def _interval_ms(self) -> int:
+        if not self.is_rolling:
+            return 0
+        return self._pace.interval_ms(self._options.rolling_pass_ms, self._options.stream_priority)
+
+    def _may(self, kind: Allowed) -> bool:
+        return self._pace.allowed(self._options.stream_priority) >= kind
+
+    def _roll_if_due(self, this: _Pass, *, is_paused: bool) -> None:
+        asked = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
+        interval = self._interval_ms * SAMPLE_RATE // 1000
+        if not interval:
+            self._due_since = None
+            return
+        begun_until = this.span.start if self._begun_until is None else self._begun_until
+        unheard = this.span.end - begun_until
+        least = round(interval * (AT_PAUSE if is_paused else 1))
+        if unheard < least or this.span.length < LEAST_SAMPLES:
+            return
+        now = time.monotonic()
+        since_s = now - self._begun_at
+        if self._options.adaptive and since_s < LEAST_WALL_SHARE * least / SAMPLE_RATE:
+            return
+        if self._due_since is None:
+            self._due_since = now
+        if self._rolling and not self._rolling.done():
+            return
+        if not self._is_ahead():
+            too_short = (LEAST_SAMPLES - 1) // asked if self._begun_until is None else 0
+            self._count(skipped=max(0, unheard // asked - 1 - too_short))
+        due, self._due_since = self._due_since, None
+        self._begun_at, self._begun_until = now, this.span.end
+        self._rolling = asyncio.create_task(self._roll(this, due, interval / SAMPLE_RATE))
+
+    async def _roll(self, this: _Pass, due: float, interval_s: float) -> None:
+        async def recognized() -> tuple[SpeechSegment, Sequence[Word]]:
+            # Firm words may have come since it was due.
+            begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
+            speech = this.audio(Span(max(this.span.start, begins), this.span.end))
+            encoded = await roles.encode(self._calls, speech.waveform, WINDOW)
+            asked, start = with_language(self._greedy, self._spoken), speech.start
+            found = await roles.decode(self._calls, encoded, asked, start)
+            if this.utterance == self._utterance and (found.probability or 0.0) >= SURE:
+                self._spoken = found.spoken
+            known = with_language(asked, found.spoken)
+            named = await with_hotwords(found.nbest, encoded, known, self._calls)
+            if named[0].text == found.nbest[0].text:
+                return speech, found.words
+            return speech, await roles.align(self._calls, encoded, named[0].text, known, start)
+
+        rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
+        try:
+            speech, words = await self._shared.queue.run(recognized, due=due, rank=rank)
+            now = time.monotonic()
+            if rank != Rank.FILE:
+                self._shared.load.pass_took(now - due, interval_s, now)
+            self._calls.count(PASS_LATE_SECONDS, now - due)
+            self._report = replace(self._report, late_ms=round(1000 * (now - due)))
+            self._apply(this, words, speech)
+        except Exception as failure:
+            self._calls.count(PASSES, kind="rolling", outcome="failed")
+            # Each once: if a model is missing, every pass of the stream fails.
+            if len(self._failures) < MOST_FAILURES and repr(failure) not in self._failures:
+                self._failures.add(repr(failure))
+                logger.warning("rolling passes of a stream fail: %s", public_error(failure))
+
+    def _prepare_second(self, this: _Pass) -> None:
+        speech = this.audio(this.span)
+        result = self._second.prepare(this.span, speech)
+        self._begun_until, self._due_since = this.span.end, None
+        following = asyncio.create_task(self._follow(this, result, speech))
+        self._following.add(following)
+        following.add_done_callback(self._following.discard)
+
+    async def _follow(
+        self, this: _Pass, result: asyncio.Task[Segment], speech: SpeechSegment
+    ) -> None:
+        """Take the words of a second pass that was prepared, if its utterance is still open."""
+        await asyncio.wait((result,))
+        if not result.cancelled() and not result.exception():
+            self._apply(this, result.result().words, speech)
+
+    def _apply(self, this: _Pass, words: Sequence[Word], speech: SpeechSegment) -> None:
+        if this.utterance != self._utterance or speech.end <= self.text.heard_until:
+            return
+        heard = speech.start, speech.end, this.first_pass
+        if is_credible(words, *heard):
+            self._count(made=1)
+            self.text = self.text.after_pass(words, *heard)
+        else:
+            self._count(refused=1)
+
+    def _count(self, *, made: int = 0, skipped: int = 0, refused: int = 0) -> None:
+        for outcome, number in (("made", made), ("skipped", skipped), ("refused", refused)):
+            if number:
+                self._calls.count(PASSES, number, kind="rolling", outcome=outcome)
+        self._report = replace(
+            self._report,
+            made=self._report.made + made,
+            skipped=self._report.skipped + skipped,
+            refused=self._report.refused + refused,
+        )

@@ -1,0 +1,242 @@
+"""Second passes: recognise live utterances again by the offline path, beside later chunks."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from conch.audio.segmentation import Span
+from conch.bls.calls import Calls
+from conch.bls.metrics import PASSES
+from conch.recognition.live.pass_queue import Rank, SharedPasses
+from conch.recognition.offline.recording import text_of
+from conch.recognition.offline.recovery import recognize_covered
+from conch.recognition.speech import SpeechSegment, saying
+from conch.recognition.text.steps import with_text_steps_if_possible
+from conch.wire.errors import OverloadedError, public_error
+from conch.wire.joining import num_words
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment
+
+LATE_S = 1.28
+"""Wait for a place that counts as late by load, in seconds."""
+PATIENCE_S = 10.0
+"""Longest time that a second pass waits for its place, in seconds."""
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A second pass that was begun before its utterance has ended."""
+
+    span: Span
+    result: asyncio.Task[Segment]
+    has_place: bool = False
+
+
+class SecondPasses:
+    """The second passes of one live stream that are in flight, or done and not taken yet."""
+
+    def __init__(
+        self,
+        options: RecognitionOptions,
+        calls: Calls,
+        shared: SharedPasses,
+        most: int,
+        is_ahead: Callable[[], bool],
+        first_pass_language: str,
+    ) -> None:
+        """Start with no second pass.
+
+        Args:
+            options: Options of the stream.
+            calls: Calls that may outlive the request of a chunk.
+            shared: What the passes of all streams share.
+            most: Largest number in flight at once.
+            is_ahead: Returns whether the stream is sent faster than it is spoken, so that nobody
+                waits for the next chunk.
+            first_pass_language: Language of the CTC model, whose text a second pass replaces.
+        """
+        # Words in any case: a pass that is begun in a pause shows them before it counts.
+        self._options = replace(options, word_timestamps=True)
+        self._keeps_words = options.word_timestamps
+        self._calls, self._shared, self._most = calls, shared, most
+        self._is_ahead, self._first_pass_language = is_ahead, first_pass_language
+        self._prepared: _Prepared | None = None
+        self._tasks: dict[int, asyncio.Task[Segment]] = {}
+        self._before_steps: set[asyncio.Task[Segment]] = set()
+        """The passes whose text steps are yet to come."""
+        self._latest: asyncio.Task[Segment] | None = None
+
+    @property
+    def first(self) -> int | None:
+        """Index of the first utterance whose text may still change, or None."""
+        return min(self._tasks, default=None)
+
+    def is_prepared(self, span: Span) -> bool:
+        """Return whether the second pass of this audio was begun, `Span` in samples."""
+        return self._prepared is not None and self._prepared.span == span
+
+    def prepare(self, span: Span, speech: SpeechSegment) -> asyncio.Task[Segment]:
+        """Begin the second pass of an utterance that may be over, in place of an earlier one.
+
+        Args:
+            span: The audio that the second pass has if the speaker does not go on, in samples.
+            speech: This audio.
+
+        Returns:
+            The pass.
+        """
+        self._drop_prepared()
+        before = text_of(self._latest)
+
+        def has_place() -> None:
+            prepared.has_place = True
+
+        result = asyncio.create_task(
+            self._recognized(speech, before, Rank.ROLLING, PATIENCE_S, has_place)
+        )
+        self._prepared = prepared = _Prepared(span, result)
+        return result
+
+    async def begin(
+        self, segment: Segment, span: Span, speech: SpeechSegment, *, is_whispers: bool
+    ) -> None:
+        """Begin the second pass of an utterance, or go on with the one that was prepared.
+
+        While `most` are in flight, wait before it if the stream is ahead, or else leave it out.
+
+        Args:
+            segment: The utterance with the text of its first pass.
+            span: Its audio, in samples.
+            speech: This audio.
+            is_whispers: Whether a rolling pass of Whisper has a part in this text.
+        """
+        result = self._take_prepared(span)
+        while result is None:
+            busy = [task for task in self._tasks.values() if not task.done()]
+            if len(busy) >= self._most and not self._is_ahead():
+                result = asyncio.create_task(_left_out(self._most))
+            elif len(busy) >= self._most:
+                await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                before = text_of(self._latest)
+                patience_s = None if self._waits else PATIENCE_S
+                result = asyncio.create_task(
+                    self._recognized(speech, before, Rank.SECOND, patience_s)
+                )
+        self._latest = passed = asyncio.create_task(self._pass(segment, result))
+        if self._options.has_text_steps:
+            self._before_steps.add(passed)
+            passed.add_done_callback(self._before_steps.discard)
+            passed = asyncio.create_task(self._with_steps(passed, is_whispers=is_whispers))
+        self._tasks[segment.index] = passed
+        if result.done():  # so that the answer to this chunk has its text
+            await asyncio.wait((passed,))
+
+    async def finish(self) -> None:
+        """Wait for all second passes."""
+        await asyncio.gather(*self._tasks.values())
+
+    def take_done(self) -> Sequence[Segment]:
+        """Return the utterances whose second pass is done, and remove them."""
+        done = [index for index, task in self._tasks.items() if task.done()]
+        return [self._tasks.pop(index).result() for index in done]
+
+    def cancel(self) -> None:
+        """Cancel all second passes."""
+        self._drop_prepared()
+        for task in (*self._tasks.values(), *self._before_steps):
+            task.cancel()
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a second pass is made in any case, however late."""
+        return self._is_ahead() or not self._options.adaptive
+
+    def _drop_prepared(self) -> None:
+        if self._prepared:
+            self._prepared.result.cancel()
+            self._prepared = None
+
+    def _take_prepared(self, span: Span) -> asyncio.Task[Segment] | None:
+        """Return the pass that was prepared, unless a new one would have its text sooner."""
+        prepared = self._prepared
+        if prepared and prepared.span == span and prepared.has_place:
+            self._prepared = None
+            return prepared.result
+        self._drop_prepared()
+        return None
+
+    async def _recognized(
+        self,
+        speech: SpeechSegment,
+        before: Callable[[], Awaitable[str]],
+        rank: Rank,
+        patience_s: float | None,
+        has_place: Callable[[], None] = lambda: None,
+    ) -> Segment:
+        is_ahead = self._is_ahead()
+        if self._options.lm_context:
+            # With a place it must not wait for another pass, which may have none.
+            speech = replace(speech, said_before=saying(await before()))
+        due = time.monotonic()
+
+        async def recognized() -> Segment:
+            has_place()
+            if not is_ahead:
+                now = time.monotonic()
+                self._shared.load.pass_took(now - due, LATE_S, now)
+            return await recognize_covered(speech, self._options, self._calls)
+
+        return await self._shared.queue.run(
+            recognized, due=due, rank=Rank.FILE if is_ahead else rank, patience_s=patience_s
+        )
+
+    async def _pass(self, segment: Segment, passed: asyncio.Task[Segment]) -> Segment:
+        """Return the segment with the text of the offline path, or unchanged with the error."""
+        try:
+            again = await passed
+        except asyncio.CancelledError:
+            passed.cancel()
+            raise
+        except Exception as failure:
+            outcome = "skipped" if isinstance(failure, OverloadedError) else "failed"
+            self._calls.count(PASSES, kind="second", outcome=outcome)
+            error = public_error(failure)
+            return replace(segment, error=f"no second pass: {error}", error_code=error.code)
+        if again.unrecognised and self._is_shorter(again, segment):
+            self._calls.count(PASSES, kind="second", outcome="refused")
+            return replace(segment, error="no second pass: it left out what the first one heard")
+        self._calls.count(PASSES, kind="second", outcome="made")
+        return replace(
+            segment,
+            nbest=again.nbest,
+            words=again.words if self._keeps_words else (),
+            unrecognised=again.unrecognised,
+            lattice=again.lattice,
+            passes=2,
+            language=again.language,
+            language_probability=again.language_probability,
+            translated_from=again.translated_from,
+        )
+
+    def _is_shorter(self, again: Segment, segment: Segment) -> bool:
+        """Return whether the second pass has fewer words than the first."""
+        language = again.language or self._options.language
+        if language not in ("", "auto", self._first_pass_language):
+            # The first one took another language for its own, and wrote any words.
+            return False
+        return num_words(again.text) < num_words(segment.text)
+
+    async def _with_steps(self, passed: asyncio.Task[Segment], *, is_whispers: bool) -> Segment:
+        """Return a segment with the final text, of the second pass or else of the first."""
+        segment = await passed
+        if segment.passes == 2:
+            is_whispers = self._options.decoder == "attention"
+        return await with_text_steps_if_possible(
+            segment, self._options, self._calls, is_whispers=is_whispers
+        )
+
+
+async def _left_out(most: int) -> Segment:
+    raise OverloadedError(f"{most} of this stream wait already")

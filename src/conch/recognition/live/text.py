@@ -1,0 +1,192 @@
+"""The text of an open utterance: firm words, tentative ones, and the newest of the first pass.
+
+Each rolling pass is Whisper's text of the latest audio. A word becomes firm when the pass before
+agrees on it, or the CTC model, and so do all words before it. The agreement of successive passes
+is LocalAgreement-2 (Macháček et al., 2023, https://arxiv.org/abs/2307.14743). The CTC model is a
+second opinion on the same audio, so that most words need not wait for another pass.
+
+Nothing here calls a component.
+"""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile, zip_longest
+
+from conch.recognition.word_alignment import NEAR_S, align, is_same, middle
+from conch.wire.result import Word
+
+CUT_S = 0.15
+"""Least audio that a pass must have heard after a word, for the CTC model to make the word firm."""
+WHOLE_S = 0.12
+"""Audio without a letter after which the last word of the first pass is whole."""
+CONTEXT_S = 2.5
+"""Firm text that a pass hears again, in seconds: it tells where the new text begins."""
+FRESH_S = 0.2
+"""The first pass shows words that a rolling pass left out, if their middle is at most so far
+before the end of its audio."""
+JOINT_WORDS = 7
+"""Words before the end of a pass that are aligned with the first pass, to find its newest words."""
+TEXT_AND_TIME, TEXT_MOSTLY = 0.7, 0.3
+"""Weights of times in an alignment: of two models, and of two passes of one model."""
+MOST_WORDS_PER_S, FREE_WORDS = 7.0, 3
+"""A pass with more words than this a second, plus the free ones, is refused. Fast speech has 4."""
+FEW_WORDS, LEAST_HEARD, MOST_HEARD = 4, 0.5, 1.5
+"""A pass with more than MOST_HEARD times the words of the first pass, plus FREE_WORDS, is refused.
+If the first pass has FEW_WORDS or more, so is one with less than LEAST_HEARD times as many."""
+MOST_REPEATS, MOST_REPEATED_WORDS = 3, 5
+"""A pass that repeats a phrase more often in a row, with more words in all, is refused. A speaker
+may well spell a number with four equal digits."""
+LONGEST_PHRASE = 4
+"""Words of a phrase that is counted."""
+_SENTENCE_ENDS = ".!?…。！？"  # noqa: RUF001
+
+
+@dataclass(frozen=True, slots=True)
+class LiveText:
+    """What the passes have found of an open utterance; frozen: each pass gives a new one."""
+
+    firm: tuple[Word, ...] = ()
+    """Words that stay until the utterance ends."""
+    tentative: tuple[Word, ...] = ()
+    """Words of the latest pass after the firm ones."""
+    heard_until: float = 0.0
+    """End of the audio of the latest pass, in seconds; 0 before the first one."""
+
+    def window_start(self, start: float) -> float:
+        """Return where the next pass has to begin, in seconds.
+
+        Args:
+            start: Start of the utterance's speech, in seconds.
+        """
+        if not self.firm:
+            return start
+        before = [word for word in self.firm if word.start <= self.firm[-1].end - CONTEXT_S]
+        return max(start, before[-1].start - 0.05) if before else start
+
+    def after_pass(
+        self, words: Sequence[Word], begins: float, ends: float, first_pass: Sequence[Word]
+    ) -> "LiveText":
+        """Return the text after a further pass.
+
+        Args:
+            words: Words of the pass.
+            begins: Start of its audio, in seconds.
+            ends: End of its audio, in seconds.
+            first_pass: Words of the CTC model in the same audio; none without such a model.
+        """
+        since = self.firm[-1].end - CONTEXT_S if self.firm else 0.0
+        anchor = [word for word in self.firm if word.end > max(begins + 0.1, since)]
+        words = [word for word in words if word.end > since - NEAR_S]
+        known = align(anchor, words, TEXT_MOSTLY).end
+        new = [word for word in words[known:] if not self.firm or word.end > self.firm[-1].start]
+        agreed = _agreed(new, self.tentative)
+        seconds = _since(first_pass, self.firm[-1].end - 0.1 if self.firm else 0.0)
+        pairs = align(new, seconds, TEXT_AND_TIME).pairs
+        is_seconded = [
+            index in pairs
+            and is_same(word, seconds[pairs[index]])
+            and word.end <= ends - CUT_S
+            and index < len(new) - 1
+            for index, word in enumerate(new)
+        ]
+        is_firm = map(operator.or_, agreed, is_seconded)
+        count = sum(1 for _ in takewhile(bool, is_firm))
+        return LiveText((*self.firm, *new[:count]), tuple(new[count:]), ends)
+
+    def shown(
+        self, first_pass: Sequence[Word], until: float, *, in_speech: bool
+    ) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+        """Return the tentative words and the newest ones, as they are to be shown.
+
+        Args:
+            first_pass: Words of the CTC model so far; none without such a model.
+            until: End of the audio that it has heard, in seconds.
+            in_speech: Whether somebody speaks at the end of the latest pass's audio.
+        """
+        whole = whole_words(first_pass, until)
+        known = (*self.firm, *self.tentative)
+        if not known:
+            return (), tuple(whole)
+        joint = known[-JOINT_WORDS:]
+        near = _since(whole, joint[0].start - 0.3)
+        pairs, end = align(joint, near, TEXT_AND_TIME)
+        tentative = self.tentative
+        last = pairs.get(len(joint) - 1)
+        if last is not None and tentative and self._is_cut(tentative[-1], near[last]):
+            # The CTC model has heard more of this word.
+            tentative, end = tentative[:-1], last
+        since = max(known[-1].end - 0.5, self.heard_until - FRESH_S)
+        newest = tuple(word for word in near[end:] if middle(word) > since)
+        if tentative and (in_speech or newest):
+            # Whisper ends a sentence wherever its audio ends.
+            text = tentative[-1].text.rstrip(_SENTENCE_ENDS)
+            tentative = (*tentative[:-1], replace(tentative[-1], text=text))
+        return tentative, newest
+
+    def _is_cut(self, word: Word, other: Word) -> bool:
+        return other.end > self.heard_until and not is_same(word, other)
+
+
+def whole_words(words: Sequence[Word], until: float) -> Sequence[Word]:
+    """Return the words without the last one, if it may go on.
+
+    Args:
+        words: Words of the first pass.
+        until: End of the audio that it has heard, in seconds.
+    """
+    return words[:-1] if words and words[-1].end > until - WHOLE_S else words
+
+
+def is_credible(
+    words: Sequence[Word], begins: float, ends: float, first_pass: Sequence[Word]
+) -> bool:
+    """Return whether a pass may be believed.
+
+    Its text must not repeat itself, nor have more words than anybody speaks, nor leave out most of
+    what the first pass has heard.
+
+    Args:
+        words: Words of the pass.
+        begins: Start of its audio, in seconds.
+        ends: End of its audio, in seconds.
+        first_pass: Words of the CTC model so far; none without such a model.
+    """
+    if len(words) > MOST_WORDS_PER_S * (ends - begins) + FREE_WORDS:
+        return False
+    heard = [word for word in first_pass if begins < middle(word) < ends - CUT_S]
+    if first_pass and len(words) > MOST_HEARD * len(heard) + FREE_WORDS:
+        return False
+    if len(heard) >= FEW_WORDS and len(words) < LEAST_HEARD * len(heard):
+        return False
+    for length in range(1, LONGEST_PHRASE + 1):
+        repeats = _most_repeats(words, length)
+        if repeats > MOST_REPEATS and repeats * length > MOST_REPEATED_WORDS:
+            return False
+    return True
+
+
+def _most_repeats(words: Sequence[Word], length: int) -> int:
+    """Return how often a phrase of `length` words follows itself at most."""
+    most = run = 0
+    for index in range(length, len(words)):
+        run = run + 1 if is_same(words[index], words[index - length]) else 0
+        most = max(most, run // length + 1)
+    return most
+
+
+def _agreed(new: Sequence[Word], before: Sequence[Word]) -> list[bool]:
+    """Return for each new word whether the pass before has it too, at the same place.
+
+    The last word counts only with its punctuation: Whisper ends a sentence where its audio ends.
+    """
+    both = zip_longest(new, before[: len(new)])
+    return [
+        other is not None
+        and (word.text == other.text if index == len(new) - 1 else is_same(word, other))
+        for index, (word, other) in enumerate(both)
+    ]
+
+
+def _since(words: Sequence[Word], start: float) -> list[Word]:
+    return [word for word in words if word.end > start]

@@ -1,0 +1,1 @@
+"""Recognise a whole recording, segment by segment."""

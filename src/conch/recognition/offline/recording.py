@@ -1,0 +1,234 @@
+"""The path of a recording: audio → VAD → segments, in flight at once → text, in order of time."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing
+from contextvars import copy_context
+from dataclasses import replace
+
+import numpy as np
+
+from conch.audio.blocks import AudioBlocks
+from conch.audio.recording import Recording
+from conch.audio.segmentation import (
+    Segmenter,
+    Span,
+    frames_between,
+    loudness,
+    segment_rules,
+    speech_likeness,
+    state_of,
+)
+from conch.bls.calls import Calls, Tensor
+from conch.bls.concurrency import SEGMENT_START
+from conch.component import Array
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.recognition import roles
+from conch.recognition.offline.recovery import recognize_covered
+from conch.recognition.speech import SpeechSegment
+from conch.recognition.text.steps import with_text_steps
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment
+
+
+async def recognize_channels(
+    recording: Recording,
+    options: RecognitionOptions,
+    calls: Calls,
+    most: int,
+    most_at_first: int,
+) -> AsyncGenerator[Segment, None]:
+    """Yield the segments of all channels of a recording in order of their starts.
+
+    The channels are recognised at the same time. A segment is yielded as soon as no other channel
+    can have an earlier one.
+
+    Args:
+        recording: The recording.
+        options: Options of the request.
+        calls: Calls of the request.
+        most: Largest number of segments in flight, over all channels.
+        most_at_first: Largest number of these that are not done, until the first one is known.
+
+    Raises:
+        TranscriptionError: the audio is faulty, or a call failed.
+    """
+    share, share_at_first = (
+        max(1, limit // len(recording.channels)) for limit in (most, most_at_first)
+    )
+    async with AsyncExitStack() as stack:
+        channels = {}
+        for number, blocks in recording.channels.items():
+            channel = recognize(blocks, options, calls, share, share_at_first)
+            channels[number] = await stack.enter_async_context(aclosing(channel))
+        async with aclosing(_in_order_of_time(channels)) as segments:
+            async for segment in segments:
+                yield segment
+
+
+async def _in_order_of_time(
+    channels: Mapping[int, AsyncGenerator[Segment, None]],
+) -> AsyncGenerator[Segment, None]:
+    """Merge channels, each in order of time, and set the channel of each segment."""
+    nexts = {number: asyncio.create_task(anext(item, None)) for number, item in channels.items()}
+    try:
+        while True:
+            known = zip(nexts, await asyncio.gather(*nexts.values()), strict=True)
+            heads = [replace(item, channel=number) for number, item in known if item]
+            if not heads:
+                return
+            first = min(heads, key=lambda segment: (segment.start, segment.channel))
+            yield first
+            nexts[first.channel] = asyncio.create_task(anext(channels[first.channel], None))
+    finally:
+        for task in nexts.values():
+            task.cancel()
+        await asyncio.gather(*nexts.values(), return_exceptions=True)
+
+
+async def recognize(
+    blocks: AudioBlocks,
+    options: RecognitionOptions,
+    calls: Calls,
+    most: int,
+    most_at_first: int,
+) -> AsyncGenerator[Segment, None]:
+    """Yield the segments of one channel in order of time, each as soon as it is ready.
+
+    Several segments are encoded and decoded at once, and at each component the earliest goes first.
+    Reading the audio pauses while `most` are in flight. Arguments and errors are those of
+    `recognize_channels`.
+    """
+    most_at_work = most_at_first
+    under_way: deque[asyncio.Task[Segment]] = deque()
+    recognised: deque[asyncio.Task[Segment]] = deque()
+    """The same segments before the text steps, which no other segment waits for."""
+    latest: asyncio.Task[Segment] | None = None
+    async with aclosing(speech_segments(blocks, options, calls)) as found:
+        reading = asyncio.create_task(anext(found, None))
+        try:
+            while True:
+                if under_way and under_way[0].done():
+                    yield await under_way.popleft()
+                    recognised.popleft()
+                    most_at_work = most
+                    continue
+                at_work = [task for task in under_way if not task.done()]
+                is_full = len(under_way) >= most or len(at_work) >= most_at_work
+                if at_work:
+                    # A finished segment does not wait for the next speech to be found.
+                    awaited = *at_work, *(() if is_full else (reading,))
+                    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                    if is_full or not reading.done():
+                        continue
+                speech = await reading
+                if speech is None:
+                    break
+                speech = replace(speech, said_before=text_of(latest))
+                turn = copy_context()
+                turn.run(SEGMENT_START.set, speech.start)
+                latest = asyncio.create_task(recognize_asked(speech, options, calls), context=turn)
+                recognised.append(latest)
+                under_way.append(
+                    asyncio.create_task(_with_steps(latest, options, calls), context=turn)
+                    if options.has_text_steps
+                    else latest
+                )
+                reading = asyncio.create_task(anext(found, None))
+            while under_way:
+                yield await under_way.popleft()
+        finally:
+            tasks = (reading, *under_way, *recognised)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]]:
+    """Return what waits for the text of a segment that is being recognised."""
+
+    async def said() -> str:
+        if before is None:
+            return ""
+        # Awaiting the task itself would cancel it with the segment that waits.
+        await asyncio.wait((before,))
+        return before.result().text
+
+    return said
+
+
+async def _with_steps(
+    recognised: asyncio.Task[Segment], options: RecognitionOptions, calls: Calls
+) -> Segment:
+    is_whispers = options.decoder == "attention"
+    return await with_text_steps(await recognised, options, calls, is_whispers=is_whispers)
+
+
+async def recognize_asked(
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls
+) -> Segment:
+    """Return a recognised segment, with words only if the request asks for them."""
+    found = await recognize_covered(speech, options, calls)
+    return found if options.word_timestamps else replace(found, words=())
+
+
+async def speech_segments(
+    blocks: AudioBlocks, options: RecognitionOptions, calls: Calls
+) -> AsyncGenerator[SpeechSegment, None]:
+    """Yield the stretches of speech. Without VAD, yield all audio, cut where it is quietest."""
+    segmenter = Segmenter(segment_rules(options))
+    held = _Held()
+    state: Array | Tensor | None = state_of(options)
+    while (block := await _read(blocks)) is not None:
+        if options.vad:
+            speech_probs, state = await roles.find_speech(calls, block, state)
+        else:
+            speech_probs = loudness(block)
+        held.append(block, speech_probs)
+        for span in segmenter.push(speech_probs):
+            yield held.cut(span, options)
+        held.drop_before(segmenter.needed_from)
+    for span in segmenter.flush(held.end):
+        yield held.cut(span, options)
+
+
+class _Held:
+    """The audio that a later segment may still need, and its speech probabilities."""
+
+    def __init__(self) -> None:
+        self._samples = np.zeros(0, np.float32)
+        self._probs = np.zeros(0, np.float32)
+        self._start = 0
+        """Its first sample in the recording, a multiple of VAD_FRAME_SAMPLES."""
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._samples)
+
+    def append(self, block: Array, speech_probs: Array) -> None:
+        has_more = len(self._samples) > 0
+        self._samples = np.concatenate((self._samples, block)) if has_more else block
+        self._probs = np.concatenate((self._probs, speech_probs)) if has_more else speech_probs
+
+    def drop_before(self, sample: int) -> None:
+        dropped = min(sample - self._start, len(self._samples))
+        self._samples = self._samples[dropped:]
+        self._probs = self._probs[-(-dropped // VAD_FRAME_SAMPLES) :]
+        self._start += dropped
+
+    def cut(self, span: Span, options: RecognitionOptions) -> SpeechSegment:
+        # A view would keep all of the audio in memory until the segment is done.
+        start, end = span.start - self._start, span.end - self._start
+        waveform = self._samples[start:end].copy()
+        if options.vad:
+            speech_probs = frames_between(self._probs, start, end).copy()
+        else:
+            speech_probs = speech_likeness(waveform)
+        return SpeechSegment(span.start / SAMPLE_RATE, waveform, speech_probs)
+
+
+async def _read(blocks: AudioBlocks) -> Array | None:
+    if blocks.are_at_hand:
+        return next(blocks, None)
+    return await asyncio.to_thread(next, blocks, None)

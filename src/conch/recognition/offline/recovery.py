@@ -1,0 +1,226 @@
+"""Recognise a segment so that its text leaves no speech out.
+
+The alignment of the text shows where speech has no words. Only such a hole costs further calls. A
+CTC model, the witness, says whether there are words in the hole. If there are, the segment is cut
+at the hole, and its parts are encoded and decoded again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from conch.bls.calls import Calls
+from conch.bls.metrics import HOLES, UNRECOGNISED_SECONDS
+from conch.recognition import ctc_roles
+from conch.recognition.languages import with_language
+from conch.recognition.offline.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
+from conch.recognition.segment import recognize_segment
+from conch.recognition.speech import SpeechSegment
+from conch.wire.errors import ComponentError, OptionError
+from conch.wire.nbest import joined
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Unrecognised, Word
+
+CERTAIN_WORDS, DOUBTFUL_WORDS = 2, 3
+"""Words that the witness must find in a hole beyond those of the text: in a certain hole, and in a
+doubtful one."""
+MAX_DEPTH = 3
+"""Largest number of cuts within each other."""
+MIN_PART_S = 0.4
+"""Shortest part that is recognised by itself, in seconds."""
+MIN_HALVED_S = 8.0
+"""Shortest segment that is halved if all of its speech is left out, in seconds."""
+
+
+async def recognize_covered(
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls
+) -> Segment:
+    """Return a segment's text with words, for as much of its speech as possible.
+
+    Speech without a text is in `Segment.unrecognised`.
+
+    Args:
+        speech: The segment.
+        options: Options of the request.
+        calls: Calls of the request.
+
+    Raises:
+        TranscriptionError: a call failed; see `Calls`.
+    """
+    if options.decoder != "attention" or not options.coverage:
+        return await recognize_segment(speech, options, calls)
+    found = await _recognized(speech, options, calls, depth=0)
+    # Count for the answer only: parts may belong to a repair that was rejected.
+    for left in found.unrecognised:
+        calls.count(HOLES, outcome="unrecognised")
+        calls.count(UNRECOGNISED_SECONDS, left.end - left.start)
+    return found
+
+
+async def _recognized(
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
+) -> Segment:
+    found = await recognize_segment(speech, options, calls)
+    return await _covered(found, speech, options, calls, depth)
+
+
+async def _covered(
+    found: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
+) -> Segment:
+    """Return a recognised segment, repaired if its text leaves speech out.
+
+    Args:
+        found: The recognised segment.
+        speech: Its audio.
+        options: Options of the request.
+        calls: Calls of the request.
+        depth: Number of cuts that led to this segment.
+    """
+    if found.text and not found.words:  # not aligned, because nothing was doubtful
+        return found
+    threshold = options.vad_threshold
+    options = with_language(options, found.translated_from or found.language)
+    words = _shifted(found.words, -speech.start)
+    timed = within_speech(words, speech.speech_probs, threshold)
+    found = replace(found, words=_shifted(timed, speech.start))
+    left = []
+    for hole in holes(words, speech.speech_probs, threshold):
+        start, end = _edges(hole, len(words), speech)
+        if end - start < MIN_PART_S:
+            continue
+        witness = await _witnessed(speech.part(start, end), options, calls)
+        if not _is_confirmed(hole, witness, has_vad=options.vad):
+            if witness is not None:
+                calls.count(HOLES, outcome="refuted")
+            continue
+        better = await _repaired(found, words, hole, speech, options, calls, depth)
+        if better is not None:
+            calls.count(HOLES, outcome="filled")
+            return better
+        start, end = _wordless_part(hole, timed, (start, end))
+        start, end = round(speech.start + start, 3), round(speech.start + end, 3)
+        left.append(Unrecognised(start, end, witness or ""))
+    return replace(found, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
+
+
+async def _repaired(
+    found: Segment,
+    words: Sequence[Word],
+    hole: Hole,
+    speech: SpeechSegment,
+    options: RecognitionOptions,
+    calls: Calls,
+    depth: int,
+) -> Segment | None:
+    """Return the segment recognised in the parts around a hole, or None if that is no better."""
+    parts = _parts(hole, words, speech) if depth < MAX_DEPTH else []
+    if len(parts) < 2:
+        return None
+    tail = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
+    ends_early = 0 < hole.first == len(words) and words[-1].start < parts[0].duration
+    # With several hypotheses, another one may continue after the hole.
+    if ends_early and options.nbest == 1:
+        head = await _covered(found, parts[0], options, calls, depth + 1)
+    else:
+        head = await _recognized(parts[0], options, calls, depth + 1)
+    whole = _joined([head, *tail], options.nbest)
+    still_left_s = sum(span.end - span.start for span in whole.unrecognised)
+    if len(whole.text) <= len(found.text) or still_left_s >= hole.missing_s:
+        return None
+    whole = replace(whole, start=found.start, end=found.end)
+    if found.language:  # as it was detected, in all of the segment
+        whole = replace(whole, language_probability=found.language_probability)
+    return whole
+
+
+def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
+    """Return where to cut the audio around a hole, in seconds from the segment's start."""
+    start = cut_near(speech.speech_probs, hole.start) if hole.first else 0.0
+    end = cut_near(speech.speech_probs, hole.end) if hole.after < num_words else speech.duration
+    start, end = min(start, speech.duration), min(end, speech.duration)
+    return start, max(start, end)
+
+
+def _parts(hole: Hole, words: Sequence[Word], speech: SpeechSegment) -> list[SpeechSegment]:
+    """Return the parts of a segment before, in and after a hole, if they are long enough.
+
+    If the hole is the whole segment, the parts are before, at and after its words. Without words,
+    the parts are the two halves.
+    """
+    cuts = _edges(hole, len(words), speech)
+    if cuts == (0.0, speech.duration) and hole.first < hole.after:
+        bounds = words[hole.first].start, words[hole.after - 1].end
+        cuts = cut_near(speech.speech_probs, bounds[0]), cut_near(speech.speech_probs, bounds[1])
+    places = [0.0]
+    for cut in cuts:
+        if places[-1] + MIN_PART_S <= cut <= speech.duration - MIN_PART_S:
+            places.append(cut)
+    if len(places) == 1 and speech.duration >= MIN_HALVED_S:
+        places.append(cut_near(speech.speech_probs, speech.duration / 2))
+    return [speech.part(*pair) for pair in pairwise([*places, speech.duration])]
+
+
+def _wordless_part(
+    hole: Hole, words: Sequence[Word], edges: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the longest stretch without words between two edges."""
+    inside = words[hole.first : hole.after]
+    starts = [edges[0], *(word.end for word in inside)]
+    ends = [*(word.start for word in inside), edges[1]]
+    start, end = max(zip(starts, ends, strict=True), key=lambda pair: pair[1] - pair[0])
+    return (start, end) if end - start >= MIN_PART_S else edges
+
+
+async def _witnessed(
+    stretch: SpeechSegment, options: RecognitionOptions, calls: Calls
+) -> str | None:
+    """Return the CTC model's text of a stretch, or None if the model cannot be used.
+
+    That is the case if it is not loaded, if it fails, or if it lacks the request's language.
+    """
+    asked = RecognitionOptions.parse({"decoder": "wfst", "language": options.language})
+    try:
+        log_probs = await ctc_roles.encode(calls, stretch.waveform)
+        found = await ctc_roles.decode(calls, log_probs, asked, stretch.start)
+    except (ComponentError, OptionError):
+        return None
+    return found.nbest[0].text
+
+
+def _is_confirmed(hole: Hole, witness: str | None, *, has_vad: bool) -> bool:
+    """Return whether a hole has speech, by the witness's text or, without it, by the hole's size.
+
+    Without a VAD, size is no evidence, because the hole comes from loudness alone.
+    """
+    if witness is None:
+        return has_vad and hole.missing_s >= CERTAIN_S
+    needed = CERTAIN_WORDS if hole.missing_s >= CERTAIN_S else DOUBTFUL_WORDS
+    return len(witness.split()) >= hole.after - hole.first + needed
+
+
+def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
+    """Return consecutive parts as one segment. A part may end within a word."""
+    spoken = [segment for segment in segments if segment.text]
+    # All parts were decoded in one language, unless the whole had no text.
+    longest = max(spoken or segments, key=lambda segment: segment.end - segment.start)
+    return Segment(
+        start=segments[0].start,
+        end=segments[-1].end,
+        nbest=joined([segment.nbest for segment in spoken], nbest),
+        words=tuple(
+            replace(word, end=min(word.end, after.start))
+            for segment, after in pairwise(segments)
+            for word in segment.words
+        )
+        + segments[-1].words,
+        unrecognised=tuple(span for segment in segments for span in segment.unrecognised),
+        language=longest.language,
+        language_probability=longest.language_probability,
+    )
+
+
+def _shifted(words: Sequence[Word], seconds: float) -> tuple[Word, ...]:
+    return tuple(
+        replace(word, start=round(word.start + seconds, 3), end=round(word.end + seconds, 3))
+        for word in words
+    )

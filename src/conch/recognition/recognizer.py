@@ -1,0 +1,235 @@
+"""Answer requests: check limits and options, and recognise every row."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+
+from conch.audio.recording import Recording
+from conch.bls.admission import Admission
+from conch.bls.calls import Calls, Components, together, within_deadline
+from conch.bls.concurrency import InTurn, Turns
+from conch.bls.failover import Absences
+from conch.bls.fair_order import Share
+from conch.bls.metrics import AUDIO_SECONDS, REQUESTS, Metrics
+from conch.component.parameters import share_of_cores
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.languages import told_by_ctc
+from conch.recognition.live.open_streams import OpenStreams
+from conch.recognition.offline.recording import recognize_channels
+from conch.recognition.request import SpeechRequest, naming_row
+from conch.recognition.text.steps import check_text_models
+from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.options import RecognitionOptions
+from conch.wire.parts import speech_warnings, transcript_of
+from conch.wire.result import Segment, Transcript
+
+OFFLINE = "offline"
+
+
+class Recognizer:
+    """Answers any number of requests at once on one event loop."""
+
+    def __init__(
+        self,
+        config: OrchestratorConfig,
+        detached: Components,
+        served: Iterable[str] = (),
+        metrics: Metrics | None = None,
+        cores: int | None = None,
+    ) -> None:
+        """Start without requests.
+
+        Args:
+            config: Limits.
+            detached: Components for calls that belong to no request.
+            served: Names of components that the server has, as far as is known.
+            metrics: Where the work is counted; its own if there is none.
+            cores: Cores of the components; None for those of this process.
+        """
+        self._config = config
+        self.metrics = metrics or Metrics()
+        self.admission = Admission(config, self.metrics)
+        self._turns = Turns(config, self.metrics)
+        self._cores = cores or share_of_cores(1)
+        self._absences = Absences(detached, served, self._turns.give_up)
+        self.open_streams = OpenStreams(
+            config,
+            self._turns.at_once(detached),
+            self.metrics,
+            self._absences,
+            self.admission.holding,
+        )
+
+    @property
+    def away(self) -> list[str]:
+        """Components whose calls wait: they have died, hang or are being replaced."""
+        return self._absences.away
+
+    async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
+        """Return one transcript per row, or the transcript after a live chunk.
+
+        Args:
+            request: The request. Its rows are recognised at the same time.
+            components: Components for the calls of the request.
+
+        Raises:
+            TranscriptionError: the request or one of its components failed; see
+                `conch.wire.errors`.
+        """
+        if request.stream_id:
+            live = self._turns.at_once(components)
+            return [await self.open_streams.recognize(request, live)]
+        with self._arrived(request):
+            options = _options(request)
+            turns = [self._turns.of(components) for _ in range(request.num_rows)]
+            calls = [self._calls(turn, options) for turn in turns]
+
+            async def transcribe(row: int, work: "_Work") -> Transcript:
+                with naming_row(row, len(rows)):
+                    found = []
+                    async with aclosing(self._segments(rows[row], calls[row], options)) as segments:
+                        async for segment in segments:
+                            found.append(segment)
+                            work.heard(row, segment)
+                self._count_audio(rows[row])
+                warnings = (*rows[row].warnings, *speech_warnings(found))
+                return _transcript(found, rows[row], calls[row], options, warnings)
+
+            async with within_deadline(options.deadline_ms, calls[0]):
+                await check_text_models(options, calls[0])
+                rows = await self._opened(request, options)
+                async with self._begun(rows, calls[0], turns) as work:
+                    return await together(transcribe(row, work) for row in range(len(rows)))
+
+    async def stream(
+        self, request: SpeechRequest, components: Components
+    ) -> AsyncGenerator[Transcript, None]:
+        """Yield a transcript per segment of a request with one row, each as soon as it is ready.
+
+        The last transcript has no segment. It carries the duration, the path and the timings of the
+        whole audio, which are not known with the last segment.
+
+        Args:
+            request: The request.
+            components: Components for the calls of the request.
+
+        Raises:
+            TranscriptionError: as `recognize`; the answer ends there.
+        """
+        with self._arrived(request):
+            options = _options(request)
+            turn = self._turns.of(components)
+            calls = self._calls(turn, options)
+            async with within_deadline(options.deadline_ms, calls):
+                await check_text_models(options, calls)
+                (row,) = await self._opened(request, options)
+                async with self._begun([row], calls, [turn]) as work:
+                    found = []
+                    async with aclosing(self._streamed(row, calls, options)) as segments:
+                        async for segment in segments:
+                            work.heard(0, segment)
+                            if segment.text or segment.unrecognised:
+                                found.append(segment)
+                                yield _transcript([segment], row, calls, options)
+                    self._count_audio(row)
+                    warnings = (*row.warnings, *speech_warnings(found))
+                    yield _transcript([], row, calls, options, warnings)
+
+    @contextmanager
+    def _arrived(self, request: SpeechRequest) -> Iterator[None]:
+        with (
+            self.metrics.answering(REQUESTS, OFFLINE),
+            self.admission.arrived(request.num_bytes),
+        ):
+            yield
+
+    @asynccontextmanager
+    async def _begun(
+        self, rows: Sequence[Recording], calls: Calls, turns: Sequence[InTurn]
+    ) -> AsyncIterator["_Work"]:
+        """Wait for room for the rows of a request, and give its calls their place."""
+        audio_s = sum(row.length_s * len(row.channels) for row in rows)
+        left_s = calls.remaining_s("before the first call")
+        async with self.admission.begun(audio_s, left_s) as share:
+            for turn in turns:
+                turn.begin(share.key, lambda: self.admission.is_first(share))
+            yield _Work(rows, self.admission, share)
+
+    def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
+        return Calls(components, options.deadline_ms, self.metrics, OFFLINE, self._absences)
+
+    async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
+        if request.audio is None:
+            return request.rows(options, self._config.max_audio_s)
+        # In a thread: some files are decoded in part, to find samples or compare channels.
+        return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
+
+    def _streamed(
+        self, recording: Recording, calls: Calls, options: RecognitionOptions
+    ) -> AsyncGenerator[Segment, None]:
+        """Return the segments; the first one does not share the cores with more than fill them."""
+        encoded = self._turns.most_of_one("attention_encoder", is_first=True)
+        return self._segments(recording, calls, options, max(encoded, self._cores))
+
+    async def _segments(
+        self,
+        recording: Recording,
+        calls: Calls,
+        options: RecognitionOptions,
+        most_at_first: int | None = None,
+    ) -> AsyncGenerator[Segment, None]:
+        most = self._config.max_segments_in_flight
+        at_first = min(most, most_at_first or most)
+        found = recognize_channels(recording, options, calls, most, at_first)
+        async with aclosing(found) as segments:
+            async for segment in segments:
+                yield told_by_ctc(segment, options, self._config)
+
+    def _count_audio(self, recording: Recording) -> None:
+        self.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)
+
+
+class _Work:
+    """What is recognised of the rows of a request."""
+
+    def __init__(self, rows: Sequence[Recording], admission: Admission, share: Share) -> None:
+        self._rows, self._admission, self._share = rows, admission, share
+        self._done_s = [0.0] * len(rows)
+
+    def heard(self, row: int, segment: Segment) -> None:
+        """Note that a row is recognised up to the end of a segment, in all of its channels."""
+        self._done_s[row] = segment.end * len(self._rows[row].channels)
+        self._admission.served(self._share, sum(self._done_s))
+
+
+def _options(request: SpeechRequest) -> RecognitionOptions:
+    if request.stream_id or request.starts or request.ends:
+        raise InvalidRequestError(
+            "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
+            "a recording has neither id nor flags"
+        )
+    request.check()
+    options = RecognitionOptions.parse(request.parameters)
+    if options.vad_state and request.num_rows > 1:
+        raise OptionError(
+            f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"
+        )
+    return options
+
+
+def _transcript(
+    found: Sequence[Segment],
+    recording: Recording,
+    calls: Calls,
+    options: RecognitionOptions,
+    warnings: tuple[str, ...] = (),
+) -> Transcript:
+    return transcript_of(
+        found,
+        options.nbest,
+        duration=round(recording.duration, 3),
+        path=calls.path,
+        stages=calls.stages,
+        channels=tuple(filter(None, recording.channels)),
+        warnings=warnings,
+    )

@@ -1,0 +1,1 @@
+"""Rewrite the text of a recognised segment."""

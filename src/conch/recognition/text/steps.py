@@ -1,0 +1,204 @@
+"""The steps from a recognised text to the one that is returned: each only where it is asked for.
+
+In this order: `replace`, `punctuate`, `itn`, and the models of `post`. Before them, hotwords get
+the capitals that `punctuate` keeps. The text is that of one segment, whose words follow it.
+component_models/README.md has the contract of the models.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from conch.bls.calls import Calls, Tensor, together
+from conch.component import Array, bytes_array
+from conch.recognition.text.spans import Rewritten, replaced, retimed, rewritten
+from conch.wire.errors import (
+    ComponentError,
+    DeadlineError,
+    MissingModelError,
+    OptionError,
+    TranscriptionError,
+    public_error,
+)
+from conch.wire.hotwords import as_ctc_writes, hotwords_of
+from conch.wire.limits import MAX_TEXT
+from conch.wire.needs import missing, missing_post, text_components_of
+from conch.wire.options import RecognitionOptions
+from conch.wire.replacements import read_replacements, replacements_of
+from conch.wire.result import Hypothesis, Segment, Word
+from conch.wire.text_steps import INVERSE_NORMALIZER, PUNCTUATOR, post_models
+
+LIVE_PATIENCE_S = 10.0
+"""Longest time for the steps of a live segment, in seconds: the text is wanted now."""
+
+
+async def check_text_models(options: RecognitionOptions, calls: Calls) -> None:
+    """Check that the server has the models of all steps that a request may need.
+
+    Raises:
+        MissingModelError: it lacks one. It is raised before anything is recognised, so that a
+            request does not fail by chance, and a stream not in the middle.
+    """
+    for model in text_components_of(options):
+        if not await calls.is_loaded(model):
+            raise _missing(model, options)
+
+
+async def with_text_steps(
+    segment: Segment, options: RecognitionOptions, calls: Calls, *, is_whispers: bool
+) -> Segment:
+    """Return a segment with the text of all its hypotheses after the steps, and its words.
+
+    Hypotheses that become equal are one, with the better score.
+
+    Args:
+        segment: The recognised segment.
+        options: Options of the request.
+        calls: Calls of the request.
+        is_whispers: Whether the text is Whisper's, which has its punctuation already.
+
+    Raises:
+        TranscriptionError: a call failed, or the answer of a model is none; the message names the
+            option.
+    """
+    if not options.has_text_steps or not segment.text:
+        return segment
+    models = _models(options, is_whispers=is_whispers)
+    names = _names(options) if options.punctuate and not is_whispers else {}
+    language = segment.language or ("" if options.language == "auto" else options.language)
+    texts = dict.fromkeys(item.text for item in segment.nbest)
+    found = await together(
+        _stepped(
+            text,
+            segment.words if text == segment.text else (),
+            language,
+            options,
+            names,
+            models,
+            calls,
+        )
+        for text in texts
+    )
+    after = dict(zip(texts, found, strict=True))
+    nbest: dict[str, Hypothesis] = {}
+    for item in segment.nbest:
+        text, _ = after[item.text]
+        nbest.setdefault(text, replace(item, text=text))
+    return replace(segment, nbest=tuple(nbest.values()), words=after[segment.text][1])
+
+
+async def with_text_steps_if_possible(
+    segment: Segment, options: RecognitionOptions, calls: Calls, *, is_whispers: bool
+) -> Segment:
+    """Return a live segment after the steps, or as it was recognised with the error of a step.
+
+    What is said next must not get lost by a step, nor wait for one that hangs. Arguments are those
+    of `with_text_steps`.
+    """
+    try:
+        async with asyncio.timeout(LIVE_PATIENCE_S) as scope:
+            return await with_text_steps(segment, options, calls, is_whispers=is_whispers)
+    except Exception as failure:
+        error: TranscriptionError = public_error(failure)
+        if scope.expired():
+            error = DeadlineError(f"they have taken longer than {LIVE_PATIENCE_S:g} s")
+        problem = "; ".join(filter(None, (segment.error, f"no text steps: {error}")))
+        return replace(segment, error=problem, error_code=segment.error_code or error.code)
+
+
+def _models(options: RecognitionOptions, *, is_whispers: bool) -> tuple[tuple[str, str], ...]:
+    """Return the models to call in their order, each with the option that asks for it."""
+    own = []
+    if options.punctuate and not is_whispers:
+        own.append((PUNCTUATOR, "punctuate"))
+    if options.itn:
+        own.append((INVERSE_NORMALIZER, "itn"))
+    return (*own, *((model, "post") for model in post_models(options.post)))
+
+
+def _names(options: RecognitionOptions) -> dict[str, str]:
+    """Return the hotwords with capitals by what CTC writes for them."""
+    hotwords = hotwords_of(options.hotwords, options.hotword_weight)
+    written = (item.phrase for item in hotwords if item.phrase != item.phrase.lower())
+    return {as_ctc_writes(phrase): phrase for phrase in written}
+
+
+async def _stepped(
+    text: str,
+    words: tuple[Word, ...],
+    language: str,
+    options: RecognitionOptions,
+    names: Mapping[str, str],
+    models: tuple[tuple[str, str], ...],
+    calls: Calls,
+) -> tuple[str, tuple[Word, ...]]:
+    """Return a text and its words after the steps."""
+    if said := [forms for forms in names.items() if forms[0] in text]:
+        after = replaced(text, replacements_of(said))
+        text, words = after.text, retimed(words, text, after)
+    if rules := read_replacements(options.replace):
+        # In threads: hundreds of rules in long n-best lists, and times of long texts, take seconds.
+        after = await asyncio.to_thread(replaced, text, rules)
+        if len(after.text) > MAX_TEXT:
+            raise OptionError(
+                f"option 'replace' makes texts of at most {MAX_TEXT} characters of a segment; "
+                f"has made: {len(after.text)}"
+            )
+        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
+    for model, option in models:
+        if not text:
+            break
+        try:
+            after = await _rewritten_by(model, option, text, language, calls)
+        except MissingModelError:
+            raise _missing(model, options) from None
+        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
+    return text, words
+
+
+async def _rewritten_by(
+    model: str, option: str, text: str, language: str, calls: Calls
+) -> Rewritten:
+    inputs: dict[str, Array | Tensor] = {"text": bytes_array([text])}
+    if language:
+        inputs["language"] = bytes_array([language])
+    try:
+        outputs = await calls(model, inputs, ("text", "spans"))
+        new, spans = outputs["text"].numpy(), outputs["spans"].numpy()
+        return rewritten(text, _text_of(new), np.asarray(spans))
+    except MissingModelError:
+        raise
+    except (ComponentError, OptionError) as error:
+        raise ComponentError(f"option '{option}': {error}") from error
+    except KeyError as error:
+        problem = f"it has no output {error}"
+    except (IndexError, ValueError) as error:  # IndexError: no batch dimension
+        problem = str(error)
+    raise ComponentError(
+        f"option '{option}': the answer of {model} is not what a text step returns: {problem}"
+    )
+
+
+def _text_of(output: Array | bytes) -> str:
+    """Return the one text of an output, which is no array if the model forgot a dimension.
+
+    Raises:
+        ValueError: it is none, or too long.
+    """
+    array = np.asarray(output)
+    if array.dtype != np.object_ or array.size != 1:
+        raise ValueError(f"text is BYTES [1]; it is {array.dtype} {list(array.shape)}")
+    item = array.item()
+    text = item.decode() if isinstance(item, bytes) else str(item)
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"text takes at most {MAX_TEXT} characters; has: {len(text)}")
+    return text
+
+
+def _missing(model: str, options: RecognitionOptions) -> MissingModelError:
+    is_own = (model == PUNCTUATOR and options.punctuate) or (
+        model == INVERSE_NORMALIZER and options.itn
+    )
+    return missing(model) if is_own else missing_post(model)

@@ -1,0 +1,206 @@
+"""Whose call is next at a component, in virtual time."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import virtual_time
+from plain_components import PlainComponents
+
+from conch.bls.concurrency import OLDEST_OF, SEGMENT_START, Turns
+from conch.bls.metrics import TURN_SECONDS, Metrics
+from conch.recognition.config import OrchestratorConfig
+from conch.wire.errors import ComponentError
+
+WAVEFORM = {"waveform": np.ones(512, np.float32)}
+
+
+class Server:
+    """A component whose calls take a second each; `began` has the names of calls in order."""
+
+    def __init__(self, places: int) -> None:
+        self.metrics = Metrics()
+        config = OrchestratorConfig(max_encoder_calls=places, max_decoder_calls=places)
+        self.turns = Turns(config, self.metrics)
+        self.components = PlainComponents()
+        self.components.before = self.take_a_second
+        self.began: list[str] = []
+
+    async def take_a_second(self, model: str) -> None:
+        name = asyncio.current_task().get_name()
+        self.began.append(name)
+        await asyncio.sleep(1)
+
+    def recording(
+        self, key: tuple[float, int], calls: int, timeout_s=None, is_first=lambda: True
+    ) -> list[asyncio.Task]:
+        in_turn = self.turns.of(self.components)
+        in_turn.begin(key, is_first)
+        return [asyncio.create_task(self.call(in_turn, timeout_s)) for _ in range(calls)]
+
+    async def call(self, components, timeout_s=None) -> float:
+        """Call the VAD; return when the call was done."""
+        await components.call("vad", WAVEFORM, ("speech_probs",), {}, timeout_s, None)
+        return asyncio.get_running_loop().time()
+
+
+def test_the_recording_with_the_lowest_key_goes_first_and_equals_in_the_order_of_asking():
+    async def scenario():
+        server = Server(2)
+        late = server.recording((9.0, 0), 3)
+        await asyncio.sleep(0.5)
+        early = server.recording((1.0, 1), 2)
+        await asyncio.gather(*late, *early)
+        return [task.result() for task in late], [task.result() for task in early]
+
+    # Half of the places is all that one recording takes: the other one begins at once.
+    late, early = virtual_time.run(scenario())
+    assert early == [1.5, 2.5]
+    assert late == [1.0, 2.0, 3.0]
+
+
+def test_of_one_recording_the_earliest_segment_goes_first():
+    async def scenario():
+        server = Server(2)
+        in_turn = server.turns.of(server.components)
+        in_turn.begin((1.0, 0), lambda: True)
+        done = []
+
+        async def segment(start: float) -> None:
+            SEGMENT_START.set(start)
+            await server.call(in_turn)
+            done.append(start)
+
+        # One call at a time is half of the places.
+        calls = [asyncio.create_task(segment(start)) for start in (30.0, 20.0, 10.0)]
+        await asyncio.sleep(0.5)
+        calls.append(asyncio.create_task(segment(5.0)))
+        await asyncio.sleep(0.1)
+        calls[2].cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return done
+
+    assert virtual_time.run(scenario()) == [30.0, 5.0, 20.0]
+
+
+def test_a_recording_does_not_wait_behind_the_segments_of_another():
+    async def scenario():
+        server = Server(1)
+        long = server.recording((3600.0, 0), 5)
+        await asyncio.sleep(0.5)
+        (short,) = server.recording((5.0, 1), 1)
+        done = await short
+        await asyncio.gather(*long)
+        return done, long[-1].result()
+
+    assert virtual_time.run(scenario()) == (2.0, 6.0)
+
+
+def test_a_recording_that_was_overtaken_leaves_places_for_the_next():
+    async def scenario():
+        server = Server(8)
+        now = asyncio.get_running_loop().time
+        long = server.recording((3600.0, 0), 14, is_first=lambda: not 1.5 < now() < 4.5)
+        await asyncio.gather(*long)
+        return [task.result() for task in long]
+
+    # Half of the places while it is first, a quarter while it is not.
+    assert virtual_time.run(scenario()) == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_a_call_that_gives_up_before_its_turn_leaves_the_others_theirs():
+    async def scenario():
+        server = Server(2)
+        first, second, third = server.recording((1.0, 0), 3)
+        await asyncio.sleep(0.5)
+        second.cancel()
+        return await third, await first
+
+    assert virtual_time.run(scenario()) == (2.0, 1.0)
+
+
+def test_live_calls_wait_for_nobody_and_recordings_wait_for_them():
+    async def scenario():
+        server = Server(2)
+        recording = server.recording((1.0, 0), 2)
+        await asyncio.sleep(0.5)
+        live = server.turns.at_once(server.components)
+        done = await asyncio.gather(*(server.call(live) for _ in range(4)))
+        await asyncio.gather(*recording)
+        return done, [task.result() for task in recording]
+
+    live, recording = virtual_time.run(scenario())
+    assert live == [1.5] * 4
+    # One of a recording's calls may run at any time, however many streams there are.
+    assert recording == [1.0, 2.0]
+
+
+def test_short_recordings_without_end_do_not_hold_up_a_long_one():
+    async def scenario():
+        server = Server(1)
+        long = server.recording((3600.0, 0), 3)
+        ends = []
+
+        async def shorts():
+            for number in range(1, 1000):
+                (short,) = server.recording((5.0, number), 1)
+                await asyncio.sleep(0)
+                await short
+
+        busy = [asyncio.create_task(shorts()) for _ in range(2)]
+        for task in long:
+            ends.append(await task)
+        for task in busy:
+            task.cancel()
+        return ends
+
+    ends = virtual_time.run(scenario())
+    assert ends[-1] <= 3 * OLDEST_OF
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_call_that_is_cancelled_frees_its_place(is_running):
+    async def scenario():
+        server = Server(1)
+        first, second, third = (server.recording((1.0, number), 1)[0] for number in range(3))
+        await asyncio.sleep(0.5)
+        (first if is_running else second).cancel()
+        return await third
+
+    # A component cannot be stopped, so what runs keeps its place to its end.
+    assert virtual_time.run(scenario()) == (3.0 if is_running else 2.0)
+
+
+def test_a_failing_call_frees_its_place():
+    async def scenario():
+        server = Server(1)
+        server.components.failing = "vad"
+        (failing,) = server.recording((1.0, 0), 1)
+        with pytest.raises(ComponentError):
+            await failing
+        server.components.failing = None
+        return await server.recording((2.0, 1), 1)[0]
+
+    assert virtual_time.run(scenario()) == 2.0
+
+
+def test_the_wait_counts_and_is_taken_off_the_time_that_a_call_has():
+    async def scenario():
+        server = Server(1)
+        calls = [*server.recording((1.0, 0), 1, 10.0), *server.recording((2.0, 1), 1, 10.0)]
+        await asyncio.gather(*calls)
+        return server.components.timeouts_s, server.metrics.drain()
+
+    timeouts_s, counted = virtual_time.run(scenario())
+    assert timeouts_s == [10.0, 9.0]
+    assert counted[TURN_SECONDS, ("vad",)] == 1.0
+
+
+def test_what_has_no_time_left_is_not_called_without_a_limit():
+    async def scenario():
+        server = Server(1)
+        calls = [*server.recording((1.0, 0), 1), *server.recording((2.0, 1), 1, 0.5)]
+        await asyncio.gather(*calls)
+        return server.components.timeouts_s
+
+    assert virtual_time.run(scenario()) == [None, 0.001]

@@ -1,0 +1,402 @@
+"""The passes over an open utterance, on components that hear letters."""
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from plain_streams import STEP, Client, ended_once, run
+from spoken_components import RATE, SpokenComponents, columns, heard, made
+
+from conch.recognition.live import rolling_passes as live_passes
+from conch.recognition.live.load import Pace
+from conch.recognition.live.rolling_passes import WINDOW
+from conch.wire.result import text_of_words
+
+TALK = "abcdefghijklmnop"
+"""6.4 s, 10 steps."""
+
+
+def rolling_calls(components) -> list[float]:
+    """Return the seconds of audio of each rolling pass."""
+    calls = zip(components.calls, components.parameters, components.inputs, strict=True)
+    return [
+        round(len(inputs["waveform"]) / 16_000, 2)
+        for model, parameters, inputs in calls
+        if model == "attention_encoder" and parameters == WINDOW
+    ]
+
+
+def two_pass(recognizer, components, **options) -> Client:
+    options = {"mode": "two_pass", "adaptive": False, **options}
+    return Client(recognizer, components, **options)
+
+
+async def in_steps(client, text: str, samples: int = STEP):
+    """Send speech step by step, and return all answers, that of END last."""
+    waveform = made(text)
+    pieces = [waveform[at : at + samples] for at in range(0, len(waveform), samples)]
+    answers = [await client.send(piece) for piece in pieces[:-1]]
+    return [*answers, await client.send(pieces[-1], ends=True)]
+
+
+def stepwise(text: str, components=None, **options):
+    async def scenario(recognizer, components):
+        return await in_steps(two_pass(recognizer, components, **options), text)
+
+    return run(scenario, components or SpokenComponents())
+
+
+async def tasks_end() -> None:
+    """Wait until no task is left but those of the test and the recognizer's sweep."""
+    while left_over():
+        await asyncio.sleep(0.001)
+
+
+def left_over() -> set[str]:
+    running = {task.get_coro().__name__ for task in asyncio.all_tasks() - {asyncio.current_task()}}
+    return running - {"main", "_sweep"}
+
+
+def shown(answer) -> tuple[str, str]:
+    utterance = answer.utterance
+    return text_of_words(utterance.firm), text_of_words(utterance.tentative)
+
+
+def test_a_pass_for_each_interval_of_speech():
+    answers, components = stepwise(TALK)
+    assert rolling_calls(components) == [1.28, 2.56, 3.84, 5.12]
+    assert components.calls.count("attention_encoder") == 5
+    # The pass that began after a step is in the answer to the next one.
+    assert [shown(answer) for answer in answers[:5]] == [
+        ("", ""),
+        ("", ""),
+        ("", "a b c d"),
+        ("", "a b c d"),
+        ("a b c d", "e f g"),
+    ]
+    assert answers[4].stable == "a b c d"
+    assert answers[4].utterance.heard_until == pytest.approx(2.56)
+    assert answers[-1].text == " ".join(TALK)
+    assert [answers[-1].rolling.made, answers[-1].rolling.interval_ms] == [4, 1280]
+    assert ended_once(components)
+
+
+def test_answers_tell_the_calls_of_passes_once():
+    answers, components = stepwise(TALK)
+    for model in ("attention_encoder", "attention_decoder", "ctc_streaming_encoder"):
+        told = [answer.stages[model].calls for answer in answers if model in answer.stages]
+        assert sum(told) == components.calls.count(model)
+    # The first pass is over 1.28 s, which are there after the second chunk.
+    assert "attention_encoder" not in answers[0].path
+    assert "attention_encoder" in answers[2].path
+
+
+def test_a_pass_over_a_long_utterance_begins_with_some_firm_text():
+    answers, components = stepwise("abcdefghijklmnopqrstuvwxyz")
+    assert len(rolling_calls(components)) == 8
+    assert max(rolling_calls(components)) < 6
+    assert answers[-2].text.startswith(" ".join("abcdefghijklmnopqrstuv"))
+
+
+def test_a_pass_joins_no_more_of_a_long_utterance_than_it_hears():
+    _, components = stepwise("abcdefghijklmnopqrstuvwxyz")
+    assert len(rolling_calls(components)) == 8
+    joined = [waveform.base for waveform in components.waveforms("attention_encoder")[:-1]]
+    assert max(map(len, joined)) < 6 * RATE + STEP
+
+
+@pytest.mark.parametrize("interval_ms", [640, 2560])
+def test_the_interval_is_the_streams(interval_ms):
+    answers, components = stepwise(TALK, rolling_pass_ms=interval_ms)
+    # Within the first second there is none; the last step ends the stream.
+    assert len(rolling_calls(components)) == {640: 8, 2560: 2}[interval_ms]
+    assert answers[-1].rolling.skipped == 0
+
+
+def test_no_pass_in_silence():
+    answers, components = stepwise("....")
+    assert "attention_encoder" not in components.calls
+    answers, components = stepwise("abcde" + "." * 4, rolling_pass_ms=640)
+    assert rolling_calls(components) == [1.28, 1.92]
+    assert answers[-1].text == "a b c d e"
+
+
+def test_none_while_somebody_speaks_but_the_one_in_a_pause():
+    answers, components = stepwise("abcdefgh..", rolling_pass_ms=0)
+    assert rolling_calls(components) == []
+    assert components.calls.count("attention_encoder") == 1
+    assert answers[-1].rolling.interval_ms == 0
+
+
+def test_the_pass_in_a_pause_is_the_second_pass():
+    answers, components = stepwise("abcde.")
+    assert rolling_calls(components) == [1.28]
+    assert components.calls.count("attention_encoder") == 2
+    # At the endpoint there is nothing to wait for.
+    assert answers[3].segments == ()
+    (segment,) = answers[4].segments
+    assert (segment.text, segment.passes, segment.endpoint) == ("a b c d e", 2, "silence")
+    assert answers[4].stable == "a b c d e"
+
+
+def test_if_the_speaker_goes_on_the_pass_in_a_pause_counts_as_rolling():
+    answers, components = stepwise("abcde--fghi.", rolling_pass_ms=2560)
+    assert shown(answers[4]) == ("", "a b c d e")
+    # Its audio ends at 2.3 s, so that the next one is due after 4.86 s: in the second pause.
+    assert rolling_calls(components) == []
+    assert components.calls.count("attention_encoder") == 2
+    (segment,) = answers[-1].segments
+    assert (segment.text, segment.passes) == ("a b c d e f g h i", 2)
+    assert answers[-1].rolling.made == 2
+
+
+def test_a_pass_that_fails_leaves_the_text():
+    async def scenario(recognizer, components):
+        async def fail_later(model):
+            is_late = components.calls.count("attention_encoder") > 1
+            components.failing = "attention_encoder" if is_late else None
+
+        components.before = fail_later
+        answers = await in_steps(two_pass(recognizer, components), "abcdefgh..")
+        return answers, recognizer.metrics.drain()
+
+    (answers, counted), components = run(scenario, SpokenComponents())
+    assert len(rolling_calls(components)) == 2
+    assert [shown(answer) for answer in answers[2:5]] == [("", "a b c d")] * 3
+    (segment,) = answers[-1].segments
+    assert segment.error == "no second pass: attention_encoder: out of order"
+    assert segment.text.startswith("a b c d ")
+    assert counted[live_passes.PASSES, ("rolling", "failed")] == 1
+    assert ended_once(components)
+
+
+def test_a_later_failure_of_passes_is_logged_if_it_is_another_one(caplog):
+    failures = iter([ValueError("first"), *[ValueError("second")] * 2, KeyError("third")])
+
+    async def scenario(recognizer, components):
+        async def fail(model):
+            if model == "attention_encoder" and components.parameters[-1] == WINDOW:
+                raise next(failures)
+
+        components.before = fail
+        await in_steps(two_pass(recognizer, components), TALK)
+
+    _, components = run(scenario, SpokenComponents())
+    assert len(rolling_calls(components)) == 4
+    logged = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert [str(error) for error in logged] == ["first", "second", "'third'"]
+
+
+def test_failures_of_passes_are_logged_only_so_often(caplog):
+    async def scenario(recognizer, components):
+        async def fail(model):
+            if model == "attention_encoder" and components.parameters[-1] == WINDOW:
+                raise ValueError(f"call {len(components.calls)}")
+
+        components.before = fail
+        await in_steps(two_pass(recognizer, components, rolling_pass_ms=640), TALK * 2)
+
+    _, components = run(scenario, SpokenComponents())
+    assert len(rolling_calls(components)) > live_passes.MOST_FAILURES
+    told = [record for record in caplog.records if "rolling passes" in record.message]
+    assert len(told) == live_passes.MOST_FAILURES
+
+
+def test_a_text_that_is_not_believed_leaves_the_text():
+    def repeats(words, seconds):
+        return words if seconds < 2 else words[:1] * 8
+
+    answers, _ = stepwise("abcdefg", SpokenComponents(repeats))
+    assert [shown(answer) for answer in answers[2:4]] == [("", "a b c d")] * 2
+    assert (answers[-1].rolling.made, answers[-1].rolling.refused) == (1, 1)
+
+
+class Misspelled(SpokenComponents):
+    """Its attention decoder writes `prin` for a `p`; a text with Prynne scores 2 nats less."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda words, seconds: [self.spelled(word) for word in words])
+
+    def attention_decoder(self, inputs, parameters):
+        if "texts" in inputs:
+            scores = [-2.0 * (b"Prynne" in text) for text in inputs["texts"]]
+            return {"text_scores": np.array(scores, np.float32)}
+        if "text" in inputs:
+            texts = inputs["text"][0].decode().split()
+            pairs = zip(heard(inputs["encoder_out"]), texts, strict=True)
+            return columns([replace(word, text=text) for word, text in pairs])
+        return super().attention_decoder(inputs, parameters)
+
+    @staticmethod
+    def spelled(word):
+        return replace(word, text="prin") if word.text == "p" else word
+
+
+@pytest.mark.parametrize(
+    ("hotwords", "written"), [("", "prin"), ("Prynne:2", "prin"), ("Uncas, Prynne:4", "Prynne")]
+)
+def test_a_rolling_pass_writes_a_hotword_that_loses_less_than_its_weight(hotwords, written):
+    answers, components = stepwise("apcdefghijklmnoq", Misspelled(), hotwords=hotwords)
+    assert rolling_calls(components) == [1.28, 2.56, 3.84, 5.12]
+    assert [shown(answer) for answer in answers[2:5]] == [
+        *[("", f"a {written} c d")] * 2,
+        (f"a {written} c d", "e f g"),
+    ]
+    assert answers[4].utterance.firm[1].start == pytest.approx(0.4, abs=0.02)
+    assert answers[-1].text.split()[:3] == ["a", written, "c"]
+
+
+@pytest.mark.parametrize("turns", [0, 40])
+@pytest.mark.parametrize("samples", [3_000, STEP, 25_000, 4 * STEP])
+def test_not_adaptive_gives_the_same_text_however_chunks_are_cut(samples, turns):
+    usual, usual_final = found_by_time(STEP, 0)
+    other, final = found_by_time(samples, turns)
+    utterances = [utterance for utterance, _ in usual.values() if utterance]
+    assert len({utterance.firm for utterance in utterances}) > 3
+    assert {at: usual[at][0] for at in other} == {at: parts[0] for at, parts in other.items()}
+    # Of an ended utterance too, before its second pass.
+    ended = {at: texts for at, (_, texts) in other.items() if texts and samples == STEP}
+    assert ended == {at: usual[at][1] for at in ended}
+    assert len(ended) >= 2 or samples != STEP
+    assert final.text == usual_final.text
+
+
+def found_by_time(samples: int, turns: int):
+    """Return open and ended utterances by their time, with rolling passes of so many turns."""
+
+    async def scenario(recognizer, components):
+        async def dawdle(model):
+            is_rolling = components.parameters[-1] == WINDOW
+            is_second = model == "attention_encoder" and not is_rolling
+            for _ in range(turns if is_rolling else 200 if is_second else 1):
+                await asyncio.sleep(0)
+
+        components.before = dawdle
+        client = two_pass(recognizer, components, max_utterance_s=4.0, rolling_pass_ms=640)
+        answers = await in_steps(client, "abcdefghijk-lm" + "nopqrstuvw.", samples)
+        found = {}
+        for answer in answers[:-1]:
+            if answer.duration:
+                texts = [item.text for item in answer.segments if item.passes == 1]
+                found[answer.duration] = answer.utterance, texts
+        return found, answers[-1]
+
+    return run(scenario, SpokenComponents())[0]
+
+
+def held(components, is_held):
+    """Hold the calls of the attention encoder for which `is_held` holds, until it is set."""
+    let_go = asyncio.Event()
+
+    async def hold(model):
+        if model == "attention_encoder" and is_held(components.parameters[-1]):
+            await let_go.wait()
+
+    components.before = hold
+    return let_go
+
+
+def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
+    async def scenario(recognizer, components):
+        client = two_pass(recognizer, components, adaptive=True)
+        let_go = held(components, lambda parameters: parameters == WINDOW)
+        waveform = made("abcd" + "." + "xy")
+        steps = [waveform[at : at + STEP] for at in range(0, len(waveform), STEP)]
+        answers = [await client.send(step) for step in steps]
+        let_go.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        after = await client.send(made("z")[:100])
+        return [*answers, after, await client.send(made("z"), ends=True)]
+
+    answers, components = run(scenario, SpokenComponents())
+    assert len(rolling_calls(components)) == 1
+    after = answers[-2]
+    assert (after.utterance.firm, after.utterance.tentative) == ((), ())
+    assert after.utterance.heard_until == 0
+    assert after.rolling.late_ms >= 0
+    assert answers[-1].text == "a b c d x y z"
+
+
+def test_an_end_waits_for_all_second_passes_and_leaves_nothing():
+    async def scenario(recognizer, components):
+        client = two_pass(recognizer, components, adaptive=True)
+        let_go = held(components, lambda parameters: True)
+        last = asyncio.create_task(client.send(made(TALK + "." + "abc-xyz"), ends=True))
+        while components.in_flight < 3:  # rolling, and both second passes
+            await asyncio.sleep(0)
+        assert not last.done()
+        let_go.set()
+        final = await last
+        await tasks_end()
+        return final
+
+    final, components = run(scenario, SpokenComponents())
+    assert [segment.passes for segment in final.segments] == [2, 2]
+    assert final.text == " ".join(TALK + "abcxyz")
+    assert ended_once(components)
+
+
+@pytest.mark.parametrize("text", ["abcdefgh", "abcdefgh-"])
+def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
+    async def scenario(recognizer, components):
+        client = two_pass(recognizer, components, adaptive=True)
+        let_go = held(components, lambda parameters: True)
+        await client.send(made(text))
+        assert components.in_flight == 1
+        client.is_new = True
+        await client.send(made("a"))
+        let_go.set()
+        await tasks_end()
+        assert components.in_flight == 0
+        return await client.send(made("bc.."), ends=True)
+
+    final, components = run(scenario, SpokenComponents(), max_passes_in_flight=1)
+    assert (final.text, final.segments[0].passes) == ("a b c", 2)
+    assert ended_once(components)
+
+
+@pytest.mark.parametrize(
+    ("stretch", "adaptive", "rolling", "others"),
+    [(1.0, True, 1, 1), (6.0, True, 0, 1), (9.0, True, 0, 1), (9.0, False, 1, 1)],
+)
+def test_load_takes_away_rolling_passes_then_those_in_pauses(stretch, adaptive, rolling, others):
+    async def scenario(recognizer, components):
+        recognizer.open_streams._shared.load.pace = Pace(stretch)
+        client = two_pass(recognizer, components, adaptive=adaptive)
+        in_pause = await client.send(made("abcde--")[: 4 * STEP])
+        await tasks_end()
+        calls = components.calls.count("attention_encoder")
+        return in_pause, calls, await client.send(made(".."), ends=True)
+
+    (in_pause, calls, final), components = run(scenario, SpokenComponents())
+    assert len(rolling_calls(components)) == rolling
+    assert components.calls.count("attention_encoder") == rolling + others
+    assert calls == (rolling + 1 if stretch < 8 or not adaptive else 0)
+    assert final.segments[0].passes == 2
+    assert in_pause.rolling.interval_ms == (1280 if rolling else 0)
+
+
+def test_a_file_has_no_more_passes_than_its_speaker_would_have(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(live_passes, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def passes(step_s: float) -> int:
+        async def scenario(recognizer, components):
+            client = two_pass(recognizer, components, adaptive=True)
+            for at in range(0, 10 * STEP, STEP):
+                clock.now += step_s
+                answer = await client.send(made(TALK)[at : at + STEP])
+                for _ in range(20):
+                    await asyncio.sleep(0)
+            await client.send(made("z"), ends=True)
+            return answer.rolling
+
+        return run(scenario, SpokenComponents())[0]
+
+    assert passes(0.64).made == 4
+    # 10 times as fast: the first one alone, and those that were left out are told.
+    fast = passes(0.064)
+    assert fast.made == 1

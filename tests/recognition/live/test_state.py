@@ -1,0 +1,123 @@
+"""The states of a live stream, step by step, without a component."""
+
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+
+from conch.recognition.live.endpointing import SpeechProbs
+from conch.recognition.live.state import NO_STEP, Speaking, Step, Utterance, Waiting
+from conch.wire.result import Word
+
+FRAME = 512
+GOOD = (Word("good", 0.1, 0.4, 0.9),)
+DAY = (*GOOD, Word("day", 0.4, 0.8, 0.8))
+
+
+def step(level: float, frames: int = 2) -> Step:
+    """Samples of one level, and frames in which somebody speaks with that probability."""
+    probs = SpeechProbs(np.full(frames, level, np.float32), FRAME)
+    return Step(np.full(frames * FRAME, level, np.float32), probs)
+
+
+def test_what_holds_while_nobody_speaks_does_not_exist_while_somebody_does():
+    waiting, speaking = ({item.name for item in fields(kind)} for kind in (Waiting, Speaking))
+    assert waiting & speaking == {"called"}
+    assert "pre_roll" not in speaking
+    assert "utterance" not in waiting
+    with pytest.raises(FrozenInstanceError):
+        Waiting().called = 1.0
+
+
+def test_a_stream_begins_in_silence_and_components_know_nothing_of_it():
+    assert Waiting() == Waiting(called=None, pre_roll=NO_STEP)
+    assert len(NO_STEP.waveform) == len(NO_STEP.speech.probs) == 0
+
+
+def test_steps_are_joined_with_their_frames():
+    both = step(0.1).followed_by(step(0.9, frames=1))
+    assert both.waveform.tolist() == pytest.approx([0.1] * 2 * FRAME + [0.9] * FRAME)
+    assert both.speech.probs.tolist() == pytest.approx([0.1, 0.1, 0.9])
+    assert both.speech.frame_samples == FRAME
+    nothing_first = NO_STEP.followed_by(step(0.9))
+    assert nothing_first.waveform.tolist() == step(0.9).waveform.tolist()
+
+
+def test_of_silence_the_latest_step_alone_is_kept_and_not_the_chunk_around_it():
+    chunk = np.concatenate([step(0.0).waveform, step(0.2).waveform])
+    silent = Step(chunk[: 2 * FRAME], step(0.0).speech)
+    waiting = Waiting(7.0).after_silence(step(0.1)).after_silence(silent)
+    assert waiting.called == 7.0
+    assert waiting.pre_roll.waveform.tolist() == [0.0] * 2 * FRAME
+    assert waiting.pre_roll.waveform.base is None
+    assert silent.waveform.base is chunk
+
+
+def test_an_utterance_begins_without_a_text():
+    speaking = Waiting().after_silence(step(0.0)).speaking(start=512, now=3.0)
+    assert speaking == Speaking(called=3.0, utterance=Utterance(start=512))
+    assert (speaking.utterance.words, speaking.utterance.score) == ((), 0.0)
+
+
+def test_what_is_found_replaces_the_text_and_keeps_the_audio():
+    speaking = Speaking(3.0, Utterance(512)).with_step(step(0.5)).with_words(GOOD, 0, -1.0)
+    speaking = speaking.with_step(step(0.6)).with_words(DAY, 1, -2.0)
+    found = speaking.utterance
+    assert (found.start, found.words, found.num_stable, found.score) == (512, DAY, 1, -2.0)
+    assert [float(item.waveform[0]) for item in found.steps] == pytest.approx([0.5, 0.6])
+    assert speaking.called == 3.0
+
+
+def test_a_state_is_not_changed_by_what_follows_it():
+    before = Speaking(3.0, Utterance(512))
+    before.with_step(step(0.5)).with_words(GOOD, 0, -1.0)
+    assert before == Speaking(3.0, Utterance(512))
+
+
+@pytest.mark.parametrize(("ends", "called"), [(False, 3.0), (True, None)])
+def test_behind_an_utterance_components_keep_the_stream_unless_it_ends(ends, called):
+    over = Speaking(3.0, Utterance(512)).with_step(step(0.5)).after_utterance(ends=ends)
+    assert over == Waiting(called)
+    assert over.pre_roll is NO_STEP
+
+
+def test_the_next_utterance_goes_on_in_the_components_stream():
+    waiting = Speaking(3.0, Utterance(512)).after_utterance(ends=False).after_silence(step(0.0))
+    assert waiting.called == 3.0
+    speaking = waiting.speaking(start=4096, now=5.0)
+    assert (speaking.called, speaking.utterance) == (5.0, Utterance(4096))
+
+
+def test_behind_firm_words_is_the_audio_that_they_do_not_reach():
+    probs = SpeechProbs(np.ones(16, np.float32), FRAME)
+    steps = tuple(Step(np.full(8_000, level, np.float32), probs) for level in (0.1, 0.2, 0.3))
+    words = tuple(Word(str(at), at, at + 0.25, 0.9) for at in (1.0, 1.5, 2.0))
+    utterance = Utterance(16_000, words, num_stable=2, score=-3.0, steps=steps)
+    firm, left = utterance.after_firm()
+    assert firm == words[:2]
+    assert (left.start, left.words, left.num_stable, left.score) == (24_000, (), 0, 0.0)
+    assert [len(step.waveform) for step in left.steps] == [8_000, 8_000]
+    assert np.flatnonzero(left.steps[0].waveform).tolist() == list(range(4_000, 8_000))
+    assert left.steps[1] is steps[2]
+    assert steps[1].waveform.all(), "what others hold has not changed"
+
+
+def test_without_firm_words_all_of_an_utterance_is_left():
+    utterance = Utterance(16_000, GOOD, steps=(step(1.0),))
+    assert utterance.after_firm() == ((), utterance)
+
+
+def test_firm_words_up_to_the_end_leave_no_audio():
+    whole = Step(np.ones(6_400, np.float32), step(1.0).speech)
+    utterance = Utterance(0, GOOD, num_stable=1, steps=(whole,))
+    assert utterance.after_firm() == (GOOD, Utterance(6_400))
+
+
+def test_of_an_utterance_the_steps_are_taken_that_reach_beyond_a_sample():
+    steps = (step(0.1), step(0.2), step(0.3))  # of 1024 samples
+    utterance = Utterance(512, steps=steps)
+    expected = {0: (512, 3), 1535: (512, 3), 1536: (1536, 2), 3583: (2560, 1), 3584: (3584, 0)}
+    found = {sample: utterance.steps_after(sample) for sample in expected}
+    assert {sample: (start, len(left)) for sample, (start, left) in found.items()} == expected
+    assert found[1536][1] == list(steps[1:])
+    assert utterance.steps == steps

@@ -1,0 +1,172 @@
+"""Languages: detected once for a segment, sent with its other calls, and told."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_components import PlainComponents
+from spoken_components import SpokenComponents, made, until_a_pause
+
+from conch.recognition.config import OrchestratorConfig
+from conch.recognition.recognizer import Recognizer
+from conch.recognition.request import SpeechRequest
+from conch.wire.errors import OptionError
+from conch.wire.options import RecognitionOptions
+from conch.wire.parts import language_of
+from conch.wire.result import Hypothesis, Segment, Transcript
+
+RATE = 16_000
+
+
+class TwoLanguages(PlainComponents):
+    """Loud segments are German, at 0.9, others Chinese, at 0.6."""
+
+    def attention_decoder(self, inputs, parameters):
+        is_loud = "encoder_out" in inputs and inputs["encoder_out"][0, 0] > 0.5
+        self.language_spoken, self.language_share = ("de", 0.9) if is_loud else ("zh", 0.6)
+        return super().attention_decoder(inputs, parameters)
+
+
+def recognize(components: PlainComponents, *segments: tuple[float, float], **sent) -> Transcript:
+    """Return the transcript of segments of so many seconds, each of a level."""
+    silence = np.zeros(3 * RATE, np.float32)
+    parts = [np.full(round(seconds * RATE), level, np.float32) for seconds, level in segments]
+    wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
+    recognizer = Recognizer(OrchestratorConfig(first_pass_language="fr"), components)
+    request = SpeechRequest(wav=wav[np.newaxis], parameters=sent)
+    (transcript,) = asyncio.run(recognizer.recognize(request, components))
+    return transcript
+
+
+def sent_to(components: PlainComponents, model: str) -> list[Mapping[str, Any]]:
+    calls = zip(components.calls, components.parameters, strict=True)
+    return [parameters for called, parameters in calls if called == model]
+
+
+def test_each_segment_has_its_language_and_the_whole_that_of_most_seconds():
+    found = recognize(TwoLanguages(), (1.0, 0.9), (2.0, 0.3), (3.0, 0.2), coverage=False)
+    assert [item.language for item in found.segments] == ["de", "zh", "zh"]
+    assert [item.language_probability for item in found.segments] == [0.9, 0.6, 0.6]
+    assert (found.language, found.language_probability) == ("zh", 0.6)
+    again = Transcript.from_json(found.to_json())
+    assert (again.language, again.segments[0].language) == ("zh", "de")
+
+
+def test_a_language_that_was_asked_for_has_no_probability():
+    found = recognize(TwoLanguages(), (1.0, 0.9), language="fr", coverage=False)
+    assert (found.language, found.language_probability) == ("fr", None)
+
+
+def test_the_mean_is_weighted_by_length():
+    def segment(seconds: float, language: str, share: float | None) -> Segment:
+        best = (Hypothesis("a", 0.0, 0.0),)
+        return Segment(0.0, seconds, best, language=language, language_probability=share)
+
+    told = [segment(1.0, "de", 0.5), segment(3.0, "de", 0.9), segment(3.5, "en", 0.4)]
+    assert language_of(told) == ("de", 0.8, "")
+    assert language_of([segment(1.0, "de", None)]) == ("de", None, "")
+    assert language_of([replace(told[0], language="")]) == ("", None, "")
+    assert language_of([]) == ("", None, "")
+
+
+def test_what_is_asked_for_reaches_the_decoder_and_nothing_else_is_sent():
+    components = TwoLanguages()
+    recognize(components, (1.0, 0.9), languages="de,zh", prompt="Names: Conch.", coverage=False)
+    (sent,) = sent_to(components, "attention_decoder")
+    assert (sent["language"], sent["languages"]) == ("auto", "de,zh")
+    assert sent["prompt"] == "Names: Conch."
+    components = TwoLanguages()
+    recognize(components, (1.0, 0.9), coverage=False)
+    (sent,) = sent_to(components, "attention_decoder")
+    assert {"languages", "task", "prompt"} & set(sent) == set()
+
+
+def test_the_words_of_another_text_are_aligned_in_the_language_that_was_found():
+    class Words(TwoLanguages):
+        def spoken(self, level, seconds, nbest):
+            return ["one", "two"]
+
+    components = Words()
+    recognize(
+        components,
+        (1.0, 0.9),
+        rescore=True,
+        rescorer="ngram",
+        rescore_margin=100.0,
+        lm_weight=1.0,
+        word_timestamps=True,
+        languages="de,zh",
+    )
+    decoding, aligning = sent_to(components, "attention_decoder")
+    assert (decoding["language"], aligning["language"]) == ("auto", "de")
+    assert "languages" not in aligning
+
+
+def test_parts_that_are_decoded_again_and_their_witness_know_the_language():
+    components = SpokenComponents(until_a_pause)
+    components.language_spoken, components.language_share = "de", 0.7
+    recognizer = Recognizer(OrchestratorConfig(), components)
+    request = SpeechRequest(wav=made(".abcd-efgh.")[np.newaxis], parameters={})
+    (found,) = asyncio.run(recognizer.recognize(request, components))
+    assert (found.language, found.language_probability) == ("de", 0.7)
+    sent = sent_to(components, "attention_decoder")
+    assert len(sent) > 1
+    assert [item["language"] for item in sent] == ["auto", *["de"] * (len(sent) - 1)]
+    assert sent_to(components, "ctc_decoder")[0]["language"] == "de"
+
+
+def test_a_translation_is_english_and_tells_what_it_is_from():
+    components = TwoLanguages()
+    found = recognize(components, (1.0, 0.9), (2.0, 0.9), task="translate")
+    assert (found.language, found.translated_from, found.language_probability) == ("en", "de", 0.9)
+    assert {item["task"] for item in sent_to(components, "attention_decoder")} == {"translate"}
+    assert "ctc_decoder" not in components.calls
+
+
+def test_a_text_of_the_ctc_model_is_in_its_language():
+    found = recognize(PlainComponents(), (1.0, 0.9), decoder="wfst")
+    assert (found.language, found.language_probability) == ("fr", None)
+    assert recognize(PlainComponents(), (1.0, 0.9), decoder="ctc", language="en").language == "en"
+
+
+def test_a_segment_without_a_text_has_no_language():
+    class Silent(TwoLanguages):
+        def spoken(self, level, seconds, nbest):
+            return [""]
+
+    assert recognize(Silent(), (1.0, 0.9), coverage=False).language == ""
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ({"languages": "de,en", "language": "de"}, "option 'languages' goes with language=auto"),
+        ({"languages": "de", "decoder": "ctc"}, "option 'languages' goes with decoder attention"),
+        ({"task": "summarise"}, "option 'task' takes one of transcribe, translate"),
+        ({"task": "translate", "decoder": "wfst"}, "option 'task' takes transcribe with decoder"),
+        ({"task": "translate", "accuracy": "best"}, "option 'accuracy' takes fast with task"),
+        ({"task": "translate", "rescore": True}, "option 'rescore' goes with task=transcribe"),
+        ({"task": "translate", "ctc_rescore": True}, "option 'ctc_rescore' goes with task=tr"),
+    ],
+)
+def test_what_contradicts_is_refused_by_name(sent, message):
+    with pytest.raises(OptionError) as error:
+        RecognitionOptions.parse(sent)
+    assert str(error.value).startswith(message)
+
+
+def test_coverage_is_left_out_of_translations():
+    assert RecognitionOptions.parse({}).coverage
+    assert not RecognitionOptions.parse({"task": "translate", "coverage": True}).coverage
+
+
+def test_a_decoder_refuses_a_language_by_the_clients_option():
+    class EnglishOnly(PlainComponents):
+        def attention_decoder(self, inputs, parameters):
+            raise OptionError("option 'languages' takes en: this model knows English only")
+
+    with pytest.raises(OptionError, match="option 'languages'"):
+        recognize(EnglishOnly(), (1.0, 0.9), languages="de", coverage=False)
