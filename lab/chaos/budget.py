@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from conch.bls.admission import FOR_SHORT
 from conch.gateway import GatewayConfig
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 
 AT_REST_MB = 2_600.0
 """All models, warm (`python -m lab growth`)."""
@@ -24,7 +24,7 @@ BACKLOG_MB_PER_S = 48_000 * 4 / 1e6
 """Of live audio that waits at the gateway: float samples at 48 kHz."""
 
 
-def worst_case_mb(speech: OrchestratorConfig, gateway: GatewayConfig) -> Mapping[str, float]:
+def worst_case_mb(speech: RecognitionConfig, gateway: GatewayConfig) -> Mapping[str, float]:
     """Return the most memory of `conch serve` in MB of 10⁶ bytes, by what it is for.
 
     The room for uploads is not in it: it is on the disk, unless `/tmp` is memory.

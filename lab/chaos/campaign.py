@@ -15,7 +15,7 @@ from conch.bench.served import triton_version
 from conch.client import AsyncClient
 from conch.gateway import GatewayConfig
 from conch.launcher.repositories import shipped_repositories
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.wire.needs import ENTRY_POINTS
 from lab.chaos import attacks, clients
 from lab.chaos.budget import worst_case_mb
@@ -26,8 +26,8 @@ from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import (
     BY_GATEWAY,
-    KINDS,
     KIND_OF_MODEL,
+    KINDS,
     LIVE,
     Asked,
     Heard,
@@ -271,7 +271,7 @@ class Running:
     async def _flood(self) -> None:
         async def send() -> Sent:
             sent, _, peak_mb = await attacks.flood(self.serve, self.target, attacks.Flood())
-            budget_mb = sum(worst_case_mb(OrchestratorConfig(), GatewayConfig()).values())
+            budget_mb = sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
             say(f"flood: {peak_mb:.0f} MB at most, of {budget_mb:.0f} MB by configuration")
             if peak_mb > budget_mb:
                 self.found.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
