@@ -1,7 +1,6 @@
 """Connect a BLS model of Triton with the host of its service."""
 
 import gc
-import json
 import logging
 import os
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from conch.bls.config import BlsConfig
 from conch.bls.hangs import HangWatch
 from conch.bls.host import Host
 from conch.bls.metrics import Metrics
+from conch.bls.relay import RelayServer
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
 from conch.bls.traits import OwnComponents
@@ -19,13 +19,12 @@ from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
+from conch.triton.messages import address_of, message_of
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.model_processes import ModelProcesses, boot_time_s
-from conch.triton.requests import sequence_flags
 from conch.triton.responders import responder_of
 from conch.triton.server_arguments import missing_arguments, parents_command
-from conch.triton.tracing import RequestSpan, Tracer, trace_of, tracer_of_environment
-from conch.wire.access import request_id_of
+from conch.triton.tracing import RequestSpan, Tracer, tracer_of_environment
 from conch.wire.needs import SERVED_VARIABLE
 
 logger = logging.getLogger(__name__)
@@ -79,6 +78,7 @@ class EntryPoint(Generic[Config]):
         self._publisher = MetricsPublisher(model, metrics, made.gauges)
         connection = _Connection(lanes, self._hangs, self._tracer)
         self._host = Host(made, runtime, connection, lanes.audio)
+        self._relays = RelayServer(address_of(model), self._host.start)
         self._hangs.start()
 
     def start(self, request: Any) -> None:
@@ -94,6 +94,7 @@ class EntryPoint(Generic[Config]):
         waited for.
         """
         self._host.close(FINISH_TIMEOUT_S, self._stop_calls)
+        self._relays.close()
         self._publisher.close()
         if self._tracer:
             self._tracer.close()
@@ -128,26 +129,3 @@ class _Connection:
 
     def answered(self, message: Message) -> None:
         watch.called(num_ended=message.ends)
-
-
-def message_of(request: Any, model: str, *, takes_several: bool) -> Message:
-    """Return a request of Triton as a message.
-
-    Args:
-        request: The request.
-        model: Name of the model that was asked.
-        takes_several: Whether the model is decoupled.
-    """
-    starts, ends = sequence_flags(request)
-    return Message(
-        model=model,
-        read_inputs=lambda: {tensor.name(): tensor.as_numpy() for tensor in request.inputs()},
-        outputs=tuple(request.requested_output_names()),
-        parameters=json.loads(request.parameters() or "{}"),
-        request_id=request_id_of(request.request_id()),
-        stream_id=request.correlation_id(),
-        starts=starts,
-        ends=ends,
-        takes_several=takes_several,
-        trace=trace_of(request),
-    )

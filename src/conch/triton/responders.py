@@ -1,5 +1,6 @@
 """Give the answers of a request through Triton's response sender."""
 
+import threading
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -26,10 +27,14 @@ class SingleResponder:
         """
         self._sender, self._send = sender, answers.through(sender)
         self._response: tuple[Any, ...] = ()
+        self._lock = threading.Lock()
+        self._has_ended = False
 
     def is_cancelled(self) -> bool:
         """Return whether the client has given up; an HTTP client that goes away is not noticed."""
-        return bool(self._sender.is_cancelled())
+        with self._lock:
+            # Triton ends the whole server if a sender is used after its last response.
+            return not self._has_ended and bool(self._sender.is_cancelled())
 
     def send(self, answer: Answer) -> None:
         """Take the answer."""
@@ -41,6 +46,8 @@ class SingleResponder:
 
     def end(self) -> None:
         """Send what was taken."""
+        with self._lock:
+            self._has_ended = True
         self._send(*self._response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
