@@ -3,6 +3,16 @@
 /** Where the examples of the document send their requests. */
 const EXAMPLE_URL = /\w+:\/\/127\.0\.0\.1:9000/g;
 
+const nothing = () => () => null;
+const justText = (_, { React }) => ({ text }) => React.createElement("span", {}, text);
+/** Leaves out a choice of one server, and buttons and links inside of other buttons. */
+const SIMPLER = {
+  wrapComponents: {
+    ...{ ServersContainer: nothing, CopyToClipboardBtn: nothing },
+    DeepLink: justText,
+  },
+};
+
 /**
  * Return a document with its examples in the descriptions, where Swagger UI shows them.
  * @param {string} text
@@ -26,7 +36,8 @@ async function show() {
     const answer = await fetch("/openapi.json");
     if (!answer.ok) throw new Error(`/openapi.json answered ${answer.status}`);
     const spec = withExamples(await answer.text());
-    globalThis.SwaggerUIBundle({ spec, dom_id: "#reference", deepLinking: true });
+    const settings = { dom_id: "#reference", deepLinking: true, plugins: [() => SIMPLER] };
+    globalThis.SwaggerUIBundle({ spec, ...settings });
   } catch (error) {
     const again = "Load the page again to try once more.";
     document.querySelector("[role=status]").textContent =
