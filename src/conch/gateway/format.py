@@ -19,11 +19,11 @@ from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
 Format = Literal["text", "srt", "vtt", "ctm", "stm"]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 
-MAX_BYTES = 8 * 2**20
-"""Largest body: a day of words."""
+MAX_BYTES = 12 * 2**20
+"""Largest body: a day of words takes 10 MB."""
 BODY_S = 60.0
 """Seconds for the whole body to come."""
-BYTES_OF_BYTE = 16
+BYTES_OF_BYTE = 24
 """Bytes in memory for each byte of a body."""
 
 
@@ -90,8 +90,9 @@ async def write(request: web.Request) -> web.Response:
     length = min(request.content_length or MAX_BYTES, MAX_BYTES)
     with gateway.uploads.taken(min(length * BYTES_OF_BYTE, gateway.uploads.most)):
         body = await body_of(request, MAX_BYTES, BODY_S)
-        # In a thread: the cues of a long recording take a while.
-        asked, text = await asyncio.to_thread(_written, body)
+        # In a thread, and few at once: the cues of a day take a core for seconds.
+        async with gateway.writing:
+            asked, text = await asyncio.to_thread(_written, body)
     return web.Response(text=text, content_type=CONTENT_TYPES[asked.format])
 
 
