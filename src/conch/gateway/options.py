@@ -20,7 +20,7 @@ class Option:
     name: str
     """The field's name."""
     kind: str
-    """Type of its values, beside its choices: bool, int, float, str or choice."""
+    """Type of its values other than its choices: bool, int, float, str or choice."""
     default: bool | int | float | str | None
     """null where other options decide."""
     default_in_words: str

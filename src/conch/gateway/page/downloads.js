@@ -42,7 +42,7 @@ export function downloads(transcript, name, explain) {
 }
 
 /**
- * Return all that the server said as JSON. Of a live session it has told no whole text.
+ * Return all that the server said as JSON. A live session comes without its whole text.
  * @param {any} transcript
  * @returns {Promise<string>}
  */

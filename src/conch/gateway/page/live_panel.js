@@ -150,7 +150,7 @@ export class LivePanel {
   }
 
   /**
-   * Draw the path that a session plans. What is wrong with it the session itself will tell.
+   * Draw the path that a session plans. The session itself reports wrong fields.
    * @param {Record<string, any>} fields
    */
   async plan(fields) {

@@ -107,7 +107,7 @@ function wiresOf(components, lit) {
 }
 
 /**
- * Return what is wired to what in a path of some components: a component follows those of its
+ * Return the pairs of a path that are wired: a component follows those of its
  * family in the nearest step before it, or all of a step that has none of its family.
  * @param {Component[]} components
  * @param {Component[]} path
