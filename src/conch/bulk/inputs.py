@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conch.bench.manifest import manifest_rows
@@ -33,12 +33,13 @@ class Source:
     """Fields of its line in a manifest."""
 
 
-def sources_of(names: Sequence[str]) -> list[Source]:
+def sources_of(names: Sequence[str], *, keeps_columns: bool = False) -> list[Source]:
     """Return the recordings of all inputs, in order and each once.
 
     Args:
         names: Folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
             or addresses that fsspec reads.
+        keeps_columns: Whether to keep the columns of manifests.
 
     Raises:
         BulkError: an input cannot be read, holds nothing, or has a broken row; the message names it
@@ -46,18 +47,19 @@ def sources_of(names: Sequence[str]) -> list[Source]:
     """
     found: dict[str, Source] = {}
     for name in names:
-        sources = list(_sources(name))
-        if not sources:
-            raise BulkError(f"{name}: no audio in it")
-        for source in sources:
-            known = found.get(source.id)
-            if known not in (None, source):
+        is_empty = True
+        for source in _sources(name):
+            is_empty = False
+            known = found.setdefault(source.id, source)
+            if known != source:
                 raise BulkError(
                     f"{name}: the id {source.id!r} is that of two recordings, "
                     f"{_where(known)} and {_where(source)}"
                 )
-            if known is None or source.columns:
-                found[source.id] = source
+            if source.columns:
+                found[source.id] = source if keeps_columns else replace(source, columns={})
+        if is_empty:
+            raise BulkError(f"{name}: no audio in it")
     return list(found.values())
 
 

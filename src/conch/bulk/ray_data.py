@@ -6,7 +6,7 @@ import pickle
 import re
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +110,9 @@ def _silent() -> Iterator[None]:
         os.close(kept)
 
 
-def outcomes(shards: Sequence[Shard], job: Job, nodes: Sequence[str]) -> Iterator[Outcome]:
+def outcomes(
+    shards: Sequence[Shard], job: Job, nodes: Sequence[str]
+) -> Generator[Outcome, None, None]:
     """Yield the outcomes of units as Ray Data finishes them.
 
     Raises:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -66,8 +66,13 @@ def run(bulk: Bulk) -> list[Outcome]:
         done = {outcome.shard: outcome for outcome in before}
         if shards:
             watch = watched(job.urls, events) if job.urls and events else nullcontext()
-            with ray_data.connected(bulk.ray_address) as nodes, watch:
-                for outcome in ray_data.outcomes(shards, job, nodes):
+            with (
+                ray_data.connected(bulk.ray_address) as nodes,
+                watch,
+                # Ctrl-C may come here too, and ends the servers before Ray.
+                closing(ray_data.outcomes(shards, job, nodes)) as outcomes,
+            ):
+                for outcome in outcomes:
                     # A unit that is done again, after a worker has died, reports its shard again.
                     if not outcome.files or outcome.shard in done:
                         continue

@@ -59,7 +59,7 @@ def sources_to_label(
         BenchError: a manifest has a broken line.
     """
     values = {key: value for key, value in wanted.items() if value}
-    sources = sources_of(names)
+    sources = sources_of(names, keeps_columns=True)
     for source in sources:
         if source.row >= 0 or "://" in source.path:
             raise BulkError(f"{source.id}: takes files on this machine, which a label names")
