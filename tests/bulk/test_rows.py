@@ -6,10 +6,11 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
+from bulk_runs import TIMES
 
 from conch.bulk.cut import Cut, Piece
 from conch.bulk.inputs import Source
-from conch.bulk.rows import TIMES, Row, row_of, rows_of, shard_bytes
+from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer
 from conch.bulk.work import joined_answer
 from conch.component.waveform import SAMPLE_RATE

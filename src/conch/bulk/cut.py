@@ -9,7 +9,6 @@ segment, where the segmentation has no state of its own.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -177,25 +176,23 @@ def _channel_pieces(
     """Return the pieces of a channel."""
     segmenter = Segmenter(rules)
     vad = _Vad(speech_probs)
-    starts = [_Start(0, "")]
+    pieces: list[Piece] = []
+    start, vad_state = 0, ""
     spans: list[Span] = []
     for block in blocks:
         for span in segmenter.push(vad.append(block)):
             before = spans[-1] if spans else None
             spans.append(span)
-            if before is None or before.end - starts[-1].sample < piece_s * SAMPLE_RATE:
+            if before is None or before.end - start < piece_s * SAMPLE_RATE:
                 continue
             if span.start - before.end >= MIN_PAUSE_S * SAMPLE_RATE:
                 # Behind a long silence the end of the segment before it is no longer kept.
-                cut_at = max(before.end, span.start - LEAD_FRAMES * VAD_FRAME_SAMPLES)
-                starts.append(_Start(cut_at, text_of_state(vad.state_at(cut_at))))
+                end = max(before.end, span.start - LEAD_FRAMES * VAD_FRAME_SAMPLES)
+                pieces.append(Piece(number, start, end, vad_state))
+                start, vad_state = end, text_of_state(vad.state_at(end))
     spans += segmenter.flush(blocks.num_samples)
+    pieces.append(Piece(number, start, blocks.num_samples, vad_state))
     probs = np.concatenate(vad.probs) if vad.probs else np.zeros(0, np.float32)
-    ends = [*(start.sample for start in starts[1:]), blocks.num_samples]
-    pieces = [
-        Piece(number, start.sample, end, start.vad_state)
-        for start, end in zip(starts, ends, strict=True)
-    ]
     if [span for piece in pieces for span in _spans_of(piece, probs, rules)] != spans:
         return [Piece(number, 0, blocks.num_samples)]
     return pieces
@@ -207,13 +204,6 @@ def _spans_of(piece: Piece, probs: FloatArray, rules: SegmentRules) -> list[Span
     first, last = piece.start // VAD_FRAME_SAMPLES, -(-piece.end // VAD_FRAME_SAMPLES)
     found = [*segmenter.push(probs[first:last]), *segmenter.flush(piece.end - piece.start)]
     return [Span(span.start + piece.start, span.end + piece.start) for span in found]
-
-
-class _Start(NamedTuple):
-    """Where a piece begins."""
-
-    sample: int
-    vad_state: str
 
 
 class _Vad:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 SCHEMA = 2
 """Version of the columns; other ones, or another meaning, make another version: all shards of a
 folder are one table."""
-TIMES = ("seconds_taken", "stages", "pieces")
-"""Columns that differ between two runs of the same: how long it took, and how it was cut."""
 
 Row = dict[str, Any]
 """Values by column, as JSON has them. docs/guide/bulk.md has the meaning of each."""

@@ -6,7 +6,6 @@ kept, not the decision: another threshold needs no recogniser.
 
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,8 +22,6 @@ from conch.wire.errors import BulkError
 SCHEMA = 1
 """Version of the lines; a change of their meaning makes another one."""
 SUFFIX = ".journal"
-SYNC_S = 5.0
-"""Most seconds of work that a power failure takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,6 @@ class Journal:
         self.path = path
         self._file = file
         self._entries: dict[str, Entry] = {}
-        self._synced = time.monotonic()
 
     def found(self, source: Source) -> Entry | None:
         """Return the entry of a recording; None if there is none, it failed, or has changed."""
@@ -77,9 +73,6 @@ class Journal:
         """
         self._write(asdict(entry))
         self._entries[entry.path] = entry
-        if time.monotonic() - self._synced > SYNC_S:
-            os.fsync(self._file.fileno())
-            self._synced = time.monotonic()
 
     def read(self, asked: Mapping[str, Any]) -> None:
         """Take over the entries, and cut off a line that a killed run has left unfinished.
@@ -117,6 +110,7 @@ class Journal:
             # Unbuffered and in one call; a part of it is cut off at the next start.
             if self._file.write(line) != len(line):
                 raise BulkError(f"{self.path} cannot be written: the disk is full")
+            os.fsync(self._file.fileno())
 
 
 @contextmanager
@@ -149,7 +143,4 @@ def opened(out: Path, asked: Mapping[str, Any], *, overwrite: bool = False) -> I
             out.unlink(missing_ok=True)
         journal = Journal(path, file)
         journal.read(asked)
-        try:
-            yield journal
-        finally:
-            os.fsync(file.fileno())
+        yield journal
