@@ -12,7 +12,7 @@ from typing import Any
 
 from conch.bulk.cut import Cut, Piece, joined
 from conch.bulk.inputs import Source
-from conch.bulk.rows import Row, json_line, row_of, rows_of, shard_bytes
+from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer, Sending
 from conch.bulk.storage import DONE, FILES, WORK, Output
 from conch.component.waveform import SAMPLE_RATE
@@ -209,8 +209,3 @@ def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
     outcome = write_shard(job, output, unit.shard, rows)
     output.remove(f"{WORK}/{unit.shard}")
     return outcome
-
-
-def rows_bytes(rows: Sequence[Row]) -> bytes:
-    """Return rows as a file of the folder of work."""
-    return b"".join(map(json_line, rows))

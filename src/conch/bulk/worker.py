@@ -16,7 +16,7 @@ import numpy as np
 from conch.bulk import cut as cutting
 from conch.bulk.inputs import Source, read_audio, size_of
 from conch.bulk.lock import require
-from conch.bulk.rows import Row, row_of
+from conch.bulk.rows import Row, json_line, row_of
 from conch.bulk.sending import Answer, Sender
 from conch.bulk.storage import Output
 from conch.bulk.work import (
@@ -27,7 +27,6 @@ from conch.bulk.work import (
     cut_path,
     finish,
     outcome_there,
-    rows_bytes,
     write_formats,
     write_shard,
 )
@@ -156,17 +155,17 @@ class Transcriber:
         if output.exists(f"{unit.shard}.{job.kind}"):
             # The worker that wrote it died before it could report that.
             return outcome_there(output, unit.shard, job.kind)
-        is_in_parts = bool(unit.long)
-        if is_in_parts and output.exists(unit.part):
+        if unit.long and output.exists(unit.part):
             return finish(job, output, unit, self._nbest)
         if unit.index >= 0:
             content = self._run(self._piece(unit, wav)).to_json().encode()
         else:
             rows = self._run(self._rows(unit))
-            content = rows_bytes(rows)
+            if not unit.long:
+                require(output, job.run)
+                return write_shard(job, output, unit.shard, rows)
+            content = b"".join(map(json_line, rows))
         require(output, job.run)
-        if not is_in_parts:
-            return write_shard(job, output, unit.shard, rows)
         output.write(unit.part, content)
         return finish(job, output, unit, self._nbest)
 
