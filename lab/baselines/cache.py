@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.bench.machine import versions
-from conch.bench.recordings import decode
+from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
 from lab.baselines import faster_whisper
 

@@ -7,8 +7,8 @@ import math
 import re
 from pathlib import Path
 
-from conch.bench.tables import number, table
 from conch.component.waveform import SAMPLE_RATE
+from conch.scoring.tables import number, table
 from lab.capacity.capacity import ENCODERS, FRAMES_PER_S, INPUTS, WINDOW_S, Encoder, value, works
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "notes" / "scaling.md"

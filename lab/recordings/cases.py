@@ -3,23 +3,22 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
-from conch.bench import require
 from conch.bench.header import Header
 from conch.bench.load import Offer
-from conch.bench.manifest import Utterance, read_manifest, select
-from conch.bench.measures import rtfx
-from conch.bench.offline import check_packages, measure
+from conch.bench.offline import measure
 from conch.bench.progress import progress
 from conch.bench.records import Flat
-from conch.bench.samples import load_samples
-from conch.bench.served import triton_version
-from conch.bench.target import server_of
+from conch.bench.samples import ServerBenchmark, load_samples
+from conch.bench.servers import check_packages, server_of, triton_version
+from conch.bench.speed import rtfx
+from conch.scoring import require
+from conch.scoring.manifest import Utterance, select
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from lab.baselines import faster_whisper
@@ -63,18 +62,13 @@ CASE_NAMES = (*(case.name for case in CASES), SOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordingsBenchmark:
-    """Settings of the benchmark; fields as in `OfflineBenchmark`."""
+class RecordingsBenchmark(ServerBenchmark):
+    """Settings of the benchmark; `limit` and `metric` are not used."""
 
-    manifest: Path
-    split: str | None = None
-    source: str | None = None
     cases: Sequence[str] = CASE_NAMES
     """Some of `CASE_NAMES`."""
     minutes: float | None = None
     """Most minutes of audio of a case, at least one recording; None takes all."""
-    url: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     warmup: int = 4
     baseline: Literal["faster-whisper"] | None = None
     baseline_cache: Path | None = None
@@ -147,9 +141,7 @@ def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
     if benchmark.baseline:
         require("faster_whisper", extra="lab")
     cache = BaselineCache(benchmark.baseline_cache)
-    utterances = select(
-        read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source
-    )
+    utterances = benchmark.utterances()
     check_packages(benchmark.url, utterances)
     warmup = list(islice(cycle(utterances), benchmark.warmup))
     header = lab_header("recordings", benchmark)
@@ -166,7 +158,7 @@ def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
                 seconds = sum(sample.duration_s for sample in samples)
                 _say(f"{case.title}: recordings: {len(samples)}, {seconds / 60:.1f} min")
                 one = Offer(concurrency=1)
-                measured = measure(url, samples, first, one, benchmark.options, memory)
+                measured = measure(url, samples, first, one, benchmark, memory)
                 found = judged_run(measured)
                 # Release minutes of samples before the next case is measured.
                 del samples, measured

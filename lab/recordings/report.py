@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from conch.bench.report import origin
-from conch.bench.tables import number, percent, table
+from conch.scoring.tables import number, percent, table
 from lab.baselines.faster_whisper import NAME
 from lab.figures import DeletedWords, Scored
 from lab.offline.report import MOST_RUNS

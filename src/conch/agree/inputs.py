@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conch.bench.manifest import manifest_rows, spread
 from conch.bulk.inputs import Source, relative_to, sources_of
+from conch.scoring.manifest import manifest_rows, spread
 from conch.wire.errors import AgreeError
 
 
@@ -41,7 +41,7 @@ def clips_of(
         names: Folders, globs, manifests (.tsv with a column path) and files.
         split: Only lines of manifests with this split.
         source: Only lines of manifests with this source.
-        limit: Largest number of recordings; see `conch.bench.manifest.spread`.
+        limit: Largest number of recordings; see `conch.scoring.manifest.spread`.
 
     Raises:
         AgreeError: an input is not on this machine, or no recording is left.

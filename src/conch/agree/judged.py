@@ -7,9 +7,9 @@ from pathlib import Path
 from conch.agree.inputs import Clip
 from conch.agree.journal import Entry
 from conch.agree.stretches import Side, Stretch
-from conch.bench.manifest import Utterance, read_manifest
-from conch.bench.measures import Scoring, WordErrors, language_of, pooled, word_errors
-from conch.bench.tables import number, percent, table
+from conch.scoring.error_rates import Scoring, WordErrors, language_of, pooled, word_errors
+from conch.scoring.manifest import Utterance, read_manifest
+from conch.scoring.tables import number, percent, table
 from conch.wire.errors import AgreeError
 
 THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)

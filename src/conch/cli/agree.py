@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.agree.inputs import clips_of
     from conch.agree.journal import Journal
     from conch.agree.labels import Rule
-    from conch.bench import COMPARING, missing
+    from conch.scoring import COMPARING, missing
 
     if lacking := missing(*COMPARING, "fsspec"):
         raise AgreeError(f"needs {' and '.join(lacking)}: {install('bench')}")
@@ -284,7 +284,7 @@ def recogniser(text: str) -> dict[str, Any]:
     Raises:
         OptionError: a part is neither a decoder nor an option, or `RecognitionOptions` refuses it.
     """
-    from conch.bench.options import parse_options
+    from conch.cli.option_pairs import parse_options
 
     pairs: list[str] = []
     for part in text.split(","):
