@@ -26,8 +26,8 @@ from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import (
     BY_GATEWAY,
-    KINDS,
     KIND_OF_MODEL,
+    KINDS,
     LIVE,
     Asked,
     Heard,

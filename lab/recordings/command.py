@@ -2,7 +2,7 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, number, output
+from conch.cli.arguments import Subparsers, number
 from conch.cli.bench_arguments import (
     add_benchmark,
     add_option,
@@ -31,7 +31,7 @@ conch, and six for the baseline. --minutes takes less.
 
 examples:
   python -m lab recordings --manifest speech/manifest.tsv --split dev --baseline faster-whisper \\
-      --baseline-cache faster-whisper.json --json recordings.json --markdown recordings.md
+      --json recordings.json --markdown recordings.md
   python -m lab recordings --manifest calls.tsv --cases 5min,telephone --minutes 20
 
 exit codes: 0 measured, 1 not measured or every recording of a case failed, 2 wrong usage
@@ -64,13 +64,6 @@ def add_recordings(commands: Subparsers) -> None:
     add_warmup(how, 4, "utterances before each case that are not counted (default: 4)")
     add_url(how)
     add_baseline(how)
-    how.add_argument(
-        "--baseline-cache",
-        type=output,
-        metavar="FILE.json",
-        help="take the baseline's texts and times of recordings that are in this file, and put the "
-        "others there",
-    )
     add_output(parser)
 
 
@@ -85,8 +78,6 @@ def run_recordings(args: argparse.Namespace) -> int:
     if unknown:
         known = ", ".join(cases.CASE_NAMES)
         args.usage_error(f"--cases takes {ALL}, or some of {known}; got {unknown[0]!r}")
-    if args.baseline_cache and not args.baseline:
-        args.usage_error("--baseline-cache is for --baseline")
     report = cases.run(
         cases.RecordingsBenchmark(
             **choice_of(args),
@@ -96,7 +87,6 @@ def run_recordings(args: argparse.Namespace) -> int:
             options=options,
             warmup=args.warmup,
             baseline=args.baseline,
-            baseline_cache=args.baseline_cache,
         )
     )
     write_report(args, report, markdown(report))

@@ -147,7 +147,6 @@ def test_cases_of_recordings(server: Any, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--cases", "5min,10min"), "some of 1min, 5min"),
-        (("--baseline-cache", "c.json"), "--baseline-cache is for --baseline"),
         (("--minutes", "0"), "a number of minutes above 0"),
         (("--option", "nbest=0"), "'nbest' takes an integer"),
     ],
