@@ -12,7 +12,7 @@ from metrics import metrics_of
 from waiting import wait_until
 
 from conch.client import AsyncClient, Client, LiveStream
-from conch.client.live_chunks import NOTHING
+from conch.client.server_stream import NOTHING
 
 pytestmark = pytest.mark.server
 

@@ -9,10 +9,9 @@ import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
-from conch.client.resumption import Again, Cut
 from conch.gateway.errors import ApiError
 from conch.gateway.json_text import read_json
-from conch.gateway.listen_messages import Answers, ListenMessages, without_again
+from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession, LiveUpdate
@@ -26,6 +25,8 @@ from conch.gateway.sockets import (
     until_one_ends,
 )
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
+from conch.session.overlap import OverlapRemoval
+from conch.session.resume_state import Cut
 from conch.wire.errors import (
     AudioError,
     OverloadedError,
@@ -73,10 +74,10 @@ class _Listener:
         options = dict(query.options)
         if query.answers_all:  # whose answers are those of a stream without a gateway
             options.setdefault("history_s", RecognitionOptions().history_s)
-        self._again: Again | None = None
+        self._overlap: OverlapRemoval | None = None
         if query.told_s and not query.answers_all:
             cut, has_words = Cut(0.0, (), query.told_s), bool(options.get("word_timestamps"))
-            self._again = Again(cut, 0, has_words=has_words)
+            self._overlap = OverlapRemoval(cut, 0, has_words=has_words)
             # Their times tell which words are heard again.
             options["word_timestamps"] = True
         self._session = LiveSession(
@@ -187,8 +188,8 @@ class _Listener:
             ConnectionResetError: the client is gone.
         """
         async for update in self._session.updates():
-            if self._again is not None:
-                update = without_again(update, self._again)
+            if self._overlap is not None:
+                update = without_overlap(update, self._overlap)
             if self._query.answers_all:
                 await self._answer(update)
             else:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from conch.client import AsyncClient, OptionValue
 from conch.client.live import AsyncLiveStream
 from conch.client.timeouts import timeout
+from conch.session.clock import has_last_text, shifted_segment, shifted_utterance
 from conch.wire.errors import AudioError, ConchError, OverloadedError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript
-from conch.wire.shifted import has_last_text, shifted_segment, shifted_utterance
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
