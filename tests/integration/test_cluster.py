@@ -123,7 +123,9 @@ class Stream:
 @asynccontextmanager
 async def transports(*urls: str) -> AsyncIterator[list[Transport]]:
     """Yield a client of each URL; each has one connection for gRPC, a pool for HTTP."""
-    found = [connect(Endpoint.parse(url, api_key=""), connections=32) for url in urls]
+    found = [
+        await connect(Endpoint.parse(url, api_key=""), connections=32, timeout_s=10) for url in urls
+    ]
     try:
         yield found
     finally:

@@ -52,6 +52,7 @@ class AsyncClient:
         self._connections, self._uploads = connections, uploads
         self._timeout_s = timeout_s
         self._transport: Transport | None = None
+        self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -62,6 +63,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the connections; requests in flight fail."""
         transport, self._transport = self._transport, None
+        self._connecting = asyncio.Lock()  # another event loop may come
         if transport is not None:
             await transport.close()
 
@@ -111,7 +113,8 @@ class AsyncClient:
         Without it, the event loop cancels the request later.
         """
         request = await self._request([audio], sample_rate, timeout_s, model, request_id, options)
-        async with aclosing(self._connected().stream(request)) as parts:
+        transport = await self._connected(request.timeout_s)
+        async with aclosing(transport.stream(request)) as parts:
             async for part in parts:
                 yield part
 
@@ -150,11 +153,11 @@ class AsyncClient:
         options: dict[str, tensors.OptionValue],
     ) -> list[Transcript]:
         request = await self._request(audios, sample_rate, timeout_s, model, request_id, options)
-        return await self._connected().infer(request)
+        return await (await self._connected(request.timeout_s)).infer(request)
 
     async def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
         """Return whether the server takes requests for a model; see `Client.is_ready`."""
-        return await self._connected().is_ready(model, timeout_s)
+        return await (await self._connected(timeout_s)).is_ready(model, timeout_s)
 
     async def components_away(
         self, model: str = "speech", *, timeout_s: float = 5.0
@@ -168,17 +171,25 @@ class AsyncClient:
         Raises:
             ConchError: the server cannot be reached, is late, or tells no such thing.
         """
-        return await self._connected().components_away(model, timeout_s)
+        return await (await self._connected(timeout_s)).components_away(model, timeout_s)
 
     async def _hear(self, request: tensors.Request) -> Transcript:
         """Send a chunk of a live stream."""
-        return (await self._connected().infer(request))[0]
+        return (await (await self._connected(request.timeout_s)).infer(request))[0]
 
-    def _connected(self) -> Transport:
-        if self._transport is None:
-            # Not in __init__: connections belong to the running event loop.
-            self._transport = connect(self._endpoint, self._connections, self._uploads)
-        return self._transport
+    async def _connected(self, timeout_s: float) -> Transport:
+        if self._transport is not None:
+            return self._transport
+        # Not in __init__: connections belong to the running event loop.
+        async with self._connecting:
+            if self._transport is None:
+                self._transport = await connect(
+                    self._endpoint,
+                    connections=self._connections,
+                    timeout_s=timeout_s,
+                    uploads=self._uploads,
+                )
+            return self._transport
 
     async def _request(
         self,

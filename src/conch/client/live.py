@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,20 +109,16 @@ class AsyncLiveStream:
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
         self._options = {name: getattr(parsed, name) for name in options}
-
-        def opened(options: Mapping[str, tensors.OptionValue]) -> ServerStream:
-            return ServerStream(
-                infer,
-                sample_rate=sample_rate,
-                timeout_s=timeout_s,
-                model=model,
-                options=options,
-                request_id=request_id,
-                is_kept=resume_s > 0,
-            )
-
-        self._opened = opened
-        self._stream = opened(self._options)
+        self._opened = partial(
+            ServerStream,
+            infer,
+            sample_rate=sample_rate,
+            timeout_s=timeout_s,
+            model=model,
+            request_id=request_id,
+            is_kept=resume_s > 0,
+        )
+        self._stream = self._opened(self._options)
         """The server's present stream."""
         self._kept = KeptAudio(sample_rate)
         self._joined = JoinedStreams(parsed, sample_rate)

@@ -26,11 +26,11 @@ class ServerStream:
     def __init__(
         self,
         infer: Infer,
+        options: Mapping[str, tensors.OptionValue],
         *,
         sample_rate: int,
         timeout_s: float,
         model: str,
-        options: Mapping[str, tensors.OptionValue],
         request_id: str,
         is_kept: bool,
     ) -> None:
@@ -38,10 +38,10 @@ class ServerStream:
 
         Args:
             infer: Sends a request.
+            options: Options that are checked.
             sample_rate: Hz of the chunks.
             timeout_s: Seconds of each request.
             model: Name of the entry point.
-            options: Options that are checked.
             request_id: Id of every chunk.
             is_kept: Whether a stream counts as open whose first chunk was lost on its way.
         """

@@ -47,7 +47,7 @@ async def stream(
     async with grpc_calls.channel(grpc.aio, endpoint) as channel:
         give_up_at = time.monotonic() + timeout_s
         start = partial(
-            grpc_calls.stream_call(channel),
+            grpc_calls.calls_on(channel).stream,
             timeout=timeout_s,
             metadata=grpc_calls.metadata(endpoint, request),
         )

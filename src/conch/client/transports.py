@@ -150,9 +150,7 @@ class GrpcTransport(_TritonTransport):
         self._endpoint = endpoint
         self._turns = nullcontext() if uploads is None else asyncio.Semaphore(uploads)
         self._channel = grpc_calls.channel(grpc.aio, endpoint)
-        self._infer = grpc_calls.infer_call(self._channel)
-        self._upload = grpc_calls.upload_call(self._channel)
-        self._ready = grpc_calls.ready_call(self._channel)
+        self._calls = grpc_calls.calls_on(self._channel)
 
     async def _result(self, request: tensors.Request) -> Result:
         import grpc
@@ -162,10 +160,10 @@ class GrpcTransport(_TritonTransport):
         settings = {"timeout": timeout_s, "metadata": metadata}
         try:
             if size_of(request) > grpc_calls.LARGE_BYTES:
-                start = partial(self._upload, **settings)
+                start = partial(self._calls.upload, **settings)
                 answer = await (await grpc_calls.upload(start, request, self._turns))
             else:
-                answer = await self._infer(grpc_bytes(request), **settings)
+                answer = await self._calls.infer(grpc_bytes(request), **settings)
         except grpc.RpcError as failure:
             raise grpc_failure(failure, request, self._endpoint) from None
         return grpc_result(answer)
@@ -177,7 +175,7 @@ class GrpcTransport(_TritonTransport):
         import grpc
 
         try:
-            answer = await self._ready(
+            answer = await self._calls.ready(
                 grpc_calls.ready_request(model),
                 timeout=timeout_s,
                 metadata=grpc_calls.metadata(self._endpoint),
