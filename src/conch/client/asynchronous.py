@@ -169,7 +169,7 @@ class AsyncClient:
             timeout_s: Seconds to wait for the answer.
 
         Raises:
-            ConchError: the server cannot be reached, is late, or tells no such thing.
+            ConchError: the server cannot be reached, is late, or has no such answer.
         """
         return await (await self._connected(timeout_s)).components_away(model, timeout_s)
 

@@ -150,7 +150,7 @@ class GatewayTransport:
             answer.close()
 
     async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
-        raise ServerError(f"{self._endpoint} is a gateway, which does not tell its components")
+        raise ServerError(f"{self._endpoint} is a gateway, which has no list of components")
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         _check_entry(self._endpoint, model, "speech", "speech_stream")
@@ -188,12 +188,12 @@ class GatewayTransport:
             "url": self._url(FILES),
             "data": form,
             "headers": {"x-request-id": request.request_id} if request.request_id else {},
-            # Nobody but this server gets the key.
+            # Only this server gets the key.
             "allow_redirects": False,
         }
 
     async def _check(self, answer: Any) -> None:
-        """Raise the error that an answer tells.
+        """Raise the error of an answer.
 
         Raises:
             ConchError: the answer has another status than 200.

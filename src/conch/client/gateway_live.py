@@ -31,7 +31,7 @@ BROKEN_OFF = 1006
 
 
 class Message(msgspec.Struct):
-    """What a gateway tells of a stream."""
+    """A message of a gateway about a stream."""
 
     type: str
     transcript: msgspec.Raw = msgspec.Raw(b"{}")
@@ -93,15 +93,15 @@ class _Stream:
         self._socket: Any = None
         self._reading: asyncio.Task[None] | None = None
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
-        """What the gateway has told; None is the end."""
+        """Messages of the gateway; None is the end."""
         self._refusal = b""
         """Body of the answer that refuses the WebSocket."""
-        self._has_told_last = False
-        """Whether a gateway that stops has told its last text before the stream was ended."""
+        self._has_last = False
+        """Whether a gateway that stops has sent its last text before the stream was ended."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether no more audio can be sent; messages may be left that tell why."""
+        """Whether no more audio can be sent; messages that say why may be left."""
         return self.is_over or (self._reading is not None and self._reading.done())
 
     async def start(self, request: tensors.Request) -> None:
@@ -150,7 +150,7 @@ class _Stream:
     async def answer(self, samples: NDArray[np.float32], *, ends: bool) -> Transcript:
         """Send samples [N] and return the transcript so far, or the last one.
 
-        A gateway that stops tells its last one early; what comes after it is an error.
+        A gateway that stops sends its last one early; what comes after it is an error.
 
         Raises:
             ConchError: the gateway answers with an error.
@@ -159,20 +159,20 @@ class _Stream:
             raise SessionError("this stream has ended; open another")
         try:
             found: list[Transcript] = []
-            if self.has_ended and not self._has_told_last and (len(samples) or not ends):
+            if self.has_ended and not self._has_last and (len(samples) or not ends):
                 found = [answer async for answer in self._last_answers()]
-                self._has_told_last = True
+                self._has_last = True
             else:
                 for frame in _frames(samples, ends=ends):
-                    if not self._has_told_last:
+                    if not self._has_last:
                         found += [answer async for answer in self._answers_to(frame)]
-            # It does not tell how much of these samples it has heard: only `send` may return it.
-            if self._has_told_last and (ends or not found):
+            # It does not say how much of these samples it has heard: only `send` may return it.
+            if self._has_last and (ends or not found):
                 self.is_over = True
                 raise self._stopped()
             if ends:
                 self.is_over = True
-                # A gateway that stops has told the last text already, and closed the connection.
+                # A gateway that stops has sent the last text already, and closed the connection.
                 with contextlib.suppress(ConnectionError):
                     await self._socket.send_json({"type": "close"})
                 found += [answer async for answer in self._last_answers()]
@@ -190,7 +190,7 @@ class _Stream:
 
     async def _answers_to(self, frame: NDArray[np.float32]) -> AsyncIterator[Transcript]:
         """Yield the answer to a frame, after the last one of a Triton stream that it replaces."""
-        # What the gateway told before it closed the connection is to be read all the same.
+        # What the gateway sent before it closed the connection is read all the same.
         with contextlib.suppress(ConnectionError):
             await self._socket.send_bytes(frame.tobytes())
         while True:
@@ -201,7 +201,7 @@ class _Stream:
                 if not answer.is_final:
                     return
             elif message.type == "end":
-                self._has_told_last = True
+                self._has_last = True
                 return
 
     def _stopped(self) -> ConchError:
@@ -228,7 +228,7 @@ class _Stream:
 
     def _end_error(self) -> ConchError:
         if self._socket.close_code in (None, BROKEN_OFF):
-            # A gateway tells of a server that is lost: it is the network, or itself.
+            # A gateway reports a server that is lost: this is the network, or the gateway itself.
             return ServerLostError(
                 f"lost the connection to {self._endpoint}: it has broken off", had_request=False
             )

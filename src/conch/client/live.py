@@ -40,13 +40,13 @@ RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
 START_SAMPLES = 1600
 """Most samples of the chunk that opens another stream. A proxy without a server answers so little,
-and breaks off the connection of who is still sending."""
+and breaks off a connection that is still sending."""
 BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 PIECE_S = 1.0
 """Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
 ABANDON_S = 5.0
-"""Seconds to tell a server that a stream has gone on elsewhere."""
+"""Seconds to end a stream on a server after it has gone on elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class AsyncLiveStream:
         except ConchError:
             raise
         except BaseException:
-            # Whoever gives up takes back what the present stream was not sent.
+            # A chunk that is cancelled, and was not sent in the present stream, is taken back.
             if self._is_lost or self._waiting[number] is not self._stream:
                 self._kept.remove(number)
             raise
@@ -279,7 +279,7 @@ class AsyncLiveStream:
 
     def _is_loss(self, error: ConchError) -> bool:
         """Return whether an error means that the stream is gone, and another one may go on."""
-        if not self._has_answer:  # who never had a server has not lost one
+        if not self._has_answer:  # without a server before, none is lost
             return type(error) is ServerLostError
         return isinstance(error, ServerLostError | tensors.UnavailableError | SessionError)
 

@@ -71,7 +71,7 @@ class ServerStream:
             raise
 
     async def abandon(self, timeout_s: float | None = None) -> None:
-        """End the stream; nobody reads its last text.
+        """End the stream without reading its last text.
 
         Args:
             timeout_s: Longest time in seconds; None for that of a chunk.

@@ -183,7 +183,7 @@ class Client:
             resume_s: seconds that a chunk looks for a server after one was lost, at most
                 `timeout_s`; 0 raises the error instead.
             on_loss: is called with the error by which a server was lost, before another one is
-                looked for; `stream.resumptions` tells how it went on.
+                looked for; `stream.resumptions` shows how it went on.
             options: options of the whole stream, by name; `mode="streaming"` costs less and leaves
                 Whisper out.
 
@@ -206,7 +206,7 @@ class Client:
         """Return whether the server takes requests for a model.
 
         Args:
-            model: name of the model; each component is one too. A gateway tells only whether it
+            model: name of the model; each component is one too. A gateway says only whether it
                 takes requests.
             timeout_s: seconds to wait for the answer.
 

@@ -120,7 +120,7 @@ def away(result: NDArray[Any] | None) -> tuple[str, ...]:
     try:
         return health.from_json(bytes(result.item()) if result is not None else b"")
     except ValueError:
-        raise ServerError("the server does not tell which components are away") from None
+        raise ServerError("the server does not say which components are away") from None
 
 
 def build(
@@ -230,7 +230,7 @@ async def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript
 
 
 async def read_transcript(text: bytes) -> Transcript:
-    """Return the transcript of a JSON text; a large one is read beside the event loop."""
+    """Return the transcript of a JSON text; a large one is read in a thread."""
     if len(text) > LARGE_RESULT_BYTES:
         return await asyncio.to_thread(Transcript.from_json, text)
     return Transcript.from_json(text)

@@ -61,7 +61,7 @@ class Transport(Protocol):
         """Return the components of a model that have died, hang or are being replaced.
 
         Raises:
-            ConchError: the server cannot be reached, is late, or tells no such thing.
+            ConchError: the server cannot be reached, is late, or has no such answer.
         """
         ...
 
@@ -109,7 +109,7 @@ class HttpTransport(_TritonTransport):
                 self._url(request.model, "infer"),
                 data=io.BytesIO(body),
                 headers=headers,
-                allow_redirects=False,  # nobody but this server gets the key
+                allow_redirects=False,  # only this server gets the key
             ) as answer,
         ):
             content = await answer.read()

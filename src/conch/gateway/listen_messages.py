@@ -21,21 +21,21 @@ takes no more than one of two hours."""
 
 
 class ListenMessages:
-    """Tells what to send after each update, and keeps the latest text of the session."""
+    """The messages after each update, and the latest text of the session."""
 
     def __init__(self, *, has_stats: bool, has_resume: bool = False, told_s: float = 0.0) -> None:
         """Begin without text.
 
         Args:
-            has_stats: Whether to tell the path.
-            has_resume: Whether to tell from where on another session would have to hear the audio.
-            told_s: Seconds at the beginning whose words a session before has told.
+            has_stats: Whether there are messages of the path.
+            has_resume: Whether messages say from where on another session has to hear the audio.
+            told_s: Seconds at the beginning whose words a session before has sent.
         """
         self._state = ResumeState(base=Cut(0.0, (), told_s)) if has_resume else None
         self._cut = Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown = ("", "", "")
-        """Parts of the open utterance that were told last."""
+        """Parts of the open utterance that were sent last."""
         self._final: dict[int, str] = {}
         """Texts of the latest utterances that have ended, by index."""
         self.audio_s = 0.0
@@ -66,7 +66,7 @@ class ListenMessages:
         ended = [(item.segment, item.is_final) for item in update.segments]
         state.add(ended, update.utterance, update.audio_s)
         before, cut = self._cut, state.cut()
-        # A word of an utterance that has ended would be told twice.
+        # A word of an utterance that has ended would be sent twice.
         step_s = 0.0 if ended else RESUME_STEP_S
         if cut.until_s > before.until_s or cut.at_s > before.at_s + step_s:
             self._cut = cut
@@ -158,7 +158,7 @@ def without_overlap(update: LiveUpdate, overlap: OverlapRemoval) -> LiveUpdate:
 
 
 class Answers:
-    """Gives each frame one transcript: what came without a frame is told with the next one."""
+    """Gives each frame one transcript: what came without a frame is part of the next one."""
 
     def __init__(self) -> None:
         """Begin without an answer."""

@@ -100,7 +100,7 @@ class Segment:
     """With the option `lattice`: the texts near the best one, before rescoring, a line `from to
     word graph_cost,acoustic_cost,units` for each word."""
     language: str = ""
-    """Code of the language of the text (en, de, …); empty where the decoder does not tell it."""
+    """Code of the language of the text (en, de, …); empty where the decoder does not know it."""
     language_probability: float | None = None
     """Probability of the language that was heard, with `language=auto`; among `languages` given
     that it is one of them. None if it was asked for or is the decoder's only one."""
@@ -210,7 +210,7 @@ class Transcript:
     warnings: tuple[str, ...] = ()
     """Recordings: problems of the audio, one sentence each."""
     language: str = ""
-    """Language of most of the speech, by the length of its segments; empty if none is told."""
+    """Language of most of the speech, by the length of its segments; empty if none is known."""
     language_probability: float | None = None
     """Mean of the segments' probabilities, by their length, for that language; None as theirs."""
     translated_from: str = ""
