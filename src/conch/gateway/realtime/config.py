@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError, api_error
@@ -317,12 +317,11 @@ def _read_turn_detection(config: SessionConfig, path: str, value: Any) -> Mappin
     return _merged(before if kind == before["type"] else {"type": kind}, path, value, checks)
 
 
-def _merged(
-    before: Mapping[str, Any],
-    path: str,
-    value: Any,
-    checks: Mapping[str, Callable[[str, Any], Any]],
-) -> dict[str, Any]:
+_Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
+"""By field, what returns its value or raises an error that names its path."""
+
+
+def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -> dict[str, Any]:
     """Return fields with those of an update; null takes one away, unknown ones are left out."""
     _check_object(value, path)
     changed = dict(before)
@@ -398,7 +397,7 @@ def _wrong(path: str, wanted: str, sent: Any) -> ApiError:
     return ApiError(400, message, param=path, code="invalid_value")
 
 
-_TRANSCRIPTION = MappingProxyType(
+_TRANSCRIPTION: _Checks = MappingProxyType(
     {
         "model": _text,
         "language": _text,
@@ -408,15 +407,19 @@ _TRANSCRIPTION = MappingProxyType(
         "delay": partial(_choice, choices=tuple(DELAYS)),
     }
 )
-_SERVER_VAD = MappingProxyType(
+_SERVER_VAD: _Checks = MappingProxyType(
     {
         "threshold": _threshold,
         "prefix_padding_ms": partial(_whole, low=0, high=2_000),
         "silence_duration_ms": partial(_whole, low=100, high=10_000),
     }
 )
-_SEMANTIC_VAD = MappingProxyType({"eagerness": partial(_choice, choices=tuple(EAGERNESS_MS))})
-_NOISE_REDUCTION = MappingProxyType({"type": partial(_choice, choices=("near_field", "far_field"))})
+_SEMANTIC_VAD: _Checks = MappingProxyType(
+    {"eagerness": partial(_choice, choices=tuple(EAGERNESS_MS))}
+)
+_NOISE_REDUCTION: _Checks = MappingProxyType(
+    {"type": partial(_choice, choices=("near_field", "far_field"))}
+)
 _READERS: Mapping[str, Callable[[SessionConfig, str, Any], Any]] = MappingProxyType(
     {
         "format": _read_format,
