@@ -26,9 +26,10 @@ from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import (
     BY_GATEWAY,
-    KIND_OF_MODEL,
     KINDS,
+    KIND_OF_MODEL,
     LIVE,
+    Asked,
     Heard,
     Honest,
     kinds_of,
@@ -346,7 +347,7 @@ class Running:
     async def _up(self, phase: str) -> None:
         """Start the server again if it has ended, or does not answer honest requests."""
         if self.serve.is_running:
-            asked = [await self.honest.ask(kind) for kind in self.kinds]
+            asked = [await self._answered(kind) for kind in self.kinds]
             wrong = [item for item in asked if item.outcome != "right"]
             if not wrong:
                 return
@@ -356,6 +357,15 @@ class Running:
                 return
         self.found.failures.append(f"{phase}: the server needed a restart")
         await self._again()
+
+    async def _answered(self, kind: str) -> Asked:
+        """Ask until the server is not busy: a model that was killed may still be loading."""
+        until = time.monotonic() + SETTLE_S
+        while True:
+            found = await self.honest.ask(kind)
+            if found.outcome != "busy" or time.monotonic() > until:
+                return found
+            await asyncio.sleep(POLL_S)
 
     async def _again(self) -> None:
         self.restarts += 1
