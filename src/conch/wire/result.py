@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -255,15 +256,17 @@ class Transcript:
         Raises:
             ValueError: it is not the JSON of a transcript.
         """
-        try:
+        with suppress(msgspec.ValidationError):
             return _READER.decode(text)
-        except msgspec.ValidationError:
-            # An open text has no list of candidates, nor has what people read; NaN is null.
-            data = msgspec.json.decode(text, type=dict[str, Any])
+        # An open text has no list of candidates, nor has what people read.
+        data = msgspec.json.decode(text, type=dict[str, Any])
         for item in (data, *data.get("segments", ())):
             if "nbest" not in item:
                 item["nbest"] = [dict(item), *item.get("alternatives", ())]
-        return msgspec.convert(_with_nan(data), cls)
+        try:
+            return msgspec.convert(data, cls)
+        except msgspec.ValidationError:  # perhaps of NaN, which is null in JSON
+            return msgspec.convert(_with_nan(data), cls)
 
 
 _READER = msgspec.json.Decoder(Transcript)
