@@ -12,7 +12,8 @@ SRC = ROOT / "src"
 ARROWS: Mapping[str, set[str]] = {
     # What both sides speak, the client, and what recordings are read by.
     "wire": set(),
-    "client": {"wire"},
+    "session": {"wire"},
+    "client": {"session", "wire"},
     "component": {"wire"},
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton.
@@ -37,7 +38,7 @@ ARROWS: Mapping[str, set[str]] = {
     "bench": {"client", "launcher", "packaged", "scoring", "wire"},
     "pseudo_labels": {"bulk", "component", "scoring", "wire"},
     # What the public talks to; it knows Triton by the client alone.
-    "gateway": {"audio", "client", "packaged", "wire"},
+    "gateway": {"audio", "client", "packaged", "session", "wire"},
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {

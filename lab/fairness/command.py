@@ -24,7 +24,8 @@ def add_fairness(commands: Subparsers) -> None:
         run_fairness,
         help="who waits how long: a crowd at once, and a short recording beside a long one",
         description="Send one recording from many clients at once, a short one while a long one "
-        "is recognised, and files with and without streamed answers next to live streams. All recordings are the sample of conch demo, repeated.",
+        "is recognised, and files with and without streamed answers next to live streams. All "
+        "recordings are the sample of conch demo, repeated.",
         epilog=EPILOG,
     )
     what = parser.add_argument_group("what is sent")

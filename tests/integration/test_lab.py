@@ -273,7 +273,7 @@ def test_the_waits_of_a_crowd_and_beside_a_long_recording(server: Any, tmp_path:
     file = tmp_path / "report.json"
     crowd = ("--clients", 6, "--seconds", 2, "--files", 4, "--streams", 2)
     sizes = (*crowd, "--short", 2, "--long", 30, "--times", 2)
-    done = lab("fairness", *sizes, "--url", server.http_url, "--json", file)
+    done = lab("fairness", *sizes, "--url", f"grpc://{server.grpc_url}", "--json", file)
     assert done.returncode == 0, done.stderr
     report = json.loads(file.read_text())
     crowd, beside = report["crowd"], report["beside"]
