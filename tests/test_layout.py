@@ -34,7 +34,7 @@ ARROWS: Mapping[str, set[str]] = {
     "launcher": {"catalogue", "packaged", "processes", "wire"},
     # Manifests and error rates: what a benchmark, bulk runs and pseudo-labels share.
     "scoring": {"packaged", "wire"},
-    "bulk": {"audio", "client", "component", "models", "scoring", "wire"},
+    "bulk": {"audio", "client", "component", "models", "scoring", "session", "wire"},
     "bench": {"client", "launcher", "packaged", "scoring", "wire"},
     "pseudo_labels": {"bulk", "component", "scoring", "wire"},
     # What the public talks to; it knows Triton by the client alone.
@@ -42,18 +42,9 @@ ARROWS: Mapping[str, set[str]] = {
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {
-        *(
-            "audio",
-            "bench",
-            "bulk",
-            "catalogue",
-            "client",
-            "decoding",
-            "deploy",
-            "gateway",
-            "graphs",
-        ),
-        *("language", "launcher", "models", "packaged", "pseudo_labels", "scoring", "wire"),
+        *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "gateway"),
+        *("graphs", "language", "launcher", "models", "packaged", "pseudo_labels"),
+        *("scoring", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""
