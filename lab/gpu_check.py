@@ -46,9 +46,9 @@ from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.samples import load_samples
 from conch.bench.tables import number, percent, table
 from conch.client import AsyncClient, Client
+from conch.families.whisper.config import model_folder
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import shipped_repositories
-from conch.models.whisper.config import model_folder
 from conch.wire.errors import ConchError
 from lab.manifest.writing import write_manifest
 from lab.waveforms import waveform_of

@@ -20,10 +20,10 @@ ARROWS: Mapping[str, set[str]] = {
     "recognition": {"audio", "bls", "component", "language", "wire"},
     "triton": {"bls", "component", "processes", "recognition", "wire"},
     # What the components compute; serving never imports the making of graphs.
-    "models": {"catalogue", "component", "packaged", "wire"},
-    "language": {"cache", "component", "packaged", "wire"},
-    "decoding": {"cache", "component", "language", "models", "wire"},
-    "graphs": {"component", "decoding", "language", "models", "wire"},
+    "language": set(),
+    "families": {"cache", "catalogue", "component", "language", "packaged", "wire"},
+    "decoding": {"cache", "component", "families", "language", "wire"},
+    "graphs": {"component", "decoding", "families", "wire"},
     # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"wire"},
     "cache": {"wire"},
@@ -31,7 +31,7 @@ ARROWS: Mapping[str, set[str]] = {
     # What starts servers, watches their processes and asks them.
     "processes": set(),
     "launcher": {"catalogue", "packaged", "processes", "wire"},
-    "bulk": {"audio", "bench", "client", "component", "models", "wire"},
+    "bulk": {"audio", "bench", "client", "component", "families", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
     "agree": {"bench", "bulk", "component", "wire"},
     # What the public talks to; it knows Triton by the client alone.
@@ -40,7 +40,7 @@ ARROWS: Mapping[str, set[str]] = {
     "deploy": {"client"},
     "cli": {
         *("agree", "audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy"),
-        *("gateway", "graphs", "language", "launcher", "models", "packaged", "wire"),
+        *("families", "gateway", "graphs", "launcher", "packaged", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conch.models import silero
-from conch.models.whisper import config
+from conch.families.silero import vad as silero
+from conch.families.whisper import config
 from conch.packaged import SMOLLM2, WeightsPackage, extra_with, install, packaged
 from conch.wire.errors import ConfigError
 

@@ -22,10 +22,10 @@ from conch.decoding.decoder import CtcDecoderConfig
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.arpa import read_ngrams
-from conch.language.ngram import LanguageModelConfig, model_path
-from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.models.ctc.vocabulary import Vocabulary
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.vocabulary import Vocabulary
+from conch.families.ngram.arpa import read_ngrams
+from conch.families.ngram.model import LanguageModelConfig, model_path
 from lab.decoder.timing import DecoderTime, graph_time, pyctcdecode_times, searches, write_arpa
 from lab.header import lab_header
 from lab.waveforms import waveform_of

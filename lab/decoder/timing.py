@@ -16,9 +16,9 @@ from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.greedy import best_path
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.arpa import read_ngrams
-from conch.language.ngram_table import NgramTable
-from conch.models.ctc.units import opens_words
+from conch.families.ctc.units import opens_words
+from conch.families.ngram.arpa import read_ngrams
+from conch.families.ngram.table import NgramTable
 from conch.wire.errors import BenchError
 
 

@@ -18,7 +18,7 @@ from conch.decoding.beam.search import CtcSearch
 from conch.decoding.decoder import CtcDecoderConfig
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig
+from conch.families.ngram.model import LanguageModelConfig
 from lab.decoder.benchmark import encoded
 from lab.training.ctc.ngram_search import NgramSearch
 

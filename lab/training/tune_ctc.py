@@ -25,8 +25,8 @@ from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig, load_language_model
-from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.wire.weights import Weights
 from lab.decoder.timing import beam_texts, graph_texts
 from lab.training.ctc.graph_rescoring import Scored, best_texts, scored_lists

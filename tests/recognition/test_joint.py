@@ -10,9 +10,9 @@ from recordings import Recording, recordings_of
 
 from conch.component import Row
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
-from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
-from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
+from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.recognition import roles
 from conch.recognition.live.rolling_passes import WINDOW
 from conch.recognition.live.text import LiveText, whole_words

@@ -19,7 +19,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 
 from conch.bench.manifest import Utterance
-from conch.models.ctc.units import Characters, Units
+from conch.families.ctc.units import Characters, Units
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS
 from lab.training.ctc.data import Batches, Waveforms, utterances_of
@@ -183,7 +183,7 @@ def starting_model(
     if args.init:
         encoder, _ = loaded_model(args.init)
         return with_new_output(encoder, units, args.dropout), units
-    from conch.models.whisper.config import (
+    from conch.families.whisper.config import (
         model_folder,  # only who starts from one needs CTranslate2
     )
 

@@ -37,7 +37,7 @@ from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionE
 from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
-    from conch.models.silero import SileroVad
+    from conch.families.silero.vad import SileroVad
 
 MAX_REQUEST_S = 4 * 3600.0
 """Audio of one request that every server takes, in seconds (`max_audio_s`)."""
@@ -122,7 +122,7 @@ _VAD: "SileroVad | None" = None
 def _vad() -> cutting.SpeechProbs:
     """Return the VAD that the server has, loaded once in a process."""
     global _VAD
-    from conch.models.silero import SileroConfig, SileroVad
+    from conch.families.silero.vad import SileroConfig, SileroVad
 
     if _VAD is None:
         try:

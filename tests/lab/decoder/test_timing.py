@@ -6,7 +6,7 @@ import torch
 
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.arpa import read_ngrams
+from conch.families.ngram.arpa import read_ngrams
 from lab.decoder.timing import measured, pyctcdecode_times, searches, write_arpa
 
 VOCAB = CtcVocab(("", " ", "a", "b"))

@@ -1,0 +1,1 @@
+"""What the components compute: a package for each family of models."""
