@@ -16,6 +16,7 @@ from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
 from conch.bls.admission import OWN_TIMES
 from conch.families.whisper.config import WINDOW_S
+from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
 from conch.gateway import connections, form, json_text, listen, service
 from conch.gateway.config import GatewayConfig
 from conch.gateway.limits import UPLOAD_SHARE
@@ -24,7 +25,6 @@ from conch.recognition.config import OrchestratorConfig
 from conch.recognition.live.open_streams import MAX_SESSION
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
-from conch.wire.options import MAX_PROMPT
 from conch.wire.replacements import MAX_FORM, MAX_RULES
 from conch.wire.text_steps import MAX_POST
 
@@ -218,7 +218,7 @@ def limits_of_options() -> list[Limit]:
         ),
         Limit(
             "hypotheses of a segment that Whisper searches or scores",
-            f"{limits.MAX_WHISPER_BEAM}",
+            f"{MAX_BEAM}",
             FIXED,
             f"{options}::test_whisper_scores_so_many_texts_of_a_segment_at_most",
         ),
@@ -250,7 +250,7 @@ def limits_of_components() -> list[Limit]:
         Limit("component: segment of Whisper", f"{WINDOW_S:g} s", FIXED, whisper),
         Limit(
             "component: beam, n-best list and texts to score",
-            f"{limits.MAX_TEXTS}; of Whisper {limits.MAX_WHISPER_BEAM}",
+            f"{limits.MAX_TEXTS}; of Whisper {MAX_BEAM}",
             FIXED,
             whisper,
         ),

@@ -5,7 +5,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,10 @@ from conch.wire.errors import (
     ServerError,
     SessionError,
 )
-from conch.wire.options import RecognitionOptions, default_of
+from conch.wire.options import all_options, default_of
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Word
 
-OPTIONS = {item.name: item for item in fields(RecognitionOptions)}
+OPTIONS = {item.name: item for item in all_options().values()}
 SOURCES = Path(openapi.__file__).parent
 DOCUMENT = openapi.make_document()
 TRANSCRIPTIONS = DOCUMENT["paths"]["/v1/audio/transcriptions"]["post"]

@@ -4,7 +4,6 @@ It is made of the options, formats and models of the code, so that none of them 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from conch.gateway.schemas import (
     transcription_form,
     translation_form,
 )
-from conch.wire.options import RecognitionOptions
+from conch.wire.options import all_options
 from conch.wire.result import strict_json
 
 EXAMPLE_URL = "http://127.0.0.1:9000"
@@ -335,7 +334,7 @@ def _live_audio() -> dict[str, Any]:
         ),
         *(
             _query_of_option(item.name, of_option(item))
-            for item in fields(RecognitionOptions)
+            for item in all_options().values()
             if takes_live(item)
         ),
     ]

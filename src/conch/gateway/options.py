@@ -1,19 +1,19 @@
 """The options of a request as the web page shows them."""
 
-from dataclasses import Field, fields
+from dataclasses import Field
 from typing import Any
 
 from aiohttp import web
 
 import conch
-from conch.wire.options import RecognitionOptions, default_of, kind_of, words_of
+from conch.wire.options import all_options, default_of, kind_of, words_of
 
 _RECORDINGS_ONLY = ("channels", "coverage")
 
 
 async def list_options(request: web.Request) -> web.Response:
     """Answer with every option: its type, range, default and meaning."""
-    options = [_described(item) for item in fields(RecognitionOptions)]
+    options = [_described(item) for item in all_options().values()]
     return web.json_response({"version": conch.__version__, "options": options})
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from conch.gateway.file_request import FORMATS, GRANULARITIES
 from conch.gateway.models import DEFAULT_MODEL, PATHS
-from conch.wire.options import RecognitionOptions, kind_of, words_of
+from conch.wire.options import all_options, kind_of, words_of
 from conch.wire.result import Transcript
 
 Schema: TypeAlias = dict[str, Any]
@@ -51,7 +51,7 @@ def of_option(item: "Field[Any]") -> Schema:
 
 def transcription_form() -> Schema:
     """Return the schema of the form of a file: OpenAI's fields, and all options."""
-    own = {item.name: of_option(item) for item in fields(RecognitionOptions)}
+    own = {item.name: of_option(item) for item in all_options().values()}
     openai = {
         "file": {
             "type": "string",

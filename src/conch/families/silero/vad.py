@@ -10,7 +10,8 @@ import onnxruntime
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.waveform import VAD_FRAME_SAMPLES, VAD_STATE_SIZE
-from conch.packaged import WeightsPackage, packaged
+from conch.families.silero.declaration import PACKAGE
+from conch.packaged import packaged
 from conch.wire.errors import (
     AudioError,
     ConfigError,
@@ -22,7 +23,6 @@ from conch.wire.limits import MAX_STEP_S
 CONTEXT = 64
 """Samples before a frame that the network also takes."""
 HIDDEN = 128
-_PACKAGE = WeightsPackage("VAD model", "silero_vad", "silero-vad")
 PACKAGED = "silero_vad_16k_sequence.onnx"
 PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"
 """Of silero-vad 6.2.3."""
@@ -127,7 +127,7 @@ def model_path(model: str) -> Path:
     if model:
         path = Path(model)
     else:
-        path = packaged(_PACKAGE, "data", {PACKAGED: PACKAGED_SHA256}) / PACKAGED
+        path = packaged(PACKAGE, "data", {PACKAGED: PACKAGED_SHA256}) / PACKAGED
     if not path.is_file():
         raise ConfigError(f"the VAD model {path} does not exist")
     return path

@@ -4,7 +4,8 @@ import logging
 from pathlib import Path
 
 from conch.cache import cached
-from conch.packaged import SMOLLM2, packaged
+from conch.families.smollm2.declaration import PACKAGE
+from conch.packaged import packaged
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ def smollm2_folder(quantization: str) -> Path:
         ConfigError: the weights are not installed, are not the expected ones, or cannot be
             converted or kept.
     """
-    source = packaged(SMOLLM2, "", {WEIGHTS: WEIGHTS_SHA256}) / WEIGHTS
+    source = packaged(PACKAGE, "", {WEIGHTS: WEIGHTS_SHA256}) / WEIGHTS
 
     def convert(path: Path) -> None:
         # Where it is needed: it imports torch.

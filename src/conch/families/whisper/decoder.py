@@ -14,11 +14,11 @@ from conch.component.arrays import FloatArray
 from conch.component.ctranslate import CTranslate2Config
 from conch.families.whisper.alignment import split_words, time_words
 from conch.families.whisper.config import WINDOW_S, load_whisper, model_folder
+from conch.families.whisper.declaration import MAX_BEAM
 from conch.families.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.families.whisper.tokens import WhisperTokens
 from conch.wire.errors import InvalidRequestError, OptionError, TranscriptionError
 from conch.wire.languages import codes_of
-from conch.wire.limits import MAX_WHISPER_BEAM
 from conch.wire.result import Word
 
 MAX_FRAMES = round(50 * WINDOW_S)
@@ -223,7 +223,7 @@ class WhisperDecoder:
         before = self.tokens.before(str(row.parameters.get("prompt", "")))
         align = bool(row.parameters.get("align", False))
         aligned = row.texts("text", 1)[0] if "text" in row.inputs else None
-        scored = row.texts("texts", MAX_WHISPER_BEAM) if "texts" in row.inputs else None
+        scored = row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None
         return _Job(
             index,
             encoder_out,
@@ -327,9 +327,9 @@ def _view(array: FloatArray) -> ctranslate2.StorageView:
 def _count(parameters: Any, name: str, default: int) -> int:
     value = parameters.get(name, default)
     is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or not 1 <= value <= MAX_WHISPER_BEAM:
+    if not is_whole or not 1 <= value <= MAX_BEAM:
         raise OptionError(
-            f"option '{name}' takes an integer from 1 to {MAX_WHISPER_BEAM}; sent: {value!r:.80}"
+            f"option '{name}' takes an integer from 1 to {MAX_BEAM}; sent: {value!r:.80}"
         )
     return int(value)
 

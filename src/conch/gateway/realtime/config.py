@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from conch.client import OptionValue
+from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.models import DEFAULT_MODEL, options_of
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of, codes_of
-from conch.wire.options import MAX_PROMPT, RecognitionOptions
+from conch.wire.options import RecognitionOptions
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 """What `include` calls the log probabilities of the words."""
