@@ -3,12 +3,12 @@
 from conch.families.family import Tensor
 
 INPUTS = (
-    Tensor("text", "BYTES", (1,), "text of a segment, UTF-8, not empty"),
+    Tensor("text", "BYTES", (1,), "the text of a segment, UTF-8, not empty"),
     Tensor(
         "language",
         "BYTES",
         (1,),
-        "code of its language; absent if nobody knows it",
+        "code of its language; absent if it is unknown",
         is_optional=True,
     ),
 )
@@ -17,14 +17,14 @@ OUTPUTS = (
         "text",
         "BYTES",
         (1,),
-        "the new text, at most 10,000 characters; equal to the one sent if there is nothing to do, "
-        "or the language is none of the model's",
+        "the new text, at most 10,000 characters; the same text if nothing is to be done or "
+        "the model does not know the language",
     ),
     Tensor(
         "spans",
         "INT32",
         (-1, 4),
-        "each change: start and end in the text that was sent, start and end in the one returned, "
-        "in Unicode characters; at most 2,000",
+        "at most 2,000 changes: start and end in the old text, start and end in the new one, "
+        "in Unicode characters",
     ),
 )

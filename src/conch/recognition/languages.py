@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -43,7 +43,7 @@ def told(
 
 
 def told_by_ctc(
-    segment: Segment, options: RecognitionOptions, config: OrchestratorConfig
+    segment: Segment, options: RecognitionOptions, config: RecognitionConfig
 ) -> Segment:
     """Return a segment with the language of the CTC model, if that has written its text.
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conch.bls.calls import Calls, together
-from conch.bls.metrics import LISTS
 from conch.language.normalize import language_model_words
 from conch.recognition import ctc_roles, roles
+from conch.recognition.metrics import LISTS
 from conch.recognition.speech import Heard
 from conch.wire.nbest import ranked
 from conch.wire.needs import RESCORERS, missing, rescoring_components_of

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.bls.calls import Calls, Parameter, Tensor
+from conch.bls.call import Parameter, Tensor
+from conch.bls.calls import Calls
 from conch.component import Array, bytes_array
 from conch.wire.needs import RESCORERS
 from conch.wire.options import RecognitionOptions
@@ -101,6 +102,7 @@ async def decode(
             **_what(options),
             **({"prompt": options.prompt} if options.prompt else {}),
         },
+        work=options.beam_size,
     )
     probability = float(outputs["language_probability"].numpy()[0])
     return Decoded(

@@ -34,7 +34,7 @@ STREAMING_ENCODER = Component(
             "waveform",
             "FP32",
             (-1,),
-            "the next samples, any number, also none; `speech` omits silence between utterances",
+            "the next samples, any number, even none; `speech` omits silence between utterances",
         ),
     ),
     outputs=(
@@ -42,9 +42,9 @@ STREAMING_ENCODER = Component(
             "log_probs",
             "FP32",
             (-1, -1),
-            "[frames, units] that these samples complete; with END all that is left",
+            "[frames, units] that these samples complete; with END all remaining ones",
         ),
-        Tensor("log_probs_lens", "INT32", (1,), "the frames; 0 if none is complete"),
+        Tensor("log_probs_lens", "INT32", (1,), "number of frames; 0 if none is complete"),
         Tensor(
             "speech_probs",
             "FP32",
@@ -90,7 +90,7 @@ DECODER = Component(
     inputs=(
         Tensor("log_probs", "FP32", (-1, -1), "as the encoder returned it"),
         Tensor("log_probs_lens", "INT32", (1,), "as the encoder returned it"),
-        Tensor("texts", "BYTES", (-1,), "texts to score in place of decoding", is_optional=True),
+        Tensor("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
     ),
     outputs=(
         Tensor(
@@ -103,20 +103,20 @@ DECODER = Component(
             "scores",
             "FP32",
             (-1,),
-            "what orders them: `am_scores`, hotwords, and the weighted `lm_scores`",
+            "the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
         ),
         Tensor(
             "am_scores",
             "FP32",
             (-1,),
-            "log probability of the text given the audio; with `wfst` that of its best alignment, "
-            "less `graph_blank_penalty` for each blank",
+            "log probability of the text given the audio; with `wfst` of its best alignment, "
+            "minus `graph_blank_penalty` for each blank",
         ),
         Tensor(
             "lm_scores",
             "FP32",
             (-1,),
-            "log probability of the text by fusion or the graph, unweighted; else 0",
+            "log probability of the text by fusion or the graph, unweighted; otherwise 0",
         ),
         Tensor("num_words", "INT32", (-1,), "words of each text"),
         Tensor("words", "BYTES", (-1,), "words of all texts, one text after the other"),
@@ -125,15 +125,15 @@ DECODER = Component(
             "text_scores",
             "FP32",
             (-1,),
-            "log probability of each text given the audio, over all alignments; for no text that "
-            "of blanks alone; -inf for a text too long for the frames (scoring)",
+            "log probability of each text given the audio, over all alignments; for an empty text"
+            " that of blanks alone; -inf for a text too long for the frames (scoring)",
         ),
         Tensor(
             "lattice",
             "BYTES",
             (1,),
-            "with `lattice`: the texts near the best one, before rescoring, in Kaldi's text form "
-            "of compact lattices (below)",
+            "with the parameter `lattice`: the texts near the best one, before rescoring, as a "
+            "compact lattice in Kaldi's text form (below)",
         ),
     ),
     parameters={**_SEARCH, "lattice": bool},
@@ -144,11 +144,11 @@ STREAMING_DECODER = Component(
     title="CTC, live",
     step="decode",
     inputs=(
-        Tensor("log_probs", "FP32", (-1, -1), "the next frames, also none"),
-        Tensor("log_probs_lens", "INT32", (1,), "how many; 0 allows any width"),
+        Tensor("log_probs", "FP32", (-1, -1), "the next frames, or none"),
+        Tensor("log_probs_lens", "INT32", (1,), "number of frames; with 0 the width is free"),
     ),
     outputs=(
-        Tensor("hypotheses", "BYTES", (-1,), "as `ctc_decoder`, of the utterance so far"),
+        Tensor("hypotheses", "BYTES", (-1,), "as `ctc_decoder`, for the utterance so far"),
         *(
             Tensor(name, "FP32", (-1,), "as `ctc_decoder`")
             for name in ("scores", "am_scores", "lm_scores")

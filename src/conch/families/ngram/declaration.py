@@ -13,7 +13,7 @@ RESCORER = Component(
             "lm_scores",
             "FP32",
             (-1,),
-            "log probability of each text's words, sentence end included",
+            "log probability of each text's words, with the end of the sentence",
         ),
         Tensor("num_words", "INT32", (-1,), "words as the language model counts them"),
     ),

@@ -17,14 +17,14 @@ VAD = Component(
             "waveform",
             "FP32",
             (-1,),
-            "the samples after those of the last call; a last frame that is not full is padded "
+            "the samples that follow those of the last call; an incomplete last frame is padded "
             "with zeros",
         ),
         Tensor(
             "state",
             "FP32",
             (-1,),
-            "what the last call on this audio returned; absent at its start",
+            "the state that the last call on this audio returned; absent at its start",
             is_optional=True,
         ),
     ),
@@ -39,7 +39,7 @@ VAD = Component(
             "state",
             "FP32",
             (-1,),
-            "to send with the next samples; its content is the component's own",
+            "send it with the next samples; only the component knows its content",
         ),
     ),
     is_one_by_one=True,

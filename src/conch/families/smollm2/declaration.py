@@ -24,8 +24,8 @@ RESCORER = Component(
             "context",
             "BYTES",
             (1,),
-            "the text said before, joined by a space; a prompt before it is a paragraph and ends "
-            "with two line ends; the last `max_context_tokens` tokens count, in whole words",
+            "the text before, joined by a space. A prompt comes first, as a paragraph that ends "
+            "with two newlines. Only the last `max_context_tokens` tokens count, in whole words",
             is_optional=True,
         ),
     ),
@@ -34,8 +34,8 @@ RESCORER = Component(
             "lm_scores",
             "FP32",
             (-1,),
-            "log probability of each text's tokens after the context, without its end; for no text "
-            "that of the end",
+            "log probability of each text's tokens after the context, without its end; for an "
+            "empty text that of the end",
         ),
         Tensor("num_words", "INT32", (-1,), "words as `rescorer` counts them"),
     ),

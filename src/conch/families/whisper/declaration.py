@@ -52,8 +52,8 @@ DECODER = Component(
     inputs=(
         Tensor("encoder_out", "FP32", (-1, -1), "as the encoder returned it"),
         Tensor("encoder_out_lens", "INT32", (1,), "as the encoder returned it"),
-        Tensor("text", "BYTES", (1,), "a text to align in place of decoding", is_optional=True),
-        Tensor("texts", "BYTES", (-1,), "texts to score in place of decoding", is_optional=True),
+        Tensor("text", "BYTES", (1,), "a text to align instead of decoding", is_optional=True),
+        Tensor("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
     ),
     outputs=(
         Tensor("hypotheses", "BYTES", (-1,), "n-best texts, best first (decoding)"),
@@ -61,9 +61,9 @@ DECODER = Component(
             "scores",
             "FP32",
             (-1,),
-            "what orders them: for the best text the sum of its tokens' log probabilities, end of "
-            "text included; for another the mean of its own, times the tokens of the best "
-            "(decoding)",
+            "the order of the texts. Best text: sum of its tokens' log probabilities, with the "
+            "end of text. Others: mean over their own tokens, times the number of tokens of the "
+            "best (decoding)",
         ),
         Tensor(
             "language",
@@ -75,8 +75,8 @@ DECODER = Component(
             "language_probability",
             "FP32",
             (1,),
-            "its probability; with `languages` given that it is one of these; NaN if nothing was "
-            "detected, since one was asked for or the model has only one (decoding)",
+            "its probability, among `languages` if they are sent. NaN without detection: a "
+            "language was asked for, or the model has only one (decoding)",
         ),
         Tensor(
             "words",
@@ -89,8 +89,8 @@ DECODER = Component(
                 name,
                 "FP32",
                 (-1,),
-                "seconds from the segment's start, 0 <= start < end; no word begins before the one "
-                "before it ends (as `words`)",
+                "seconds from the segment's start, 0 <= start < end; words do not overlap (as "
+                "`words`)",
             )
             for name in ("word_starts", "word_ends")
         ),
@@ -105,8 +105,8 @@ DECODER = Component(
             "text_scores",
             "FP32",
             (-1,),
-            "log probability of each text's tokens without end of text; for no text that of its "
-            "end (scoring)",
+            "log probability of each text's tokens without the end of text; for an empty text "
+            "that of its end (scoring)",
         ),
     ),
     parameters={

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
-from conch.bls.metrics import PASSES
 from conch.recognition.live.pass_queue import Rank, SharedPasses
+from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
 from conch.recognition.offline.recovery import recognize_covered
 from conch.recognition.speech import SpeechSegment, saying

@@ -24,12 +24,12 @@ import numpy as np
 from conch.audio.live import LiveAudio
 from conch.audio.segmentation import Span, frames_between, speech_likeness
 from conch.bls.calls import Calls
-from conch.bls.failover import ComponentAwayError
-from conch.bls.metrics import ENDPOINTS, STREAMS_RESUMED, Metrics
+from conch.bls.errors import ComponentAwayError
+from conch.bls.metrics import Metrics
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition import ctc_roles, roles
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.ctc_roles import CtcDecoded, LogProbs
 from conch.recognition.languages import told_by_ctc
 from conch.recognition.live.endpointing import (
@@ -53,6 +53,7 @@ from conch.recognition.live.state import (
     Waiting,
 )
 from conch.recognition.live.text import LiveText, whole_words
+from conch.recognition.metrics import ENDPOINTS, STREAMS_RESUMED
 from conch.recognition.rescoring import rescored
 from conch.recognition.speech import Heard, SpeechSegment, saying, share_of
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
@@ -93,7 +94,7 @@ class LiveStream:
         audio: LiveAudio,
         detached: Calls,
         metrics: Metrics,
-        config: OrchestratorConfig,
+        config: RecognitionConfig,
         shared: SharedPasses,
         without_attention: RecognitionOptions | None,
     ) -> None:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from conch.bls.calls import Calls, Tensor, together
+from conch.bls.call import Tensor
+from conch.bls.calls import Calls, together
 from conch.component import Array, bytes_array
 from conch.recognition.text.spans import Rewritten, replaced, retimed, rewritten
 from conch.wire.errors import (
