@@ -129,5 +129,3 @@ class Family:
     """Beyond the components of its decoders."""
     warm_ups: tuple[Mapping[str, Any], ...] = ()
     """Options of requests that reach its components, once when a server starts."""
-    hooks: str = ""
-    """`module:Class` of what it does inside the server, which alone loads it."""

@@ -105,7 +105,7 @@ def parse(
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
     if len(languages) > 1 and options.get("language", "auto") == "auto":
-        if RecognitionOptions.parse(options).decoder == "attention":
+        if RecognitionOptions.parse(options).takes("languages"):
             options["languages"] = ",".join(languages)
         else:
             ignored.append("languages")

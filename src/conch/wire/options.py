@@ -282,9 +282,14 @@ class RecognitionOptions(
                 return getattr(item, name)
         return getattr(self, name)
 
+    def takes(self, name: str) -> bool:
+        """Return whether the decoder takes an option: of two passes, that of the last."""
+        wanted = all_options()[name].metadata["decoders"]
+        return not wanted or self.decoder in wanted
+
     def is_followed(self, item: "Field[Any]") -> bool:
         """Return whether one of the passes has a decoder that takes an option."""
-        if self.decoder in item.metadata["decoders"]:
+        if self.takes(item.name):
             return True
         # The first pass has a decoder that hears live audio.
         is_first = self.mode == "two_pass" and not self.hears_live
@@ -337,7 +342,7 @@ class RecognitionOptions(
     def weights(self) -> Weights:
         """What each opinion counts in rescoring: tuned values where none was sent."""
         # Of two passes, the search of the first one may have fusion too.
-        has_fusion = self.lm_fusion and self.decoder == "ctc"
+        has_fusion = self.lm_fusion and self.takes("lm_fusion")
         sent = {
             "lm": self.lm_weight if self.rescore else None,
             "ctc": self.ctc_weight,

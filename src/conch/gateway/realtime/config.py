@@ -174,7 +174,7 @@ class SessionConfig:
         chosen |= self.own
         parsed = self._parsed(chosen)
         is_auto = chosen.get("language", "auto") == "auto"
-        if is_auto and len(self._languages) > 1 and parsed.decoder == "attention":
+        if is_auto and len(self._languages) > 1 and parsed.takes("languages"):
             chosen.setdefault("languages", ",".join(self._languages))
         if said.get("prompt") and parsed.reads_prompt:
             # As of Whisper: the end of a prompt is nearest to the audio.

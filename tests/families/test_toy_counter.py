@@ -19,9 +19,9 @@ from conch.wire.errors import OptionError
 from conch.wire.needs import components_for, components_of, missing
 from conch.wire.options import RecognitionOptions
 from conch.wire.text_steps import own_models
-from tests.families.toy.declaration import FAMILY, CounterOptions
+from tests.families.toy_counter.declaration import FAMILY, CounterOptions
 
-TOY = Path(__file__).parent / "toy"
+TOY = Path(__file__).parent / "toy_counter"
 DEFAULT = {"vad", "attention_encoder", "attention_decoder"}
 
 
@@ -108,7 +108,7 @@ def test_its_component_is_needed_where_an_option_asks_for_it() -> None:
 def test_its_component_is_listed_where_it_stands_on_the_path() -> None:
     listed = components_for(RecognitionOptions.parse({"count_most": 3}))
     (item,) = [item for item in listed if item.name == "word_counter"]
-    assert (item.title, item.family, item.step) == ("Counter", "toy", "rescore")
+    assert (item.title, item.family, item.step) == ("Counter", "toy_counter", "rescore")
     assert item.needed == "count_most"
     steps = [item.step for item in listed]
     assert steps == sorted(steps, key=list(dict.fromkeys(steps)).index)

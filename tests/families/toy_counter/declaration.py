@@ -31,7 +31,7 @@ class CounterOptions:
 
 
 FAMILY = Family(
-    name="toy",
+    name="toy_counter",
     title="Word counter",
     components=(COUNTER,),
     options=CounterOptions,
