@@ -1,10 +1,13 @@
 """How the packages of Conch depend on each other, read from their import statements."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+from conch.families.registry import FAMILY_HOOKS
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
@@ -15,9 +18,12 @@ ARROWS: Mapping[str, set[str]] = {
     "client": {"wire"},
     "component": {"wire"},
     "audio": {"component", "wire"},
-    # What answers requests; only the last one knows Triton.
+    # What answers requests; only the last one knows Triton. Recognition finds the hooks of a family
+    # by the names that `families` declares, and imports none.
     "bls": {"component", "wire"},
-    "recognition": {"audio", "bls", "component", "language", "wire"},
+    "families": set(),
+    "recognition": {"audio", "bls", "component", "families", "language", "wire"},
+    "families.NAME": {"bls", "component", "language", "recognition", "wire"},
     "triton": {"bls", "component", "processes", "recognition", "wire"},
     # What the components compute; serving never imports the making of graphs.
     "models": {"catalogue", "component", "packaged", "wire"},
@@ -85,7 +91,19 @@ def modules_of(path: Path) -> set[str]:
 
 
 def package_of(module: str) -> str:
-    return module.split(".")[1] if "." in module else ""
+    """Return the package of a module; what a family declares is apart from what it computes."""
+    parts = module.split(".")
+    if parts[1:2] == ["families"] and len(parts) > 3:
+        return "families.NAME"
+    return parts[1] if len(parts) > 1 else ""
+
+
+def hooks() -> Iterator[tuple[str, str]]:
+    """Yield module and name of each hook, which is imported by its name."""
+    for node in ast.walk(ast.parse((SRC / "conch/families/registry.py").read_text())):
+        if isinstance(node, ast.Constant) and re.fullmatch(r"conch[.\w]+:\w+", str(node.value)):
+            module, name = str(node.value).split(":")
+            yield module, name
 
 
 @pytest.mark.parametrize("package", ARROWS)
@@ -128,6 +146,7 @@ def test_nothing_is_there_for_the_laboratory_or_the_tests_alone() -> None:
     # The commands are imported by their names.
     todo = {"conch", "conch.cli.__main__"} | {m for m in MODULES if package_of(m) == "cli"}
     todo |= {module for path in users for module in modules_of(path)}
+    todo |= {module for module, _ in hooks()}
     used: set[str] = set()
     while todo:
         module = todo.pop()
@@ -135,6 +154,35 @@ def test_nothing_is_there_for_the_laboratory_or_the_tests_alone() -> None:
         todo |= modules_of(MODULES[module]) - used
         todo |= {module.rpartition(".")[0]} - used - {""}
     assert set(MODULES) - used == set()
+
+
+def test_every_hook_is_where_its_name_says() -> None:
+    found = list(hooks())
+    assert found
+    for module, name in found:
+        assert name in set(defined_in(MODULES[module])), (module, name)
+
+
+def defined_in(path: Path) -> Iterator[str]:
+    """Yield the classes, functions and values that a module defines."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def test_recognition_and_its_core_ask_no_family_by_its_name() -> None:
+    decoders = {decoder for hooks in FAMILY_HOOKS for decoder in hooks.recognisers}
+    assert decoders == {"attention", "ctc", "wfst"}
+    naming = [
+        (path.relative_to(ROOT), node.lineno)
+        for package in ("bls", "recognition")
+        for path in (SRC / "conch" / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in decoders
+    ]
+    assert naming == []
 
 
 def named(path: Path) -> Iterator[str]:
@@ -151,6 +199,7 @@ def named(path: Path) -> Iterator[str]:
 def test_every_function_and_class_is_used_by_the_product() -> None:
     users = [*MODULES.values(), *ROOT.glob("*_models/*/1/model.py"), *ROOT.glob("examples/*.py")]
     used = {name for path in users for name in named(path)}
+    used |= {name for _, name in hooks()}
     # Those that `__init__` imports by their names, and annotations in quotes.
     used |= {
         node.value

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_components import PlainComponents
 
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.hotwords import (
+from conch.families.whisper.hotwords import (
     MOST_TRIED,
     NearMiss,
     bonus_of,
@@ -17,6 +16,7 @@ from conch.recognition.hotwords import (
     near_misses,
     put_in,
 )
+from conch.recognition.config import OrchestratorConfig
 from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 from conch.gateway.file_request import FORMATS, GRANULARITIES
 from conch.gateway.models import DEFAULT_MODEL, PATHS
 from conch.wire.options import RecognitionOptions, kind_of, words_of
-from conch.wire.result import Transcript
+from conch.wire.result import RARE, Transcript
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -281,7 +281,8 @@ def _of_dataclass(kind: type[Any]) -> Iterator[tuple[str, Schema]]:
     for item in fields(kind):
         schema = _of_type(hints[item.name])
         properties[item.name] = {**schema, "description": notes.get(item.name, "")}
-    without = ("nbest",) if kind is Transcript else ()  # which a live one may lack
+    # A live one may lack `nbest`.
+    without = ("nbest", *RARE) if kind is Transcript else ()
     yield kind.__name__, _object(inspect.cleandoc(kind.__doc__ or ""), properties, without=without)
     for hint in hints.values():
         for inner in _dataclasses_in(hint):
@@ -289,6 +290,8 @@ def _of_dataclass(kind: type[Any]) -> Iterator[tuple[str, Schema]]:
 
 
 def _of_type(hint: Any) -> Schema:
+    if hint is Any:
+        return {}
     if hint in _KINDS:
         return {"type": _KINDS[hint]}
     if is_dataclass(hint) and isinstance(hint, type):

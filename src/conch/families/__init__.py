@@ -1,0 +1,1 @@
+"""The models that Conch works with: a folder for each family."""
