@@ -20,7 +20,7 @@ from conch.gateway.config import GatewayConfig
 from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
 from conch.models.whisper.config import WINDOW_S
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
@@ -50,7 +50,7 @@ class Limit:
 
 def limits_of_speech() -> list[Limit]:
     """Return the limits of the entry points."""
-    config = OrchestratorConfig()
+    config = RecognitionConfig()
     path = ROOT / "bls_models" / "speech" / "config.pbtxt"
     speech = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
     recognizer = "tests/recognition/test_recognizer.py"

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 from tritonclient.grpc import model_config_pb2
 
 from conch.component.parameters import read_parameters
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 
 ROOT = Path(__file__).parents[1]
@@ -223,14 +222,15 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     seen = set()
 
     class Watched(PlainComponents):
-        async def call(self, model, inputs, wanted, parameters, timeout_s, place=None):
+        async def call(self, call):
+            model = call.model
             declared = tensors(configs[model].input)
-            for name, value in inputs.items():
+            for name, value in call.inputs.items():
                 array = value.numpy() if hasattr(value, "numpy") else value
                 assert declared[name] == kinds[array.dtype], f"{model}: {name}"
-            assert set(wanted) <= set(tensors(configs[model].output))
+            assert set(call.outputs) <= set(tensors(configs[model].output))
             seen.add(model)
-            return await super().call(model, inputs, wanted, parameters, timeout_s, place)
+            return await super().call(call)
 
     tone = np.full((1, 40 * 16_000), 0.5, np.float32)
     for options in (
@@ -242,9 +242,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     ):
         parameters = {"nbest": 3, **options}
         request = SpeechRequest(wav=tone, parameters=parameters)
-        asyncio.run(
-            Recognizer(OrchestratorConfig(), PlainComponents()).recognize(request, Watched())
-        )
+        asyncio.run(recognizer_on(PlainComponents()).recognize(request, Watched()))
     chunk = SpeechRequest(
         wav=tone,
         parameters={"mode": "two_pass", "decoder": "ctc", "attention_rescore": True},
@@ -254,7 +252,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     )
     without_vad = replace(chunk, parameters={"vad": False})
     for request in (chunk, without_vad):
-        asyncio.run(Recognizer(OrchestratorConfig(), Watched()).recognize(request, Watched()))
+        asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
     assert seen == set(configs)
 
 

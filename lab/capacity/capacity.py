@@ -38,10 +38,15 @@ INPUTS: Mapping[str, Input] = {
         1.0, "ms a step", "assumed: 70 kernels and the host's decisions, a batch at once"
     ),
     "rows": Input(32, "rows a search", "set: `max_batch_size` of `attention_decoder`"),
+    # https://github.com/mlcommons/inference_results_v3.1/blob/main/closed/Dell/systems/
+    # XE9680_H100_SXM_80GBx8_TRT.json
     "cores": Input(13, "cores a GPU", "published: 2 x 52 for 8 H100 (MLPerf system, Dell XE9680)"),
     "load": Input(0.7, "of a core or process", "assumed: the rest is for peaks"),
+    # https://www.nvidia.com/en-us/data-center/h100/, half of the figure with sparsity.
     "peak": Input(989, "TFLOPS", "published: H100 SXM, FP16 without sparsity (data sheet)"),
-    "use": Input(0.06, "of the peak", "computed from published figures: see below"),
+    # FastConformer CTC large (115 million weights) has an RTFx of 6,400 on an A100 of 312 TFLOPS
+    # (https://huggingface.co/spaces/hf-audio/open_asr_leaderboard): 2 * 115e6 * 12.5 * 6400 = 18e12
+    "use": Input(0.06, "of the peak", "computed from published figures: see above"),
 }
 
 

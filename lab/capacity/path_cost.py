@@ -11,18 +11,19 @@ finds for the process of `speech` beyond these is Triton's.
 import asyncio
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
-from conch.bls.calls import Parameter, Tensor
+from conch.bls.call import Call, Outputs, Tensor
+from conch.bls.runtime import Runtime
 from conch.component import Array
 from conch.component.waveform import VAD_FRAME_SAMPLES
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
-from conch.wire.stream_place import StreamPlace
+from conch.recognition.service import own_components
 from lab.orchestration.component_queues import HostTensor
 
 STREAMS, CHUNKS, RUNS = 16, 400, 5
@@ -67,23 +68,15 @@ class InstantComponents:
         """Take the threads."""
         self._threads = threads
 
-    async def call(
-        self,
-        model: str,
-        inputs: Mapping[str, Array | Tensor],
-        wanted: Sequence[str],
-        parameters: Mapping[str, Parameter],
-        timeout_s: float | None,
-        place: StreamPlace | None,
-    ) -> Mapping[str, Tensor]:
-        """See `conch.bls.calls.Components.call`."""
+    async def call(self, call: Call) -> Outputs:
+        """See `conch.bls.call.Components.call`."""
         if self._threads is None:
-            return ANSWERS[model]
+            return ANSWERS[call.model]
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, ANSWERS.__getitem__, model)
+        return await loop.run_in_executor(self._threads, ANSWERS.__getitem__, call.model)
 
     async def is_loaded(self, model: str) -> bool:
-        """See `conch.bls.calls.Components.is_loaded`."""
+        """See `conch.bls.call.Components.is_loaded`."""
         return model in ANSWERS
 
 
@@ -100,7 +93,8 @@ def chunk(stream: int, *, starts: bool) -> SpeechRequest:
 async def cost_ms(threads: Executor | None, pause_s: float) -> float:
     """Return CPU milliseconds for a chunk, its result as JSON included."""
     components = InstantComponents(threads)
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    config = RecognitionConfig()
+    recognizer = Recognizer(config, Runtime(config, own_components(), components))
     for stream in range(STREAMS):
         await recognizer.recognize(chunk(stream, starts=True), components)
     started = time.process_time()

@@ -8,21 +8,10 @@ import re
 from pathlib import Path
 
 from conch.bench.tables import number, table
-from conch.component.waveform import SAMPLE_RATE
-from lab.capacity.capacity import ENCODERS, FRAMES_PER_S, INPUTS, WINDOW_S, Encoder, value, works
+from lab.capacity.capacity import ENCODERS, WINDOW_S, Encoder, value, works
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "notes" / "scaling.md"
 MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
-WAVEFORM_BITS_PER_S = SAMPLE_RATE * 32
-FILE_BITS_PER_S = 32_000
-STREAMS, ARCHIVE_H = 10_000, 100_000
-"""Of the examples of a cluster: live ones, and hours of recordings."""
-
-
-def inputs_table() -> str:
-    """Return a row per input."""
-    rows = [[name, f"{item.value:g}", item.unit, item.source] for name, item in INPUTS.items()]
-    return _left(table(["input", "value", "of", "source"], rows))
 
 
 def stages_table() -> str:
@@ -70,61 +59,28 @@ def capacity_table() -> str:
     return table([*header, "GPU busy with the encoder"], rows)
 
 
-def sizes_table() -> str:
-    """Return what follows for networks and clusters."""
-    rows = []
-    for work in works():
-        speed = work.rate(work.servers()) * work.audio_s
-        is_live = work.audio_s == value("chunk")  # chunks are waveforms, never files
-        rows.append(
-            [
-                work.name,
-                number(speed * WAVEFORM_BITS_PER_S / 1e9, 2),
-                "" if is_live else number(speed * FILE_BITS_PER_S / 1e9, 2),
-                str(math.ceil(STREAMS / speed)) if is_live else "",
-                "" if is_live else number(ARCHIVE_H / speed, 0),
-            ]
-        )
-    header = ["of a GPU", "Gbit/s of FP32 waveforms", "Gbit/s of files at 32 kbit/s"]
-    header += [f"GPUs for {STREAMS:,} streams", f"hours for an archive of {ARCHIVE_H:,}"]
-    return table(header, rows)
-
-
 def encoders_table() -> str:
-    """Return operations of Whisper's encoders, and what they allow."""
+    """Return the RTFx that a GPU's arithmetic allows for each of Whisper's encoders."""
     attention = works()[0]
     of_cores = attention.rate_of_cores(attention.servers())
     rows = [
         [
             item.name,
-            str(item.size),
-            str(item.layers),
-            number(item.frame_flop(round(WINDOW_S * FRAMES_PER_S)) / 1e6),
-            number(item.window_flop(WINDOW_S) / 1e9, 0),
-            number(_windows_per_s(item), 0),
             number(_windows_per_s(item) * value("request"), 0),
             "the GPU" if _windows_per_s(item) < of_cores else "the cores",
         ]
         for item in ENCODERS
     ]
-    header = ["encoder", "size", "layers", "MFLOP a frame", "GFLOP a window of 15 s"]
-    return table([*header, "windows a second", "RTFx", "limit"], rows)
+    return table(["encoder", "RTFx of the GPU", "limit"], rows)
 
 
 def _windows_per_s(encoder: Encoder) -> float:
     return value("use") * value("peak") * 1e12 / encoder.window_flop(WINDOW_S)
 
 
-def _left(text: str) -> str:
-    """Return a table whose columns are all aligned to the left."""
-    return text.replace("---:", "---")
-
-
 TABLES = {
-    "inputs": inputs_table,
     "stages": stages_table,
     "capacity": capacity_table,
-    "sizes": sizes_table,
     "encoders": encoders_table,
 }
 

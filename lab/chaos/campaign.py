@@ -15,7 +15,7 @@ from conch.bench.served import triton_version
 from conch.client import AsyncClient
 from conch.gateway import GatewayConfig
 from conch.launcher.repositories import shipped_repositories
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.wire.needs import ENTRY_POINTS
 from lab.chaos import attacks, clients
 from lab.chaos.budget import worst_case_mb
@@ -29,6 +29,7 @@ from lab.chaos.honest import (
     KIND_OF_MODEL,
     KINDS,
     LIVE,
+    Asked,
     Heard,
     Honest,
     kinds_of,
@@ -270,7 +271,7 @@ class Running:
     async def _flood(self) -> None:
         async def send() -> Sent:
             sent, _, peak_mb = await attacks.flood(self.serve, self.target, attacks.Flood())
-            budget_mb = sum(worst_case_mb(OrchestratorConfig(), GatewayConfig()).values())
+            budget_mb = sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
             say(f"flood: {peak_mb:.0f} MB at most, of {budget_mb:.0f} MB by configuration")
             if peak_mb > budget_mb:
                 self.found.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
@@ -346,7 +347,7 @@ class Running:
     async def _up(self, phase: str) -> None:
         """Start the server again if it has ended, or does not answer honest requests."""
         if self.serve.is_running:
-            asked = [await self.honest.ask(kind) for kind in self.kinds]
+            asked = [await self._answered(kind) for kind in self.kinds]
             wrong = [item for item in asked if item.outcome != "right"]
             if not wrong:
                 return
@@ -356,6 +357,15 @@ class Running:
                 return
         self.found.failures.append(f"{phase}: the server needed a restart")
         await self._again()
+
+    async def _answered(self, kind: str) -> Asked:
+        """Ask until the server is not busy: a model that was killed may still be loading."""
+        until = time.monotonic() + SETTLE_S
+        while True:
+            found = await self.honest.ask(kind)
+            if found.outcome != "busy" or time.monotonic() > until:
+                return found
+            await asyncio.sleep(POLL_S)
 
     async def _again(self) -> None:
         self.restarts += 1

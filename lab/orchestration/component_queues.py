@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from conch.bls.calls import Parameter, Tensor
+from conch.bls.call import Call, Tensor
 from conch.component import Array, Component, Outputs, Row
 from conch.component.parameters import read_parameters
 from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
-from conch.wire.stream_place import StreamPlace
 from lab.model_repository import model_args, read_config
 
 
@@ -31,7 +30,7 @@ class HostTensor:
         self._array = array
 
     def numpy(self) -> Array:
-        """See `conch.bls.calls.Tensor.numpy`."""
+        """See `conch.bls.call.Tensor.numpy`."""
         return self._array
 
 
@@ -107,33 +106,26 @@ class InProcessComponents:
         self._queues = queues
         self.bytes: dict[str, int] = defaultdict(int)
 
-    async def call(
-        self,
-        model: str,
-        inputs: Mapping[str, Array | Tensor],
-        wanted: Sequence[str],
-        parameters: Mapping[str, Parameter],
-        timeout_s: float | None,
-        place: StreamPlace | None,
-    ) -> Mapping[str, Tensor]:
-        """See `conch.bls.calls.Components.call`; without deadlines, streams and cancellation."""
+    async def call(self, call: Call) -> Mapping[str, Tensor]:
+        """See `conch.bls.call.Components.call`; without deadlines, streams and cancellation."""
         arrays = {
             name: value if isinstance(value, np.ndarray) else value.numpy()
-            for name, value in inputs.items()
+            for name, value in call.inputs.items()
         }
+        model = call.model
         if model not in self._queues:
             raise MissingModelError(f"{model} is not loaded in this process", model)
-        answer = self._queues[model].submit(Row(arrays, parameters))
+        answer = self._queues[model].submit(Row(arrays, call.parameters))
         try:
             outputs = await asyncio.wrap_future(answer)
         except TranscriptionError as error:
             raise ComponentError(f"{model}: {error}") from error
-        found = {name: outputs[name] for name in wanted}
+        found = {name: outputs[name] for name in call.outputs}
         self.bytes[model] += sum(map(tensor_bytes, (*arrays.values(), *found.values())))
         return {name: HostTensor(array) for name, array in found.items()}
 
     async def is_loaded(self, model: str) -> bool:
-        """See `conch.bls.calls.Components.is_loaded`."""
+        """See `conch.bls.call.Components.is_loaded`."""
         return model in self._queues
 
 

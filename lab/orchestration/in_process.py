@@ -19,9 +19,11 @@ import numpy as np
 
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
-from conch.recognition.config import OrchestratorConfig
+from conch.bls.runtime import Runtime
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
+from conch.recognition.service import own_components
 from conch.wire.errors import BenchError
 from lab import child
 from lab.orchestration.component_queues import InProcessComponents, load_components
@@ -114,7 +116,8 @@ async def _measured(job: Job) -> None:
     waveforms = [waveform_of(Path(path)) for path in job.paths]
     child.say(waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB)
     components = InProcessComponents(queues)
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    config = RecognitionConfig()
+    recognizer = Recognizer(config, Runtime(config, own_components(), components))
 
     async def send(index: int) -> str:
         waveform = waveforms[index % len(waveforms)]

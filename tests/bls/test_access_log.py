@@ -58,7 +58,7 @@ def test_other_ends_are_told_by_name(caplog, how):
 
 def test_a_failing_component_is_told_once_and_a_chunk_of_no_stream_too(caplog):
     class Broken(PlainComponents):
-        async def call(self, model, *args):
+        async def call(self, call):
             raise ComponentError("x" * 2 * MAX_ERROR)
 
     async def scenario(recognizer, components):

@@ -9,12 +9,12 @@ import virtual_time
 from conch.bls.admission import FOR_SHORT, OWN_TIMES, QUIET_S, SHORT, Admission
 from conch.bls.metrics import REFUSED, ROOM_SECONDS, Metrics
 from conch.bls.server_speed import FIRST_GUESS
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.wire.errors import AudioError, OverloadedError
 
 
 def admission(**limits) -> Admission:
-    return Admission(OrchestratorConfig(**limits), Metrics())
+    return Admission(RecognitionConfig(**limits), Metrics())
 
 
 async def use(admission: Admission, audio_s: float, takes_s: float, deadline_s=None) -> float:

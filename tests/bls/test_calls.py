@@ -5,10 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 from plain_components import PlainComponents
+from plain_recognizer import calls_on, runtime_on
 
-from conch.bls.calls import Calls, within_deadline
-from conch.bls.failover import Absences
-from conch.bls.metrics import CALLS, Metrics
+from conch.bls.metrics import CALLS
 from conch.wire.errors import (
     ComponentError,
     DeadlineError,
@@ -32,14 +31,14 @@ def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
         raise error
 
     components.before = fail
-    metrics = Metrics()
-    calls = Calls(components, 0, metrics, "offline", Absences(components))
+    runtime = runtime_on(components)
+    calls = runtime.live_calls(components, "offline")
     with pytest.raises(type(error)):
         asyncio.run(calls("vad", {}, []))
     assert components.calls == ["vad"]
     assert calls.path == (("vad",) if is_call else ())
     assert calls.stages["total"].calls == is_call
-    counted = {key[1]: value for key, value in metrics.drain().items() if key[0] is CALLS}
+    counted = {key[1]: value for key, value in runtime.metrics.drain().items() if key[0] is CALLS}
     assert counted == ({("offline", "vad"): 1.0} if is_call else {})
 
 
@@ -53,7 +52,7 @@ def test_the_path_has_the_order_in_which_calls_were_made(slow):
     components.before = wait
 
     async def main():
-        calls = Calls(components, 0, Metrics(), "offline", Absences(components))
+        calls = calls_on(components)
         await asyncio.gather(
             calls("vad", {"waveform": np.ones(512, np.float32)}, []),
             calls("ctc_encoder", {"waveform": np.ones(512, np.float32)}, []),
@@ -71,8 +70,8 @@ def within(deadline_ms, do):
     components.before = lambda model: asyncio.Event().wait()
 
     async def main():
-        calls = Calls(components, deadline_ms, Metrics(), "offline", Absences(components))
-        async with within_deadline(deadline_ms, calls):
+        calls = calls_on(components, deadline_ms)
+        async with calls.limited():
             return await do(calls)
 
     return asyncio.run(main())
@@ -86,7 +85,7 @@ def test_a_deadline_that_ends_a_call_names_it():
 def test_a_deadline_that_forbids_a_call_names_the_one_not_made():
     async def late(calls):
         while True:  # without a pause, in which the scope's own clock could strike
-            calls.remaining_s("before vad was called")
+            calls.deadline.remaining_s("before vad was called")
 
     with pytest.raises(DeadlineError, match=r"^deadline_ms of 20 ran out before vad was called$"):
         within(20, late)

@@ -7,10 +7,12 @@ import pytest
 import virtual_time
 from plain_components import PlainComponents
 
-from conch.bls.concurrency import OLDEST_OF, SEGMENT_START, Turns
+from conch.bls.call import Call
+from conch.bls.concurrency import OLDEST_OF, PART, ConcurrencyLimits, RecordingTurns, WithoutWaiting
+from conch.bls.deadline import Deadline
 from conch.bls.metrics import TURN_SECONDS, Metrics
-from conch.recognition.config import OrchestratorConfig
-from conch.wire.errors import ComponentError
+from conch.recognition import RecognitionConfig, own_components
+from conch.wire.errors import ComponentError, DeadlineError
 
 WAVEFORM = {"waveform": np.ones(512, np.float32)}
 
@@ -20,8 +22,8 @@ class Server:
 
     def __init__(self, places: int) -> None:
         self.metrics = Metrics()
-        config = OrchestratorConfig(max_encoder_calls=places, max_decoder_calls=places)
-        self.turns = Turns(config, self.metrics)
+        config = RecognitionConfig(max_encoder_calls=places, max_decoder_calls=places)
+        self.limits = ConcurrencyLimits(config, own_components(), self.metrics)
         self.components = PlainComponents()
         self.components.before = self.take_a_second
         self.began: list[str] = []
@@ -32,16 +34,19 @@ class Server:
         await asyncio.sleep(1)
 
     def recording(
-        self, key: tuple[float, int], calls: int, timeout_s=None, is_first=lambda: True
+        self, key: tuple[float, int], calls: int, deadline_ms=0, is_first=lambda: True
     ) -> list[asyncio.Task]:
-        in_turn = self.turns.of(self.components)
-        in_turn.begin(key, is_first)
-        return [asyncio.create_task(self.call(in_turn, timeout_s)) for _ in range(calls)]
+        turns = RecordingTurns(self.limits)
+        turns.begin(key, is_first)
+        return [asyncio.create_task(self.call(turns, deadline_ms)) for _ in range(calls)]
 
-    async def call(self, components, timeout_s=None) -> float:
+    async def call(self, turns, deadline_ms=0) -> float:
         """Call the VAD; return when the call was done."""
-        await components.call("vad", WAVEFORM, ("speech_probs",), {}, timeout_s, None)
-        return asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time
+        deadline = Deadline(deadline_ms, now)
+        call = Call("vad", WAVEFORM, ("speech_probs",), deadline=deadline)
+        await turns(call, self.components.call)
+        return now()
 
 
 def test_the_recording_with_the_lowest_key_goes_first_and_equals_in_the_order_of_asking():
@@ -62,13 +67,13 @@ def test_the_recording_with_the_lowest_key_goes_first_and_equals_in_the_order_of
 def test_of_one_recording_the_earliest_segment_goes_first():
     async def scenario():
         server = Server(2)
-        in_turn = server.turns.of(server.components)
-        in_turn.begin((1.0, 0), lambda: True)
+        turns = RecordingTurns(server.limits)
+        turns.begin((1.0, 0), lambda: True)
         done = []
 
         async def segment(start: float) -> None:
-            SEGMENT_START.set(start)
-            await server.call(in_turn)
+            PART.set(start)
+            await server.call(turns)
             done.append(start)
 
         # One call at a time is half of the places.
@@ -124,7 +129,7 @@ def test_live_calls_wait_for_nobody_and_recordings_wait_for_them():
         server = Server(2)
         recording = server.recording((1.0, 0), 2)
         await asyncio.sleep(0.5)
-        live = server.turns.at_once(server.components)
+        live = WithoutWaiting(server.limits)
         done = await asyncio.gather(*(server.call(live) for _ in range(4)))
         await asyncio.gather(*recording)
         return done, [task.result() for task in recording]
@@ -187,7 +192,7 @@ def test_a_failing_call_frees_its_place():
 def test_the_wait_counts_and_is_taken_off_the_time_that_a_call_has():
     async def scenario():
         server = Server(1)
-        calls = [*server.recording((1.0, 0), 1, 10.0), *server.recording((2.0, 1), 1, 10.0)]
+        calls = [*server.recording((1.0, 0), 1, 10_000), *server.recording((2.0, 1), 1, 10_000)]
         await asyncio.gather(*calls)
         return server.components.timeouts_s, server.metrics.drain()
 
@@ -196,11 +201,16 @@ def test_the_wait_counts_and_is_taken_off_the_time_that_a_call_has():
     assert counted[TURN_SECONDS, ("vad",)] == 1.0
 
 
-def test_what_has_no_time_left_is_not_called_without_a_limit():
+def test_a_call_whose_time_ends_while_it_waits_is_not_made():
     async def scenario():
         server = Server(1)
-        calls = [*server.recording((1.0, 0), 1), *server.recording((2.0, 1), 1, 0.5)]
-        await asyncio.gather(*calls)
-        return server.components.timeouts_s
+        (first,) = server.recording((1.0, 0), 1)
+        (late,) = server.recording((2.0, 1), 1, 500)
+        await asyncio.gather(first)
+        with pytest.raises(DeadlineError, match="deadline_ms of 500 ran out before vad was called"):
+            await late
+        return server.began, await server.recording((3.0, 2), 1)[0]
 
-    assert virtual_time.run(scenario()) == [None, 0.001]
+    began, ended_at = virtual_time.run(scenario())
+    assert len(began) == 2  # the first and the last
+    assert ended_at == 2.0

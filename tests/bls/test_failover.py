@@ -7,25 +7,17 @@ import numpy as np
 import pytest
 import virtual_time
 from mortal_components import MortalComponents
+from plain_recognizer import calls_on
 
-from conch.bls.calls import (
-    MAX_REPEATS,
-    MAX_REPEATS_HUNG,
-    START_PATIENCE_S,
-    Calls,
-    within_deadline,
-)
-from conch.bls.concurrency import Turns
-from conch.bls.failover import (
-    PATIENCE_S,
-    REMEMBER_S,
-    SETTLE_AGAIN_S,
-    Absences,
-    ComponentAwayError,
-    ComponentHungError,
-)
-from conch.bls.metrics import CALLS, CALLS_REPEATED, Metrics
-from conch.recognition.config import OrchestratorConfig
+from conch.bls.availability import PATIENCE_S, REMEMBER_S, SETTLE_AGAIN_S, Availability
+from conch.bls.call import START_PATIENCE_S
+from conch.bls.calls import Calls
+from conch.bls.concurrency import RecordingTurns
+from conch.bls.errors import ComponentAwayError, ComponentHungError
+from conch.bls.failover import MAX_REPEATS, MAX_REPEATS_HUNG
+from conch.bls.metrics import CALLS, CALLS_REPEATED
+from conch.bls.runtime import Runtime
+from conch.recognition import RecognitionConfig, own_components
 from conch.wire.errors import ComponentError, DeadlineError, MissingModelError, OptionError
 from conch.wire.stream_place import StreamPlace
 
@@ -37,11 +29,17 @@ class Server:
 
     def __init__(self, call_s: float = 0.01) -> None:
         self.components = MortalComponents(call_s)
-        self.metrics = Metrics()
-        self.absences = Absences(self.components)
+        self.serve()
+
+    def serve(self, *models: str) -> None:
+        """Begin anew, with these models known to be served."""
+        self.runtime = Runtime(
+            RecognitionConfig(max_encoder_calls=8), own_components(), self.components, models
+        )
+        self.metrics = self.runtime.metrics
 
     def calls(self, deadline_ms: int = 0) -> Calls:
-        return Calls(self.components, deadline_ms, self.metrics, "offline", self.absences)
+        return self.runtime.live_calls(self.components, "offline", deadline_ms)
 
     async def call(self, model="vad", inputs=AUDIO, wanted=("speech_probs",), place=None) -> float:
         """Call a component in a request of its own; return the second of the answer."""
@@ -107,13 +105,12 @@ def test_calls_do_not_wait_in_the_queue_of_a_dead_process():
 
 def test_calls_of_a_dead_process_keep_no_turns_at_the_new_one():
     async def scenario(server):
-        turns = Turns(OrchestratorConfig(max_encoder_calls=8), server.metrics)
-        server.absences = Absences(server.components, ["vad"], turns.give_up)
+        server.serve("vad")
 
         def recording(number: int) -> list[asyncio.Task]:
-            in_turn = turns.of(server.components)
-            in_turn.begin((0.0, number), lambda: True)
-            calls = Calls(in_turn, 0, server.metrics, "offline", server.absences)
+            turns = RecordingTurns(server.runtime.limits)
+            turns.begin((0.0, number), lambda: True)
+            calls = server.runtime.calls(server.components, "offline", 0, turns)
             return [asyncio.create_task(calls("vad", AUDIO, ["speech_probs"])) for _ in range(5)]
 
         asked = recording(0) + recording(1)
@@ -164,7 +161,7 @@ def test_a_call_that_fails_behind_the_replacement_holds_nobody_up():
         server.components.load("vad")
         await first
         assert await second > await first
-        assert not server.absences.is_away("vad")
+        assert not server.runtime.availability.is_away("vad")
         began = asyncio.get_running_loop().time()
         return await server.call() - began
 
@@ -186,7 +183,7 @@ def test_a_component_that_is_served_is_waited_for_by_who_never_called_it():
     """As of an entry point that was loaded again while the component was replaced."""
 
     async def scenario(server):
-        server.absences = Absences(server.components, ["vad"])
+        server.serve("vad")
         server.components.unload("vad")
         call = asyncio.create_task(server.call())
         await asyncio.sleep(1.0)
@@ -244,11 +241,11 @@ def test_requests_share_the_question_whether_the_server_has_a_component():
     async def main():
         server = Asked()
         server.missing.add("neural_rescorer")
-        absences = Absences(server)
+        availability = Availability(server)
         for wait_s in (0.0, REMEMBER_S / 4, REMEMBER_S):
             await asyncio.sleep(wait_s)
             for model, is_there in (("vad", True), ("neural_rescorer", False)):
-                asks = [asyncio.create_task(absences.is_loaded(model)) for _ in range(40)]
+                asks = [asyncio.create_task(availability.is_loaded(model)) for _ in range(40)]
                 asks.pop().cancel()
                 assert await asyncio.gather(*asks) == [is_there] * 39
         return server.asked
@@ -259,7 +256,8 @@ def test_requests_share_the_question_whether_the_server_has_a_component():
 
 def test_a_call_hangs_twice_at_most():
     class Hanging(MortalComponents):
-        async def call(self, model, *args):
+        async def call(self, call):
+            model = call.model
             await asyncio.sleep(5)
             self.calls.append(model)
             asyncio.get_running_loop().create_task(self.replace(model))
@@ -267,7 +265,7 @@ def test_a_call_hangs_twice_at_most():
 
     async def main():
         components = Hanging()
-        calls = Calls(components, 0, Metrics(), "offline", Absences(components))
+        calls = calls_on(components)
         with pytest.raises(ComponentError, match=r"^vad has not answered"):
             await calls("vad", AUDIO, ("speech_probs",))
         return components.calls
@@ -315,7 +313,7 @@ def test_a_deadline_holds_while_a_component_is_away():
         began = asyncio.get_running_loop().time()
         calls = server.calls(2000)
         with pytest.raises(DeadlineError, match="deadline_ms of 2000 ran out in"):
-            async with within_deadline(2000, calls):
+            async with calls.limited():
                 await calls("vad", AUDIO, ["speech_probs"])
         server.components.load("vad")
         # The others' wait goes on.
@@ -334,7 +332,7 @@ def test_a_request_that_is_given_up_is_cancelled_and_not_repeated():
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        return server.absences.is_away("vad")
+        return server.runtime.availability.is_away("vad")
 
     found, server = on(scenario, call_s=0.2)
     assert not found

@@ -1,14 +1,17 @@
 """Calls that a component will never answer, on a clock of the test's own."""
 
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 from plain_processes import PlainProcesses
 
-from conch.bls.failover import ComponentAwayError, ComponentHungError
-from conch.bls.hangs import FACTOR, PERIOD_S, UNKNOWN_S, HangWatch, Speed
+from conch.bls.call import START_PATIENCE_S, Call
+from conch.bls.errors import ComponentAwayError, ComponentHungError
+from conch.bls.hangs import PERIOD_S, UNKNOWN_S, HangWatch, Speed
 from conch.bls.metrics import HANGS, Metrics
+from conch.bls.traits import HANG_FACTOR
+from conch.recognition import own_components
+from conch.wire.stream_place import StreamPlace
 
 LEAST_S = 5.0
 
@@ -19,11 +22,15 @@ class Server:
     def __init__(self) -> None:
         self.now = 100.0
         self.processes, self.metrics = PlainProcesses(), Metrics()
-        self.watch = HangWatch(self.processes, LEAST_S, self.metrics, lambda: self.now)
+        self.watch = HangWatch(
+            self.processes, own_components(), LEAST_S, self.metrics, lambda: self.now
+        )
         self.given_up: list[tuple[str, ComponentAwayError]] = []
         self._in_flight: list[ExitStack] = []
 
-    def begin(self, name: str, model: str = "vad", size: int = 100, **settings: Any):
+    def begin(
+        self, name: str, model: str = "vad", size: int = 100, place: StreamPlace | None = None
+    ):
         """Begin a call, and return what answers it."""
         stack = ExitStack()
         self._in_flight.append(stack)
@@ -31,7 +38,7 @@ class Server:
         def give_up(error: ComponentAwayError) -> None:
             self.given_up.append((name, error))
 
-        stack.enter_context(self.watch.calling(model, size, give_up, **settings))
+        stack.enter_context(self.watch.calling(Call(model, {}, (), place=place), size, give_up))
         return stack.close
 
     def answered(self, took_s: float, model: str = "vad", size: int = 100) -> None:
@@ -92,9 +99,9 @@ def test_one_instance_of_two_that_hangs_is_found_while_the_other_answers(server)
 
 
 def test_a_stream_that_others_overtake_is_not_taken_for_a_hang(server):
-    server.begin("overtaken", in_stream=True)
+    server.begin("overtaken", place=StreamPlace("a", starts=False, ends=False))
     for _ in range(round(3 * LEAST_S / PERIOD_S)):
-        answer = server.begin("other", in_stream=True)
+        answer = server.begin("other", place=StreamPlace("b", starts=False, ends=False))
         server.pass_time(PERIOD_S)
         answer()
     assert not server.given_up
@@ -131,16 +138,16 @@ def test_time_in_which_the_watch_itself_did_not_run_does_not_count(server):
 def test_the_limit_follows_from_the_components_own_speed(server):
     server.answered(2.0, "attention_encoder")
     server.answered(2.0, "attention_decoder")
-    assert server.watch.limit_s("attention_encoder", 100) == pytest.approx(FACTOR * 2)
+    assert server.watch.limit_s("attention_encoder", 100) == pytest.approx(HANG_FACTOR * 2)
     # Its work hangs on the text.
     assert server.watch.limit_s("attention_decoder", 100) == pytest.approx(120)
     assert server.watch.limit_s("vad", 100) == LEAST_S
     assert server.watch.limit_s("neural_rescorer", 100) == UNKNOWN_S
 
 
-def test_a_call_may_have_further_patience(server):
-    server.begin("START", patience_s=5.0)
-    server.pass_time(LEAST_S + 4)
+def test_the_start_of_a_stream_may_wait_for_a_place_too(server):
+    server.begin("START", place=StreamPlace("a", starts=True, ends=False))
+    server.pass_time(LEAST_S + START_PATIENCE_S - 1)
     assert not server.given_up
     server.pass_time(2)
     assert server.given_up_names == ["START"]

@@ -6,15 +6,9 @@ from pathlib import Path
 import pytest
 
 from conch.bls import metrics
-from conch.bls.metrics import (
-    ANSWER_SECONDS,
-    CHUNKS,
-    ENDPOINTS,
-    REJECTED,
-    REQUESTS,
-    Family,
-    Metrics,
-)
+from conch.bls.metrics import ANSWER_SECONDS, REJECTED, REQUESTS, Metric, Metrics
+from conch.recognition import metrics as recognition_metrics
+from conch.recognition.metrics import CHUNKS, ENDPOINTS
 from conch.wire.errors import (
     ComponentError,
     DeadlineError,
@@ -24,7 +18,12 @@ from conch.wire.errors import (
 )
 
 DOCS = Path(__file__).parents[2] / "docs" / "guide" / "operating.md"
-FAMILIES = [item for item in vars(metrics).values() if isinstance(item, Family)]
+ALL = [
+    item
+    for module in (metrics, recognition_metrics)
+    for item in vars(module).values()
+    if isinstance(item, Metric)
+]
 
 
 def test_sums_are_kept_until_they_are_drained():
@@ -76,4 +75,4 @@ def test_the_docs_list_every_metric_with_its_labels():
     documented = {
         name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
     }
-    assert documented == {item.name: (item.kind, item.labels) for item in FAMILIES}
+    assert documented == {item.name: (item.kind, item.labels) for item in ALL}

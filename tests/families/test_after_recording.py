@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import soundfile
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 from plain_streams import audio
 
 from conch.families import registry
-from conch.recognition.config import OrchestratorConfig
 from conch.recognition.offline.whole_recording import WholeRecording
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import joined_parts
@@ -32,7 +31,7 @@ def speakers(monkeypatch: pytest.MonkeyPatch) -> None:
 def answer(*channels: np.ndarray, streamed: bool, **options) -> list[Transcript]:
     """Return the parts of a streamed answer, or the only one."""
     components = PlainComponents()
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     buffer = io.BytesIO()
     soundfile.write(buffer, np.stack(channels, axis=1), 16_000, format="WAV", subtype="FLOAT")
     file = np.array([[buffer.getvalue()]], dtype=object)

@@ -5,11 +5,10 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, run
 
 from conch.families import registry
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.options import RecognitionOptions
 from conch.wire.weights import TUNED, Weights
@@ -27,7 +26,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 def recognized(wav: np.ndarray, **options):
     components = ToyComponents()
     request = SpeechRequest(wav=wav[np.newaxis], parameters={"decoder": "toy", **options})
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript, components
 
@@ -57,7 +56,7 @@ def test_its_texts_are_scored_again_by_others(monkeypatch):
         wav=audio("..12...")[np.newaxis],
         parameters={"decoder": "toy", "rescore": True, "rescorer": "ngram"},
     )
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     assert transcript.text == "two"
     assert transcript.nbest[0].lm_score == -10.0

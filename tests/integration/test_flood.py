@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from conch.gateway import GatewayConfig
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from lab.chaos.attacks import AHEAD, CHUNK_S, Flood, flood, poison
 from lab.chaos.budget import COPIES, SENDING_COPIES, STREAM_MB, worst_case_mb
 from lab.chaos.doors import Target, target_at
@@ -82,7 +82,7 @@ def test_a_flood_of_bytes_stays_in_the_budget_and_others_are_answered(
         files_mb = 4 * size.file_mb
         most_mb = COPIES * (files_mb + chunks_mb) + SENDING_COPIES * size.file_mb
         assert peak_mb - before_mb < most_mb + STREAM_MB * size.streams + files_mb
-    assert peak_mb < sum(worst_case_mb(OrchestratorConfig(), GatewayConfig()).values())
+    assert peak_mb < sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
 
 
 @pytest.mark.nightly

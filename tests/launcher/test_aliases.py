@@ -38,7 +38,7 @@ def test_without_other_names_nothing_is_made(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_each_name_is_a_folder_with_the_files_of_speech(tmp_path: Path) -> None:
+def test_each_name_is_a_folder_that_hands_requests_to_speech(tmp_path: Path) -> None:
     config = ServerConfig(SHIPPED, also_as=["transducer", "infer_pipeline", "transducer"])
     found = with_aliases(config, tmp_path)
     *before, repository = map(Path, found.model_repositories)
@@ -46,8 +46,14 @@ def test_each_name_is_a_folder_with_the_files_of_speech(tmp_path: Path) -> None:
     assert tmp_path in repository.parents
     assert {path.name for path in repository.iterdir()} == {"transducer", "infer_pipeline"}
     for alias in repository.iterdir():
-        for name in ("config.pbtxt", "1/model.py"):
-            assert (alias / name).read_text() == (SHIPPED[0] / "speech" / name).read_text()
+        code = SHIPPED[0] / "speech_stream" / "1" / "model.py"
+        assert (alias / "1" / "model.py").read_text() == code.read_text()
+        found_config = parsed_config(alias / "config.pbtxt")
+        wanted = parsed_config(SHIPPED[0] / "speech" / "config.pbtxt")
+        assert found_config.parameters.pop("host").string_value == "speech"
+        assert not found_config.parameters
+        wanted.parameters.clear()
+        assert found_config == wanted
     assert found.models == ()
 
 

@@ -4,10 +4,10 @@ from dataclasses import fields
 
 import pytest
 
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.wire.errors import ConfigError
 
-LIMITS = {item.name: item.type for item in fields(OrchestratorConfig) if item.type in (int, float)}
+LIMITS = {item.name: item.type for item in fields(RecognitionConfig) if item.type in (int, float)}
 
 
 def test_there_are_limits_of_both_kinds():
@@ -19,7 +19,7 @@ def test_there_are_limits_of_both_kinds():
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), float("-inf")])
 def test_every_limit_refuses_what_is_none(name, value):
     with pytest.raises(ConfigError) as refused:
-        OrchestratorConfig(**{name: value})
+        RecognitionConfig(**{name: value})
     said = str(refused.value)
     assert said.startswith(f"parameter {name} takes ")
     assert said.endswith(f"; is: {value}")
@@ -36,7 +36,7 @@ def test_every_limit_refuses_what_is_none(name, value):
 )
 def test_the_error_names_the_range(name, value, message):
     with pytest.raises(ConfigError) as refused:
-        OrchestratorConfig(**{name: value})
+        RecognitionConfig(**{name: value})
     assert str(refused.value) == f"parameter {name} {message}"
 
 
@@ -49,5 +49,5 @@ def test_the_error_names_the_range(name, value, message):
     ],
 )
 def test_the_least_of_each_is_a_limit(limits):
-    config = OrchestratorConfig(**limits)
+    config = RecognitionConfig(**limits)
     assert {name: getattr(config, name) for name in limits} == limits

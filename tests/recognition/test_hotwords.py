@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 
 from conch.families.whisper.hotwords import (
     MOST_TRIED,
@@ -16,8 +17,6 @@ from conch.families.whisper.hotwords import (
     near_misses,
     put_in,
 )
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword, hotwords_of
@@ -148,7 +147,7 @@ class Named(PlainComponents):
 
 def recognize(components, **options):
     wav = np.concatenate([np.full(RATE, 0.5, np.float32), np.zeros(2 * RATE, np.float32)])
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     request = SpeechRequest(wav=wav[np.newaxis], parameters={"coverage": False, **options})
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 from spoken_components import SpokenComponents, made, until_a_pause
 
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
@@ -35,7 +34,7 @@ def recognize(components: PlainComponents, *segments: tuple[float, float], **sen
     silence = np.zeros(3 * RATE, np.float32)
     parts = [np.full(round(seconds * RATE), level, np.float32) for seconds, level in segments]
     wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
-    recognizer = Recognizer(OrchestratorConfig(first_pass_language="fr"), components)
+    recognizer = recognizer_on(components, first_pass_language="fr")
     request = SpeechRequest(wav=wav[np.newaxis], parameters=sent)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript
@@ -108,7 +107,7 @@ def test_the_words_of_another_text_are_aligned_in_the_language_that_was_found():
 def test_parts_that_are_decoded_again_and_their_witness_know_the_language():
     components = SpokenComponents(until_a_pause)
     components.language_spoken, components.language_share = "de", 0.7
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     request = SpeechRequest(wav=made(".abcd-efgh.")[np.newaxis], parameters={})
     (found,) = asyncio.run(recognizer.recognize(request, components))
     assert (found.language, found.language_probability) == ("de", 0.7)

@@ -5,12 +5,11 @@ import pytest
 import virtual_time
 from mortal_components import MortalComponents
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 
 from conch.audio.segmentation import text_of_state
 from conch.component import bytes_array
 from conch.component.waveform import VAD_STATE_SIZE
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import (
     AudioError,
@@ -33,7 +32,7 @@ def speech(*levels: float, seconds: float = 1.0, pause: float = 3.0) -> np.ndarr
 
 
 def recognize(components, request, **limits):
-    recognizer = Recognizer(OrchestratorConfig(**limits), components)
+    recognizer = recognizer_on(components, **limits)
     return asyncio.run(recognizer.recognize(request, components))
 
 
@@ -92,7 +91,7 @@ def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
     components = MortalComponents(call_s=1.0)
 
     async def main():
-        recognizer = Recognizer(OrchestratorConfig(max_encoder_calls=8), components)
+        recognizer = recognizer_on(components, max_encoder_calls=8)
         request = one(speech(*[0.5] * 20), vad=False)
         requests = [
             asyncio.create_task(recognizer.recognize(request, components)) for _ in range(4)
@@ -120,7 +119,7 @@ def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_t
     async def scenario():
         components = PlainComponents()
         components.before = lambda model: asyncio.sleep(1)
-        recognizer = Recognizer(OrchestratorConfig(), components, cores=cores)
+        recognizer = recognizer_on(components, cores=cores)
         request = one(speech(*[0.5] * 20))
         encoded = [
             components.calls.count("attention_encoder")
@@ -294,7 +293,7 @@ def test_one_failing_segment_fails_the_request_and_stops_the_others():
 
 def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
     components = PlainComponents()
-    recognizer = Recognizer(OrchestratorConfig(max_requests_in_flight=2), PlainComponents())
+    recognizer = recognizer_on(PlainComponents(), max_requests_in_flight=2)
 
     async def three_at_once():
         requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
@@ -385,7 +384,7 @@ def test_a_stream_yields_each_segment_before_the_next_is_known():
     components.before = hold_the_second
 
     async def texts() -> list[str]:
-        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
+        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
         found = []
         async for transcript in recognizer.stream(one(speech(0.1, 0.2)), components):
             found.append(transcript.text)
@@ -404,7 +403,7 @@ def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
     components.before = hang
 
     async def texts() -> list[str]:
-        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
+        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
         found = []
         with pytest.raises(DeadlineError):
             request = one(speech(0.1, 0.2), deadline_ms=300)
@@ -426,7 +425,7 @@ def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
     components.before = hold_the_silence
 
     async def texts() -> list[str]:
-        recognizer = Recognizer(OrchestratorConfig(), PlainComponents())
+        recognizer = recognizer_on(PlainComponents())
         found = []
         async for transcript in recognizer.stream(
             one(speech(0.1, pause=100)[97 * RATE :]), components

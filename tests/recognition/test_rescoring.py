@@ -5,10 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, run
 
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, MissingModelError
 
@@ -48,7 +47,7 @@ def recognize(components, seconds=(1.0,), **parameters):
     silence = np.zeros(3 * RATE, np.float32)
     parts = [np.full(round(length * RATE), 0.5, np.float32) for length in seconds]
     wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     request = SpeechRequest(wav=wav[np.newaxis], parameters=parameters)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript

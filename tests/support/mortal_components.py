@@ -2,14 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from plain_components import HostTensor, PlainComponents
 
-from conch.bls.failover import ComponentAwayError
+from conch.bls.call import Call
+from conch.bls.errors import ComponentAwayError
 from conch.wire.needs import missing
-from conch.wire.stream_place import StreamPlace
 
 FAILURE_S = 1.0
 """Seconds until Triton finds a process dead, for each batch in its queue."""
@@ -47,15 +46,8 @@ class MortalComponents(PlainComponents):
         await asyncio.sleep(load_s)
         self.load(model)
 
-    async def call(
-        self,
-        model: str,
-        inputs: Mapping[str, Any],
-        wanted: Sequence[str],
-        parameters: Mapping[str, Any],
-        timeout_s: float | None,
-        place: StreamPlace | None = None,
-    ) -> Mapping[str, HostTensor]:
+    async def call(self, call: Call) -> Mapping[str, HostTensor]:
+        model = call.model
         if model in self.missing:
             raise missing(model)
         life = self.lives[model]
@@ -66,4 +58,4 @@ class MortalComponents(PlainComponents):
             self._queued[model, life] += 1
             await asyncio.sleep(FAILURE_S * self._queued[model, life])
             raise ComponentAwayError(f"the process of {model} has died")
-        return await super().call(model, inputs, wanted, parameters, timeout_s, place)
+        return await super().call(call)

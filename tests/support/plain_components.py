@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from conch.bls.failover import StreamLostError
+from conch.bls.call import Call
+from conch.bls.errors import StreamLostError
 from conch.component import bytes_array
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.recognition.offline.coverage import CHARACTER_S, WORD_S
@@ -47,20 +48,13 @@ class PlainComponents:
         self.language_spoken, self.language_share = "en", math.nan
         self.ended: list[tuple[str, str]] = []
 
-    async def call(
-        self,
-        model: str,
-        inputs: Mapping[str, Any],
-        wanted: Sequence[str],
-        parameters: Mapping[str, Any],
-        timeout_s: float | None,
-        place: StreamPlace | None = None,
-    ) -> Mapping[str, HostTensor]:
+    async def call(self, call: Call) -> Mapping[str, HostTensor]:
+        model, inputs, parameters = call.model, call.inputs, call.parameters
         self.calls.append(model)
         self.inputs.append(inputs)
         self.parameters.append(parameters)
-        self.wanted.append(wanted)
-        self.timeouts_s.append(timeout_s)
+        self.wanted.append(call.outputs)
+        self.timeouts_s.append(call.queue_timeout_s())
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
@@ -73,11 +67,11 @@ class PlainComponents:
             name: value.numpy() if isinstance(value, HostTensor) else value
             for name, value in inputs.items()
         }
-        if place is None:
+        if call.place is None:
             outputs = getattr(self, model)(arrays, parameters)
         else:
-            outputs = self._in_stream(model, arrays, parameters, place)
-        return {name: HostTensor(outputs[name]) for name in wanted}
+            outputs = self._in_stream(model, arrays, parameters, call.place)
+        return {name: HostTensor(outputs[name]) for name in call.outputs}
 
     async def is_loaded(self, model: str) -> bool:
         return model not in self.missing

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from conch.bls.hangs import HangWatch
 from conch.bls.metrics import Metrics
+from conch.recognition import own_components
 
 
 class PlainProcesses:
@@ -28,4 +29,4 @@ class PlainProcesses:
 
 def no_hangs() -> HangWatch:
     """Return a watch that never looks."""
-    return HangWatch(PlainProcesses(), 5.0, Metrics())
+    return HangWatch(PlainProcesses(), own_components(), 5.0, Metrics())

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 
 STEP = 10_240
@@ -48,7 +47,7 @@ def run(scenario, components=None, **limits):
     components = components or PlainComponents()
 
     async def main():
-        recognizer = Recognizer(OrchestratorConfig(**limits), components)
+        recognizer = recognizer_on(components, **limits)
         found = await asyncio.wait_for(scenario(recognizer, components), 20)
         for _ in range(200):
             if not len(recognizer.open_streams) and not any(components.open.values()):

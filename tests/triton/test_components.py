@@ -14,14 +14,12 @@ from plain_triton import (
     TritonError,
 )
 
-from conch.bls.failover import (
-    ComponentAwayError,
-    ComponentHungError,
-    StreamLostError,
-)
+from conch.bls.call import Call
+from conch.bls.errors import ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.hangs import PERIOD_S, HangWatch
 from conch.bls.metrics import Metrics
 from conch.component import bytes_array
+from conch.recognition import own_components
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
 from conch.wire.errors import (
@@ -36,10 +34,10 @@ from conch.wire.errors import (
 from conch.wire.stream_place import StreamPlace
 
 
-def call(components, model="vad", place=None, wanted=("speech_probs",), timeout_s=None):
+def call(components, model="vad", place=None, wanted=("speech_probs",)):
     async def main():
         inputs = {"waveform": np.ones(3, np.float32)}
-        return await components.call(model, inputs, wanted, {"nbest": 2}, timeout_s, place)
+        return await components.call(Call(model, inputs, wanted, {"nbest": 2}, place))
 
     return asyncio.run(main())
 
@@ -187,7 +185,7 @@ def test_a_users_model_that_hangs_holds_its_own_threads_and_not_for_ever(models,
 def test_a_call_that_the_component_does_not_answer_ends_it_and_fails(models):
     free, now = threading.Event(), [0.0]
     processes = PlainProcesses(began=-1.0)
-    hangs = HangWatch(processes, 5.0, Metrics(), lambda: now[0])
+    hangs = HangWatch(processes, own_components(), 5.0, Metrics(), lambda: now[0])
 
     def hanging(request):
         while not processes.killed:
@@ -217,20 +215,19 @@ def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, value,
     sizes = []
 
     class Watch(HangWatch):
-        def calling(self, model, size, give_up, **settings):
+        def calling(self, call, size, give_up):
             sizes.append(size)
-            return super().calling(model, size, give_up, **settings)
+            return super().calling(call, size, give_up)
 
-    models["vad"] = models["strange"] = lambda request: InferenceResponse([])
-    watch = Watch(PlainProcesses(), 5.0, Metrics())
+    models["vad"] = lambda request: InferenceResponse([])
+    watch = Watch(PlainProcesses(), own_components(), 5.0, Metrics())
 
     async def main(components):
-        for model, parameters in (("vad", {}), ("vad", {"beam_size": 4}), ("strange", {})):
-            await components.call(model, {"input": value}, (), parameters, None, None)
+        for work in (1, 4):
+            await components.call(Call("vad", {"input": value}, (), work=work))
 
     with ThreadPoolExecutor(1) as pool:
         asyncio.run(main(TritonComponents(None, None, watch, pool)))
-    # A model that is not Conch's own is not watched.
     assert sizes == [size, 4 * size]
 
 

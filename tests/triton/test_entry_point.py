@@ -22,7 +22,7 @@ from plain_triton import (
 from waiting import wait_until
 
 from conch.launcher.logs import LogParser
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition import Recognition, RecognitionConfig, own_components
 from conch.triton.entry_point import EntryPoint
 from conch.wire.access import fields_of, from_line
 from conch.wire.errors import OverloadedError, from_wire
@@ -64,12 +64,20 @@ def loaded(models):
     return Models(models)
 
 
+def speech(*, takes_several: bool = False, **limits: Any) -> EntryPoint:
+    config = RecognitionConfig(**limits)
+    return EntryPoint(Recognition, config, own_components(), "speech", takes_several=takes_several)
+
+
 @pytest.fixture
-def entry_point():
-    entry_point = EntryPoint(OrchestratorConfig(), "speech")
+def entry_point(request):
+    """An entry point, which takes several answers where a test says so."""
+    entry_point = speech(takes_several=getattr(request, "param", False))
     yield entry_point
-    if not entry_point._loop.is_closed():
-        entry_point.close()
+    entry_point.close()
+
+
+both_ways = pytest.mark.parametrize("entry_point", [False, True], indirect=True)
 
 
 def recording(text: str, **parameters) -> Request:
@@ -142,29 +150,30 @@ def test_scores_are_numbers_that_json_can_hold(loaded, entry_point, score):
     assert hypothesis["score"] == expected
 
 
+@pytest.mark.parametrize("entry_point", [True], indirect=True)
 def test_an_answer_in_parts_ends_with_a_response_of_no_content(loaded, entry_point):
     request = recording("1" + "." * 5 + "2")
-    entry_point.start_stream(request)
+    entry_point.start(request)
     parts = [request.sender.sent.get(timeout=20) for _ in range(4)]
     assert [texts(part) for part in parts[:3]] == [["spoken 0.10 0"], ["spoken 0.20 0"], [""]]
     assert parts[3] is None
     assert request.sender.is_final
 
 
-@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
-def test_an_error_has_its_code_on_both_ways(loaded, entry_point, start):
+@both_ways
+def test_an_error_has_its_code_on_both_ways(loaded, entry_point):
     request = recording("1", nbest=0)
-    start(entry_point, request)
+    entry_point.start(request)
     error = answer_to(request).error()
     assert error.code() == TritonError.INVALID_ARG
     assert error.message().startswith("INVALID_OPTION: option 'nbest' takes an integer from 1")
 
 
-@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
-def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, caplog):
+@both_ways
+def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, caplog):
     request = Request([UnreadableTensor("WAV", np.zeros((1, 1)))], OUTPUTS)
     with caplog.at_level(logging.INFO):
-        start(entry_point, request)
+        entry_point.start(request)
         answer = answer_to(request).error().message()
         wait_until(lambda: access_lines(caplog))
     assert answer.startswith("INTERNAL: internal error")
@@ -174,12 +183,12 @@ def test_a_request_that_cannot_be_read_is_answered(loaded, entry_point, start, c
     assert answer == f"INTERNAL: {line['error']}"
 
 
-@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
+@both_ways
 def test_a_recording_has_a_line_in_the_access_log_of_the_server(
-    loaded, entry_point, start, caplog, capsys
+    loaded, entry_point, caplog, capsys
 ):
     with caplog.at_level(logging.INFO):
-        start(entry_point, recording("1" + "." * 5 + "2"))
+        entry_point.start(recording("1" + "." * 5 + "2"))
         wait_until(lambda: access_lines(caplog))
     (line,) = access_lines(caplog)
     assert line.pop("ms") > 0
@@ -234,10 +243,10 @@ def test_a_live_stream_has_one_line_for_all_its_chunks(loaded, entry_point, capl
     assert (unknown["outcome"], unknown["mode"]) == ("NO_SESSION", "none")
 
 
-@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
-def test_a_call_without_a_thread_leaves_the_sender_alone_after_the_answer(loaded, start):
+@pytest.mark.parametrize("takes_several", [False, True])
+def test_a_call_without_a_thread_leaves_the_sender_alone_after_the_answer(loaded, takes_several):
     """Triton would end the whole server."""
-    entry_point = EntryPoint(OrchestratorConfig(max_calls_in_flight=4), "speech")
+    entry_point = speech(takes_several=takes_several, max_calls_in_flight=4)
     loaded.held["attention_encoder"] = threading.Event()
     before, late = recording("1"), recording("1", deadline_ms=200)
     entry_point.start(before)
@@ -249,7 +258,7 @@ def test_a_call_without_a_thread_leaves_the_sender_alone_after_the_answer(loaded
         return False
 
     late.sender.is_cancelled = is_cancelled
-    start(entry_point, late)
+    entry_point.start(late)
     assert "deadline_ms of 200" in answer_to(late).error().message()
     wait_until(lambda: late.sender.is_final)
     loaded.held["attention_encoder"].set()
@@ -259,7 +268,8 @@ def test_a_call_without_a_thread_leaves_the_sender_alone_after_the_answer(loaded
     assert [name for name, _ in loaded.answered].count("vad") == 1
 
 
-def test_close_waits_until_what_has_ended_is_freed(loaded, entry_point):
+def test_close_waits_until_what_has_ended_is_freed(loaded):
+    entry_point = speech()
     for text, flags in (("1..", START), (".", END)):
         if flags == END:
             loaded.held["ctc_streaming_encoder"] = threading.Event()
@@ -275,16 +285,15 @@ def test_close_waits_until_what_has_ended_is_freed(loaded, entry_point):
     assert not thread.is_alive()
     ended = {name for name, flags in loaded.answered if flags == END}
     assert ended == set(CHILDREN)
-    assert entry_point._loop.is_closed()
 
 
-@pytest.mark.parametrize("start", [EntryPoint.start, EntryPoint.start_stream])
-def test_close_answers_what_runs_and_leaves_no_thread(loaded, start):
+@pytest.mark.parametrize("takes_several", [False, True])
+def test_close_answers_what_runs_and_leaves_no_thread(loaded, takes_several):
     threads = set(threading.enumerate())
-    entry_point = EntryPoint(OrchestratorConfig(), "speech")
+    entry_point = speech(takes_several=takes_several)
     loaded.held["attention_encoder"] = threading.Event()
     request = recording("1")
-    start(entry_point, request)
+    entry_point.start(request)
     assert loaded.is_held.wait(20)
     thread = closing(entry_point)
     error = from_wire(answer_to(request).error().message())

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from conch.launcher.command import BLS_THREADS
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.triton.answers import THREADS
 from conch.triton.lanes import Lanes
 
@@ -34,7 +34,7 @@ def test_full_lanes_hold_up_no_other():
 
 
 def test_the_launchers_threads_carry_all_calls_and_answers():
-    assert OrchestratorConfig().max_calls_in_flight + THREADS <= BLS_THREADS
+    assert RecognitionConfig().max_calls_in_flight + THREADS <= BLS_THREADS
 
 
 def test_a_call_that_never_ends_is_left_behind():

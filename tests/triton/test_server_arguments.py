@@ -9,10 +9,10 @@ from conch.launcher import ServerConfig
 from conch.launcher.admin import ADMIN_APIS, OPTIONS, Restriction
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.installation import Installation
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.triton.server_arguments import missing_arguments, parents_command
 
-CALLS = OrchestratorConfig().max_calls_in_flight
+CALLS = RecognitionConfig().max_calls_in_flight
 CLOSED = [f"{option}={','.join(ADMIN_APIS)}:key=secret" for option in OPTIONS]
 POOL = "--backend-config=python,thread-pool-size="
 BLAS = {"OPENBLAS_NUM_THREADS": "1"}

@@ -9,9 +9,16 @@ import pytest
 from plain_streams import audio
 from plain_triton import InferenceResponse, Request, TritonError
 
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition import Recognition, RecognitionConfig, own_components
 from conch.triton.entry_point import EntryPoint
-from conch.triton.tracing import ENDPOINTS, RECOGNIZE, RequestSpan, Tracer, tracer_of_environment
+from conch.triton.tracing import (
+    ENDPOINTS,
+    RECOGNIZE,
+    RequestSpan,
+    Tracer,
+    trace_of,
+    tracer_of_environment,
+)
 from conch.wire.errors import OptionError
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
@@ -58,7 +65,7 @@ def finished(tracer: Tracer, exporter: Any) -> dict[str, Any]:
 
 
 def begun(tracer: Tracer, request: Request) -> RequestSpan:
-    span = tracer.begin(request, {"triton.request_id": "call-7"})
+    span = tracer.begin(trace_of(request), {"triton.request_id": "call-7"})
     assert span is not None
     return span
 
@@ -89,8 +96,8 @@ def test_errors_are_noted(tracer, exporter):
 
 
 def test_a_request_without_a_trace_has_no_span(tracer, exporter):
-    assert tracer.begin(Request([], []), {}) is None
-    assert tracer.begin(TracedRequest(""), {}) is None
+    assert tracer.begin(trace_of(Request([], [])), {}) is None
+    assert tracer.begin(trace_of(TracedRequest("")), {}) is None
     assert finished(tracer, exporter) == {}
 
 
@@ -103,7 +110,7 @@ def test_a_parent_that_is_not_sampled_has_no_spans(tracer, exporter):
 
 
 def test_a_trace_that_cannot_be_read_is_no_failure_of_the_request(tracer, caplog):
-    assert tracer.begin(TracedRequest("{broken"), {}) is None
+    assert tracer.begin(trace_of(TracedRequest("{broken")), {}) is None
     assert "the trace of a request cannot be read" in caplog.text
 
 
@@ -123,7 +130,7 @@ def test_there_is_a_tracer_where_the_environment_names_a_collector(monkeypatch, 
 def test_an_entry_point_traces_what_triton_samples(models, tracer, exporter, monkeypatch):
     monkeypatch.setattr("conch.triton.entry_point.tracer_of_environment", lambda: tracer)
     models["vad"] = lambda request: InferenceResponse(error=TritonError("it died"))
-    entry_point = EntryPoint(OrchestratorConfig(), "speech")
+    entry_point = EntryPoint(Recognition, RecognitionConfig(), own_components(), "speech")
     entry_point.start(request := TracedRequest())
     assert request.sender.sent.get(timeout=20).has_error()
     entry_point.close()

@@ -6,12 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, run
 
 from conch.component import bytes_array
 from conch.launcher.repositories import model_names, shipped_repositories
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.needs import PATHS, components_of, components_of_path, needed_for
@@ -75,7 +74,7 @@ def test_a_recording_calls_what_it_is_said_to_need():
     for sent in sets:
         components = Doubtful()
         wav = np.full((1, 16_000), 0.5, np.float32)
-        recognizer = Recognizer(OrchestratorConfig(), components)
+        recognizer = recognizer_on(components)
         asyncio.run(recognizer.recognize(SpeechRequest(wav=wav, parameters=sent), components))
         assert set(components.calls) == needed(sent, live=False), sent
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import soundfile
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 from spoken_components import SpokenComponents, made
 
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.parts import joined_parts
 from conch.wire.result import Stage, Transcript
@@ -39,7 +38,7 @@ def whole_and_parts(
         request = SpeechRequest(audio=np.array([[wav(waveform)]], object), parameters=parameters)
 
     async def both() -> tuple[Transcript, list[Transcript]]:
-        recognizer = Recognizer(OrchestratorConfig(max_segments_in_flight=1), PlainComponents())
+        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
         (whole,) = await recognizer.recognize(request, components or PlainComponents())
         stream = recognizer.stream(request, components or PlainComponents())
         return whole, [part async for part in stream]

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition import Recognition, RecognitionConfig, own_components
 from conch.triton import read_parameters
 from conch.triton.entry_point import EntryPoint
 
@@ -9,7 +9,8 @@ class TritonPythonModel:
     """The public entry point: speech in, transcript out; each request picks its own path."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args), args["model_name"])
+        config = read_parameters(RecognitionConfig, args)
+        self.entry_point = EntryPoint(Recognition, config, own_components(), args["model_name"])
 
     def execute(self, requests: list[Any]) -> None:
         for request in requests:

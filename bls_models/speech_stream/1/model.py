@@ -1,19 +1,20 @@
 from typing import Any
 
-from conch.recognition.config import OrchestratorConfig
-from conch.triton import read_parameters
-from conch.triton.entry_point import EntryPoint
+from conch.triton.relay_point import RelayPoint
 
 
 class TritonPythonModel:
-    """The speech model under the decoupled policy: one response per segment, as it is known."""
+    """The speech model under the decoupled policy: one response per segment, as it is known.
+
+    The process of `speech` answers, so that both share limits and order.
+    """
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.entry_point = EntryPoint(read_parameters(OrchestratorConfig, args), args["model_name"])
+        self.relay_point = RelayPoint(args)
 
     def execute(self, requests: list[Any]) -> None:
         for request in requests:
-            self.entry_point.start_stream(request)
+            self.relay_point.start(request)
 
     def finalize(self) -> None:
-        self.entry_point.close()
+        self.relay_point.close()

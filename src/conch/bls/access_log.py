@@ -1,31 +1,31 @@
-"""One recording or live stream, from its first request to its line in the access log."""
+"""One line of the access log: a request, or a stream of requests, from its beginning to its end."""
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from conch.wire.access import MAX_ERROR, log_access
 from conch.wire.errors import OverloadedError, RequestCancelledError, TranscriptionError
-from conch.wire.result import Stage, Transcript
+from conch.wire.result import Stage
 
 NO_MODE = "none"
-"""Mode of a chunk that belongs to no stream."""
+"""Mode of a request that has no path yet."""
 
 
-class Served:
-    """What became of one recording or live stream so far.
+class AccessRecord:
+    """What is known so far of a request or a stream.
 
     Its line has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, the code of an
-    error, or how else a live stream ended), `audio_s` and `ms` since its beginning, `rows` or
-    `chunks`, `path` (components in order of first use), `calls` of them, `call_ms` in these, their
-    queues included, and the `error`'s message.
+    error, or how a live stream ended), `audio_s`, `ms` since its beginning, those of the service,
+    `path` (components in order of first use), `calls` of them, `call_ms` in these with their
+    queues, and the `error`'s message.
     """
 
-    def __init__(self, request_id: str, model: str, mode: str) -> None:
+    def __init__(self, request_id: str, model: str, mode: str = NO_MODE) -> None:
         """Start the clock.
 
         Args:
-            request_id: Id of its first request, safe in a log.
+            request_id: Id of the first request, safe in a log.
             model: Name of the model that was asked.
             mode: Label of the path, as in the metrics.
         """
@@ -35,29 +35,25 @@ class Served:
         self._is_logged = False
         self.audio_s = 0.0
         """Seconds of audio so far."""
-        self.rows = 1
-        """Rows of a recording's request."""
-        self.chunks = 0
-        """Chunks of a live stream that came so far; 0 for a recording."""
+        self.fields: dict[str, int] = {}
+        """Fields of the service."""
 
-    def made(self, transcripts: Iterable[Transcript]) -> None:
-        """Count the audio of transcripts, and the calls made for them."""
-        for transcript in transcripts:
-            self.audio_s += transcript.duration
-            self.called(transcript)
-
-    def called(self, transcript: Transcript) -> None:
-        """Count the calls that were made for a transcript."""
-        for model, stage in transcript.stages.items():
+    def called(self, stages: Mapping[str, Stage]) -> None:
+        """Add the calls that were made for an answer, as `Calls.stages` counts them."""
+        for model, stage in stages.items():
             if model != "total":
                 own = self._stages.get(model, Stage(0, 0.0))
                 self._stages[model] = Stage(own.calls + stage.calls, own.ms + stage.ms)
+
+    def leave_out(self) -> None:
+        """Write no line: the request is part of a stream, which has one, or asks for the health."""
+        self._is_logged = True
 
     def log(self, error: BaseException | None = None, outcome: str = "ok") -> None:
         """Write the line, unless it is written.
 
         Args:
-            error: What ended it, None if nothing did.
+            error: The error that ended it, if any.
             outcome: Field of the line if there was no error.
         """
         if self._is_logged:
@@ -71,7 +67,7 @@ class Served:
             "outcome": outcome if error is None else code_of(error),
             "audio_s": round(self.audio_s, 3),
             "ms": round((time.perf_counter() - self._began) * 1000, 3),
-            **({"chunks": self.chunks} if self.chunks else {"rows": self.rows}),
+            **self.fields,
             "path": list(self._stages),
             "calls": sum(stage.calls for stage in stages),
             "call_ms": round(sum(stage.ms for stage in stages), 3),

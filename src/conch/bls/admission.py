@@ -6,10 +6,10 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from conch.bls.config import BlsConfig
 from conch.bls.fair_order import FairOrder, Share
 from conch.bls.metrics import REFUSED, ROOM_SECONDS, Metrics
 from conch.bls.server_speed import ServerSpeed
-from conch.recognition.config import OrchestratorConfig
 from conch.wire.errors import AudioError, OverloadedError
 
 OWN_TIMES = 8
@@ -27,7 +27,7 @@ they do not wait until one of the longest recordings is done."""
 class Admission:
     """Admits recordings by the audio in flight, in the order of `FairOrder`."""
 
-    def __init__(self, config: OrchestratorConfig, metrics: Metrics) -> None:
+    def __init__(self, config: BlsConfig, metrics: Metrics) -> None:
         """Start without requests.
 
         Args:

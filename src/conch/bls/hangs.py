@@ -16,18 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from conch.bls.failover import ComponentAwayError, ComponentHungError
+from conch.bls.call import START_PATIENCE_S, Call
+from conch.bls.errors import ComponentAwayError, ComponentHungError
 from conch.bls.metrics import HANGS, Metrics
+from conch.bls.traits import OwnComponents, Traits
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.5
 """Seconds between two looks at the calls in flight."""
-FACTOR = 15.0
-"""How many times longer than expected a call may take."""
-FACTORS = {"attention_decoder": 60.0}
-"""The same of components whose work hangs on more than their input. Whisper decodes up to 448
-tokens, where 40 are usual, and again for a text that loops, or comes from the prompt alone."""
 MAX_DOUBLINGS = 6
 """How often the limit of a component doubles that was ended and has not answered since."""
 UNKNOWN_S = 60.0
@@ -103,6 +100,7 @@ class HangWatch:
     def __init__(
         self,
         processes: Processes,
+        components: OwnComponents,
         least_s: float,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
@@ -111,11 +109,13 @@ class HangWatch:
 
         Args:
             processes: The processes to end.
+            components: The components to watch. Other models may work for others too.
             least_s: Seconds without an answer that never count as a hang.
             metrics: Where hangs are counted.
             clock: Returns the time in seconds, as `Processes.started` does.
         """
-        self._processes, self._least_s, self._metrics = processes, least_s, metrics
+        self._processes, self._components = processes, components
+        self._least_s, self._metrics = least_s, metrics
         self._clock, self._looked_at = clock, clock()
         self._calls: dict[str, dict[CallInFlight, None]] = {}
         """By component, in the order in which they were made."""
@@ -137,38 +137,40 @@ class HangWatch:
         self._closing.set()
         self._thread.join()
 
+    def watches(self, model: str) -> bool:
+        """Return whether a model is one of this server's components."""
+        return model in self._components
+
     @contextmanager
     def calling(
-        self,
-        model: str,
-        size: int,
-        give_up: Callable[[ComponentAwayError], None],
-        *,
-        in_stream: bool = False,
-        patience_s: float = 0.0,
+        self, call: Call, size: int, give_up: Callable[[ComponentAwayError], None]
     ) -> Iterator[None]:
-        """Watch the call of a component that is made in the block.
+        """Watch the call that is made in the block, if its model is one of the components.
 
         Args:
-            model: Name of the component.
-            size: Measure of the call's work, such as the bytes of its tensors.
+            call: The call.
+            size: Measure of its work, such as the bytes of its tensors.
             give_up: Ends the wait for the answer with an error. It is called on another thread, at
                 most once.
-            in_stream: Whether calls of other streams may overtake it.
-            patience_s: Seconds that the call may wait at the component before its turn.
         """
-        call = CallInFlight(size, in_stream, patience_s, self._clock(), give_up)
+        model = call.model
+        if not self.watches(model):
+            yield
+            return
+        place = call.place
+        patience_s = START_PATIENCE_S if place and place.starts else 0.0
+        in_flight = CallInFlight(size, place is not None, patience_s, self._clock(), give_up)
         with self._lock:
-            self._calls.setdefault(model, {})[call] = None
+            self._calls.setdefault(model, {})[in_flight] = None
         try:
             yield
             with self._lock:
                 self._hangs.pop(model, None)
                 speed = self._speeds.setdefault(model, Speed())
-                speed.add(self._clock() - call.began, size)
+                speed.add(self._clock() - in_flight.began, size)
         finally:
             with self._lock:
-                self._calls.get(model, {}).pop(call, None)
+                self._calls.get(model, {}).pop(in_flight, None)
                 self._has_answered.add(model)
 
     def limit_s(self, model: str, size: int) -> float:
@@ -180,7 +182,7 @@ class HangWatch:
         with self._lock:
             speed, hangs = self._speeds.get(model), self._hangs[model]
         expected_s = math.nan if speed is None else speed.expected_s(size)
-        factor = FACTORS.get(model, FACTOR)
+        factor = self._components.get(model, Traits()).hang_factor
         most_s = UNKNOWN_S if math.isnan(expected_s) else factor * expected_s
         return float(max(self._least_s, most_s) * 2 ** min(hangs, MAX_DOUBLINGS))
 

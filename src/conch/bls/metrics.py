@@ -20,7 +20,7 @@ Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Family:
+class Metric:
     """One Prometheus metric. It equals only itself, which makes look-ups fast."""
 
     name: str
@@ -29,76 +29,45 @@ class Family:
     kind: Literal["counter", "gauge"] = "counter"
 
 
-REQUESTS = Family("conch_requests_total", "Recordings answered", ("mode", "outcome"))
-REJECTED = Family(
+REQUESTS = Metric("conch_requests_total", "Recordings answered", ("mode", "outcome"))
+REJECTED = Metric(
     "conch_rejected_total", "Recordings and chunks that were wrong as sent", ("code",)
 )
-CHUNKS = Family("conch_chunks_total", "Chunks of live audio answered", ("mode", "outcome"))
-ANSWER_SECONDS = Family(
+ANSWER_SECONDS = Metric(
     "conch_answer_seconds_total", "Time from a request or chunk to its answer", ("mode",)
 )
-AUDIO_SECONDS = Family("conch_audio_seconds_total", "Seconds of audio recognised", ("mode",))
-AUDIO_IN_FLIGHT = Family(
+AUDIO_IN_FLIGHT = Metric(
     "conch_audio_in_flight_seconds", "Audio of the recordings in flight", kind="gauge"
 )
-ROOM_SECONDS = Family("conch_room_seconds_total", "Time that recordings waited for room")
-TURN_SECONDS = Family(
+ROOM_SECONDS = Metric("conch_room_seconds_total", "Time that recordings waited for room")
+TURN_SECONDS = Metric(
     "conch_turn_seconds_total",
     "Time that calls of recordings waited for their turn",
     ("component",),
 )
-REFUSED = Family("conch_refused_total", "Recordings and live streams refused for load", ("reason",))
-CALLS = Family("conch_calls_total", "Calls of components", ("mode", "component"))
-CALL_SECONDS = Family(
+REFUSED = Metric("conch_refused_total", "Recordings and live streams refused for load", ("reason",))
+CALLS = Metric("conch_calls_total", "Calls of components", ("mode", "component"))
+CALL_SECONDS = Metric(
     "conch_call_seconds_total",
     "Time in calls of components, queues included",
     ("mode", "component"),
 )
-CALLS_REPEATED = Family(
+CALLS_REPEATED = Metric(
     "conch_calls_repeated_total",
     "Calls repeated because their component died or was replaced",
     ("component", "outcome"),
 )
-HANGS = Family(
+HANGS = Metric(
     "conch_component_hangs_total",
     "Times that a component did not answer and its processes were ended",
     ("component",),
 )
-COMPONENTS_AWAY = Family(
+COMPONENTS_AWAY = Metric(
     "conch_components_away",
     "Components whose calls wait because they have died, hang or are being replaced",
     kind="gauge",
 )
-HOLES = Family(
-    "conch_holes_total",
-    "Stretches of speech that a text left out, or seemed to leave out",
-    ("outcome",),
-)
-LISTS = Family(
-    "conch_rescored_lists_total",
-    "N-best lists that were rescored, or whose best text was certain enough",
-    ("outcome",),
-)
-UNRECOGNISED_SECONDS = Family("conch_unrecognised_seconds_total", "Speech left without a text")
-ENDPOINTS = Family("conch_endpoints_total", "Endpoints found in live streams", ("rule",))
-PASSES = Family(
-    "conch_passes_total", "Rolling and second passes over live utterances", ("kind", "outcome")
-)
-PASS_LATE_SECONDS = Family(
-    "conch_rolling_pass_late_seconds_total", "Time from when a rolling pass was due to its text"
-)
-PASS_STRETCH = Family(
-    "conch_rolling_pass_stretch",
-    "How much rarer rolling passes are than asked for, because of load",
-    kind="gauge",
-)
-STREAMS_RESUMED = Family(
-    "conch_streams_resumed_total",
-    "Live streams that went on after a component had lost them",
-)
-STREAMS_ENDED = Family("conch_streams_ended_total", "Live streams that ended", ("how",))
-OPEN_STREAMS = Family("conch_open_streams", "Live streams open now", kind="gauge")
-COMPONENT_STREAMS = Family(
+COMPONENT_STREAMS = Metric(
     "conch_component_streams",
     "Live streams that a component keeps state of now",
     ("model_instance",),
@@ -118,10 +87,10 @@ class Metrics:
     """Running sums by metric and labels; any thread may add to them."""
 
     def __init__(self) -> None:
-        self._sums: defaultdict[tuple[Family, Labels], float] = defaultdict(float)
+        self._sums: defaultdict[tuple[Metric, Labels], float] = defaultdict(float)
         self._lock = threading.Lock()
 
-    def add(self, family: Family, value: float = 1.0, /, **labels: str) -> None:
+    def add(self, family: Metric, value: float = 1.0, /, **labels: str) -> None:
         """Add to one sum.
 
         Args:
@@ -135,7 +104,7 @@ class Metrics:
             self._sums[key] += value
 
     @contextmanager
-    def answering(self, family: Family, mode: str) -> Iterator[dict[str, str]]:
+    def answering(self, family: Metric, mode: str) -> Iterator[dict[str, str]]:
         """Count and time the answer that is made in the block, by its outcome.
 
         Args:
@@ -158,13 +127,13 @@ class Metrics:
             self.add(family, **labels)
             self.add(ANSWER_SECONDS, time.perf_counter() - started, mode=labels["mode"])
 
-    def drain(self) -> Mapping[tuple[Family, Labels], float]:
+    def drain(self) -> Mapping[tuple[Metric, Labels], float]:
         """Return the sums since the last call, and reset them."""
         with self._lock:
             drained, self._sums = self._sums, defaultdict(float)
         return drained
 
-    def give_back(self, sums: Mapping[tuple[Family, Labels], float]) -> None:
+    def give_back(self, sums: Mapping[tuple[Metric, Labels], float]) -> None:
         """Add sums of `drain` again that could not be published."""
         with self._lock:
             for key, value in sums.items():

@@ -22,8 +22,8 @@ class _Waiting:
     place: asyncio.Future[None] = field(compare=False)
 
 
-class Places:
-    """A number of places for jobs. A job must not wait for another one while it has a place."""
+class PrioritySemaphore:
+    """Runs a limited number of jobs at once. A running job must not wait for another job."""
 
     def __init__(self, most: int, oldest_of: int = 0) -> None:
         """Start with no job.
@@ -38,7 +38,7 @@ class Places:
         """Number of places that were given to jobs in line."""
         self._taken = 0
         """Places of jobs that have waited in line."""
-        self._beside = 0
+        self._exempt = 0
         """Jobs in flight that do not wait."""
         self._waiting: list[_Waiting] = []
         self._numbers = count()
@@ -87,16 +87,16 @@ class Places:
             running.cancel()
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
-        """Count what runs in the block as in flight. It does not wait; others wait for it.
+    def exempt(self) -> Iterator[None]:
+        """Count the block as a job in flight that has not waited; others wait for it.
 
-        Of those in line, one may run at any time.
+        Of the jobs that wait, one may run at any time.
         """
-        self._beside += 1
+        self._exempt += 1
         try:
             yield
         finally:
-            self._beside -= 1
+            self._exempt -= 1
             self._admit()
 
     def _ended(self, running: asyncio.Future[Any]) -> None:
@@ -115,7 +115,7 @@ class Places:
             if first.place.done():  # cancelled
                 heapq.heappop(self._waiting)
                 continue
-            is_full = self._taken + self._beside >= self._most - first.kept
+            is_full = self._taken + self._exempt >= self._most - first.kept
             if self._taken and is_full:
                 return
             self._given += 1

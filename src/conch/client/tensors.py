@@ -22,6 +22,7 @@ from conch.wire.errors import (
     InvalidRequestError,
     OptionError,
     OverloadedError,
+    ProcessLostError,
     RequestCancelledError,
     ServerError,
     ServerLostError,
@@ -230,7 +231,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
         url: The server's URL, for errors about the server itself.
     """
     if said := from_wire(message):
-        return said
+        is_lost = isinstance(said, ProcessLostError)
+        return ServerLostError(f"{url}: {said}") if is_lost else said
     if full := out_of_shared_memory(message):
         return full
     name = (code or "").removeprefix("StatusCode.")

@@ -10,6 +10,8 @@ from conch.wire.errors import ServerError
 
 SPEECH = "speech"
 """The model that has the further names."""
+RELAY = "speech_stream"
+"""A model whose code hands requests to another one."""
 
 
 def check_aliases(repositories: Sequence[Path], names: Iterable[str]) -> None:
@@ -33,8 +35,9 @@ def check_aliases(repositories: Sequence[Path], names: Iterable[str]) -> None:
 def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
     """Return the settings with a repository of `speech` under the names of `also_as`.
 
-    Each name is a folder of links to the files of `speech`, with a config.pbtxt of its own: a copy
-    of the one that `speech` is served by, so that a name in it can be changed.
+    Each name is a folder with the config.pbtxt that `speech` is served by. Its code is that of
+    `speech_stream`, which hands requests to the process of `speech`. A repository without
+    `speech_stream` is somebody else's; there the code is that of `speech`.
 
     Args:
         config: the caller's choices, checked by `check_aliases`.
@@ -44,14 +47,17 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
         return config
     repositories = tuple(map(Path, config.model_repositories))
     (model, *_) = (path / SPEECH for path in repositories if (path / SPEECH).is_dir())
+    relay = model.with_name(RELAY)
+    is_own = relay.is_dir()
     made = directory / "also_as"
     for name in config.also_as:
         (made / name).mkdir(parents=True)
-        for entry in model.iterdir():
+        for entry in (relay if is_own else model).iterdir():
             if entry.name not in ("config.pbtxt", "configs"):
                 (made / name / entry.name).symlink_to(entry.resolve())
         if path := served_config(model, config.model_config):
-            (made / name / "config.pbtxt").write_text(_config_named(path, name), "utf-8")
+            text = _config_of(path, name, host=SPEECH if is_own else "")
+            (made / name / "config.pbtxt").write_text(text, "utf-8")
     return replace(
         config,
         model_repositories=(*repositories, made),
@@ -60,12 +66,22 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
     )
 
 
-def _config_named(path: Path, name: str) -> str:
-    """Return the text of a config.pbtxt for a folder of this name."""
+def _config_of(path: Path, name: str, host: str) -> str:
+    """Return the text of a config.pbtxt for a folder of this name.
+
+    Args:
+        path: The config of `speech`.
+        name: Name of the folder.
+        host: The model that answers, "" for the folder itself.
+    """
     text = path.read_text("utf-8")
     config = parsed_config(path)
     # Triton refuses a name that is not the folder's. Most configs have none.
-    if config is None or not config.name:
+    if config is None or not (host or config.name):
         return text
-    config.name = name
+    if config.name:
+        config.name = name
+    if host:
+        config.parameters.clear()
+        config.parameters["host"].string_value = host
     return str(config)

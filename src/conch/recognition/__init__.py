@@ -1,8 +1,8 @@
-"""The paths of requests through the component models."""
+"""Speech recognition: the paths of requests through the component models."""
 
-from conch.bls.calls import Components, Tensor
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
+from conch.recognition.service import Recognition, own_components
 
-__all__ = ["Components", "OrchestratorConfig", "Recognizer", "SpeechRequest", "Tensor"]
+__all__ = ["Recognition", "RecognitionConfig", "Recognizer", "SpeechRequest", "own_components"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.bls.calls import Tensor
+from conch.bls.call import Tensor
 from conch.wire.result import Hypothesis, Word
 
 WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")

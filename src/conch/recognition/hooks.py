@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
 
-from conch.bls.calls import Calls, Tensor
+from conch.bls.call import Tensor
+from conch.bls.calls import Calls
 from conch.component import Array
 from conch.families import registry
 from conch.recognition.decoded import Decoded

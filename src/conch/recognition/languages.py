@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import recogniser_of
 from conch.wire.languages import codes_of
 from conch.wire.options import RecognitionOptions
@@ -45,7 +45,7 @@ def told(
 
 
 def with_only_language(
-    segment: Segment, options: RecognitionOptions, config: OrchestratorConfig
+    segment: Segment, options: RecognitionOptions, config: RecognitionConfig
 ) -> Segment:
     """Return a segment with the language of a recogniser that knows one and does not tell it.
 

@@ -1,21 +1,23 @@
 """Answer requests: check limits and options, and recognise every row."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 
 from conch.audio.recording import Recording
 from conch.bls.admission import Admission
-from conch.bls.calls import Calls, Components, together, within_deadline
-from conch.bls.concurrency import InTurn, Turns
-from conch.bls.failover import Absences
+from conch.bls.call import Components
+from conch.bls.calls import Calls, together
+from conch.bls.concurrency import RecordingTurns
 from conch.bls.fair_order import Share
-from conch.bls.metrics import AUDIO_SECONDS, REQUESTS, Metrics
+from conch.bls.metrics import REQUESTS
+from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.languages import with_only_language
 from conch.recognition.live.open_streams import OpenStreams
+from conch.recognition.metrics import AUDIO_SECONDS
 from conch.recognition.offline.recording import recognize_channels
 from conch.recognition.offline.whole_recording import WholeRecording
 from conch.recognition.request import SpeechRequest, naming_row
@@ -32,40 +34,18 @@ class Recognizer:
     """Answers any number of requests at once on one event loop."""
 
     def __init__(
-        self,
-        config: OrchestratorConfig,
-        detached: Components,
-        served: Iterable[str] = (),
-        metrics: Metrics | None = None,
-        cores: int | None = None,
+        self, config: RecognitionConfig, runtime: Runtime, cores: int | None = None
     ) -> None:
         """Start without requests.
 
         Args:
             config: Limits.
-            detached: Components for calls that belong to no request.
-            served: Names of components that the server has, as far as is known.
-            metrics: Where the work is counted; its own if there is none.
+            runtime: What all services of the process share.
             cores: Cores of the components; None for those of this process.
         """
-        self._config = config
-        self.metrics = metrics or Metrics()
-        self.admission = Admission(config, self.metrics)
-        self._turns = Turns(config, self.metrics)
+        self._config, self.runtime = config, runtime
         self._cores = cores or share_of_cores(1)
-        self._absences = Absences(detached, served, self._turns.give_up)
-        self.open_streams = OpenStreams(
-            config,
-            self._turns.at_once(detached),
-            self.metrics,
-            self._absences,
-            self.admission.holding,
-        )
-
-    @property
-    def away(self) -> list[str]:
-        """Components whose calls wait: they have died, hang or are being replaced."""
-        return self._absences.away
+        self.open_streams = OpenStreams(config, runtime)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
@@ -79,12 +59,11 @@ class Recognizer:
                 `conch.wire.errors`.
         """
         if request.stream_id:
-            live = self._turns.at_once(components)
-            return [await self.open_streams.recognize(request, live)]
+            return [await self.open_streams.recognize(request, components)]
         with self._arrived(request):
             options = _options(request)
-            turns = [self._turns.of(components) for _ in range(request.num_rows)]
-            calls = [self._calls(turn, options) for turn in turns]
+            turns = [self._turns() for _ in range(request.num_rows)]
+            calls = [self._calls(components, turn, options) for turn in turns]
 
             async def transcribe(row: int, work: "_Work") -> Transcript:
                 with naming_row(row, len(rows)):
@@ -101,7 +80,7 @@ class Recognizer:
                 transcript = _transcript(after.segments, rows[row], calls[row], options, warnings)
                 return replace(transcript, extra=after.extra)
 
-            async with within_deadline(options.deadline_ms, calls[0]):
+            async with calls[0].limited():
                 await check_text_models(options, calls[0])
                 rows = await self._opened(request, options)
                 async with self._begun(rows, calls[0], turns) as work:
@@ -125,9 +104,9 @@ class Recognizer:
         """
         with self._arrived(request):
             options = _options(request)
-            turn = self._turns.of(components)
-            calls = self._calls(turn, options)
-            async with within_deadline(options.deadline_ms, calls):
+            turn = self._turns()
+            calls = self._calls(components, turn, options)
+            async with calls.limited():
                 await check_text_models(options, calls)
                 (row,) = await self._opened(request, options)
                 async with self._begun([row], calls, [turn]) as work:
@@ -148,25 +127,31 @@ class Recognizer:
     @contextmanager
     def _arrived(self, request: SpeechRequest) -> Iterator[None]:
         with (
-            self.metrics.answering(REQUESTS, OFFLINE),
-            self.admission.arrived(request.num_bytes),
+            self.runtime.metrics.answering(REQUESTS, OFFLINE),
+            self.runtime.admission.arrived(request.num_bytes),
         ):
             yield
 
     @asynccontextmanager
     async def _begun(
-        self, rows: Sequence[Recording], calls: Calls, turns: Sequence[InTurn]
+        self, rows: Sequence[Recording], calls: Calls, turns: Sequence[RecordingTurns]
     ) -> AsyncIterator["_Work"]:
         """Wait for room for the rows of a request, and give its calls their place."""
         audio_s = sum(row.length_s * len(row.channels) for row in rows)
-        left_s = calls.remaining_s("before the first call")
-        async with self.admission.begun(audio_s, left_s) as share:
+        left_s = calls.deadline.remaining_s("before the first call")
+        admission = self.runtime.admission
+        async with admission.begun(audio_s, left_s) as share:
             for turn in turns:
-                turn.begin(share.key, lambda: self.admission.is_first(share))
-            yield _Work(rows, self.admission, share)
+                turn.begin(share.key, lambda: admission.is_first(share))
+            yield _Work(rows, admission, share)
 
-    def _calls(self, components: Components, options: RecognitionOptions) -> Calls:
-        return Calls(components, options.deadline_ms, self.metrics, OFFLINE, self._absences)
+    def _turns(self) -> RecordingTurns:
+        return RecordingTurns(self.runtime.limits)
+
+    def _calls(
+        self, components: Components, turns: RecordingTurns, options: RecognitionOptions
+    ) -> Calls:
+        return self.runtime.calls(components, OFFLINE, options.deadline_ms, turns)
 
     async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
         if request.audio is None:
@@ -182,7 +167,7 @@ class Recognizer:
         whole: WholeRecording,
     ) -> AsyncGenerator[Segment, None]:
         """Return the segments; the first one does not share the cores with more than fill them."""
-        encoded = self._turns.most_of_one("attention_encoder", is_first=True)
+        encoded = self.runtime.limits.most_of_one("attention_encoder", is_first=True)
         return self._segments(recording, calls, options, whole, max(encoded, self._cores))
 
     async def _segments(
@@ -201,7 +186,7 @@ class Recognizer:
                 yield with_only_language(segment, options, self._config)
 
     def _count_audio(self, recording: Recording) -> None:
-        self.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)
+        self.runtime.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)
 
 
 class _Work:

@@ -47,6 +47,10 @@ class SpeechRequest:
     """Id of the request, safe in a log."""
     model: str = ""
     """Name of the model that was asked."""
+    outputs: tuple[str, ...] = ("TRANSCRIPTS", "SCORES", "RESULT")
+    """Names of the tensors that the client wants."""
+    takes_several: bool = False
+    """Whether each segment may be an answer of its own."""
 
     def check(self) -> None:
         """Check that the tensors go together.

@@ -3,17 +3,18 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.bls.calls import START_PATIENCE_S, Parameter, Tensor
-from conch.bls.failover import ComponentAwayError, StreamLostError
+from conch.bls.call import Call, Outputs, Tensor
+from conch.bls.errors import ComponentAwayError, StreamLostError
 from conch.bls.hangs import HangWatch
+from conch.bls.service import Responder
 from conch.component import Array
 from conch.triton.own_key import own_key
 from conch.triton.tracing import RequestSpan
@@ -30,7 +31,6 @@ from conch.wire.errors import (
 )
 from conch.wire.needs import missing
 from conch.wire.stream_place import StreamPlace
-from conch.wire.text_steps import OWN_MODELS
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class TritonComponents:
     def __init__(
         self,
         span: RequestSpan | None,
-        sender: Any | None,
+        responder: Responder | None,
         hangs: HangWatch,
         pool: Executor,
         ends: Executor | None = None,
@@ -61,7 +61,7 @@ class TritonComponents:
 
         Args:
             span: Span of the request, if it is traced.
-            sender: Response sender of the request; None for calls that belong to none.
+            responder: Gives the answers of the request; None for calls that belong to none.
             hangs: Watches the calls.
             pool: Threads in which calls wait.
             ends: Threads for calls that end a stream of a component; `pool` if there are none.
@@ -69,35 +69,28 @@ class TritonComponents:
         """
         self._span, self._hangs = span, hangs
         self._pool, self._ends, self._post = pool, ends or pool, post or pool
-        self._sender = sender
+        self._responder = responder
         self._is_open = True
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Refuse further calls. Call this before the last response of the request is sent.
 
-        A cancelled call may still wait for a thread. Using the sender after its last response
-        crashes the server.
+        A cancelled call may still wait for a thread. Using the response sender after its last
+        response crashes the server.
         """
         with self._lock:
             self._is_open = False
 
-    async def call(
-        self,
-        model: str,
-        inputs: Mapping[str, Array | Tensor],
-        wanted: Sequence[str],
-        parameters: Mapping[str, Parameter],
-        timeout_s: float | None,
-        place: StreamPlace | None,
-    ) -> Mapping[str, Tensor]:
-        """Call a component from a thread; see `conch.bls.calls.Components.call`.
+    async def call(self, call: Call) -> Outputs:
+        """Call a component from a thread; see `conch.bls.call.Components.call`.
 
         One that is not Conch's own has POST_PATIENCE_S to answer.
         """
         loop = asyncio.get_running_loop()
-        is_own = model in OWN_MODELS
-        pool = self._post if not is_own else self._ends if place and place.ends else self._pool
+        is_own = self._hangs.watches(call.model)
+        ends = call.place is not None and call.place.ends
+        pool = self._post if not is_own else self._ends if ends else self._pool
         hung: ComponentAwayError | None = None
 
         def give_up(error: ComponentAwayError) -> None:
@@ -106,9 +99,7 @@ class TritonComponents:
             with suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(lambda: made.cancel())
 
-        made = loop.run_in_executor(
-            pool, self._call, model, inputs, wanted, parameters, timeout_s, place, give_up
-        )
+        made = loop.run_in_executor(pool, self._call, call, call.queue_timeout_s(), give_up)
         try:
             return await asyncio.wait_for(made, None if is_own else POST_PATIENCE_S)
         except asyncio.CancelledError:
@@ -119,45 +110,35 @@ class TritonComponents:
         except TimeoutError as error:
             if isinstance(error, TranscriptionError):
                 raise
-            raise ComponentError(f"{model} has not answered within {POST_PATIENCE_S:g} s") from None
+            raise ComponentError(
+                f"{call.model} has not answered within {POST_PATIENCE_S:g} s"
+            ) from None
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
         return await asyncio.get_running_loop().run_in_executor(_ready_pool, _is_ready, model)
 
     def _call(
-        self,
-        model: str,
-        inputs: Mapping[str, Array | Tensor],
-        wanted: Sequence[str],
-        parameters: Mapping[str, Parameter],
-        timeout_s: float | None,
-        place: StreamPlace | None,
-        give_up: Callable[[ComponentAwayError], None],
-    ) -> Mapping[str, Tensor]:
+        self, call: Call, timeout_s: float | None, give_up: Callable[[ComponentAwayError], None]
+    ) -> Outputs:
+        """Make the BLS call; a hang is reported to `give_up`."""
         with self._lock:
-            if not self._is_open or (self._sender and self._sender.is_cancelled()):
-                raise RequestCancelledError(f"the client cancelled before {model} was called")
+            if not self._is_open or (self._responder and self._responder.is_cancelled()):
+                raise RequestCancelledError(f"the client cancelled before {call.model} was called")
         request = pb_utils.InferenceRequest(
-            model_name=model,
-            inputs=[_bls_input(name, value) for name, value in inputs.items()],
-            requested_output_names=list(wanted),
-            parameters={**parameters, **own_key()},
+            model_name=call.model,
+            inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
+            requested_output_names=list(call.outputs),
+            parameters={**call.parameters, **own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
-            **(_sequence(place) if place else {}),
+            **(_sequence(call.place) if call.place else {}),
         )
-        patience_s = START_PATIENCE_S if place and place.starts else 0.0
-        size = sum(map(_size, inputs.values())) * int(parameters.get("beam_size", 1))
-        watch: AbstractContextManager[None] = nullcontext()
-        # A model of somebody else may work for others too, and is not Conch's to end.
-        if model in OWN_MODELS:
-            watch = self._hangs.calling(
-                model, size, give_up, in_stream=place is not None, patience_s=patience_s
-            )
-        with self._span.calling(model) if self._span else nullcontext(), watch:
+        size = call.work * sum(map(_size, call.inputs.values()))
+        span = self._span.calling(call.model) if self._span else nullcontext()
+        with span, self._hangs.calling(call, size, give_up):
             response = request.exec()
             if response.has_error():
-                raise _error(model, response.error().message())
+                raise _error(call.model, response.error().message())
         return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
 
 
@@ -230,7 +211,7 @@ class TritonTensor:
         self.tensor = tensor
 
     def numpy(self) -> Array:
-        """Return the content in host memory; see `conch.bls.calls.Tensor.numpy`."""
+        """Return the content in host memory; see `conch.bls.call.Tensor.numpy`."""
         array: Array = _to_numpy(self.tensor)[0]
         return array
 

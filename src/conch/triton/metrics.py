@@ -7,7 +7,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from conch.bls.metrics import COMPONENT_STREAMS, Family, Labels, Metrics
+from conch.bls.metrics import COMPONENT_STREAMS, Labels, Metric, Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class MetricsPublisher:
         self,
         model: str,
         metrics: Metrics | None = None,
-        gauges: Mapping[Family, Callable[[], float]] | None = None,
+        gauges: Mapping[Metric, Callable[[], float]] | None = None,
         of: Labels = (),
     ) -> None:
         """Start the thread that publishes.
@@ -37,10 +37,10 @@ class MetricsPublisher:
             of: Values of the labels of these metrics. No other process publishes the same ones.
         """
         self._model, self._metrics, self._gauges = model, metrics or Metrics(), dict(gauges or {})
-        self._families: dict[Family, Any] = {}
-        self._published: dict[tuple[Family, Labels], Any] = {}
+        self._families: dict[Metric, Any] = {}
+        self._published: dict[tuple[Metric, Labels], Any] = {}
         self._of = of
-        self._gauged: dict[Family, float] = {}
+        self._gauged: dict[Metric, float] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
@@ -82,7 +82,7 @@ class MetricsPublisher:
                 self._metric(family, self._of).set(value)
                 self._gauged[family] = value
 
-    def _metric(self, family: Family, labels: Labels) -> Any:
+    def _metric(self, family: Metric, labels: Labels) -> Any:
         key = family, labels
         if key not in self._published:
             if family not in self._families:

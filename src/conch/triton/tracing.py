@@ -50,22 +50,20 @@ class Tracer:
         """Send what is left and stop the thread."""
         self._provider.shutdown()
 
-    def begin(self, request: Any, attributes: Mapping[str, str]) -> "RequestSpan | None":
-        """Return a span that begins now, or None for a request that Triton does not sample.
-
-        No failure of tracing is one of the request.
+    def begin(
+        self, trace: Mapping[str, str], attributes: Mapping[str, str]
+    ) -> "RequestSpan | None":
+        """Return a span that begins now, or None for a request that is not sampled.
 
         Args:
-            request: A request of Triton.
+            trace: Trace context of the request, as of `trace_of`.
             attributes: Attributes of the span.
         """
-        try:
-            context = _context(request)
-        except Exception:
-            logger.exception("the trace of a request cannot be read")
+        if not trace:
             return None
-        if context is None:
-            return None
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        context = TraceContextTextMapPropagator().extract(trace)
         span = self._tracer.start_span(RECOGNIZE, context=context, attributes=dict(attributes))
         return RequestSpan(self._tracer, span)
 
@@ -120,12 +118,15 @@ def tracer_of_environment() -> Tracer | None:
         return None
 
 
-def _context(request: Any) -> Any | None:
-    """Return the context of Triton's span of a request, None if it is not sampled."""
-    trace = request.trace()
-    carrier = trace.get_context() if trace else None
-    if not carrier:
-        return None
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+def trace_of(request: Any) -> Mapping[str, str]:
+    """Return the W3C trace context of Triton's span of a request, empty if it is not sampled.
 
-    return TraceContextTextMapPropagator().extract(json.loads(carrier))
+    No failure of tracing is one of the request.
+    """
+    try:
+        trace = request.trace()
+        carrier = trace.get_context() if trace else None
+        return json.loads(carrier) if carrier else {}
+    except Exception:
+        logger.exception("the trace of a request cannot be read")
+        return {}

@@ -19,6 +19,7 @@ Only a `TranscriptionError` is about a single request:
         ├── DeadlineError            the request's own time budget is spent
         ├── RequestCancelledError    the client gave up
         ├── OverloadedError          a limit of this server is reached
+        ├── ProcessLostError         the process that answers died with the request
         ├── ComponentError           a component model answered with an error
         │   └── MissingModelError        a component model is not loaded
         └── InternalError            a defect; the server's log has the cause
@@ -156,6 +157,13 @@ class OverloadedError(TranscriptionError):
         return int(found[1]) if found else None
 
 
+class ProcessLostError(TranscriptionError):
+    """The process that answers for this model died while it had the request."""
+
+    code = "PROCESS_LOST"
+    status = "UNAVAILABLE"
+
+
 class ComponentError(TranscriptionError):
     """A component model answered with an error."""
 
@@ -189,6 +197,7 @@ _BY_CODE: dict[str, type[TranscriptionError]] = {
         DeadlineError,
         RequestCancelledError,
         OverloadedError,
+        ProcessLostError,
         ComponentError,
         MissingModelError,
         InternalError,

@@ -15,7 +15,7 @@ def test_what_is_called_measured_stands_in_the_benchmarks():
     text = (cluster_tables.DOCUMENT.parents[1] / "notes" / "benchmarks.md").read_text()
     every_pass, streaming, _ = cluster_tables.machines()
     assert f"| conch | 8 | {cluster_tables.RECORDINGS} |" in text
-    assert f"| two_pass | {every_pass.streams} |" in text
+    assert f"| `two_pass`, {every_pass.streams} streams |" in text
     assert f"| {streaming.streams} | yes |" in text
 
 

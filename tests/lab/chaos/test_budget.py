@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from conch.gateway import GatewayConfig
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from lab.chaos.budget import worst_case_mb
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "operating.md"
 
 
 def test_the_guide_names_the_worst_case_of_the_defaults() -> None:
-    found = worst_case_mb(OrchestratorConfig(), GatewayConfig())
+    found = worst_case_mb(RecognitionConfig(), GatewayConfig())
     text = GUIDE.read_text(encoding="utf-8").partition("## Memory\n")[2].partition("## Load\n")[0]
     rows = [float(figure) for figure in re.findall(r"^\| .+ \| ([\d.]+) \| .*\|$", text, re.M)]
     assert rows == [round(mb / 1000, 1) for mb in (*found.values(), sum(found.values()))]
@@ -31,6 +31,6 @@ def test_the_guide_names_the_worst_case_of_the_defaults() -> None:
     ],
 )
 def test_each_limit_has_its_part(speech, gateway, less_mb) -> None:
-    default = sum(worst_case_mb(OrchestratorConfig(), GatewayConfig()).values())
-    other = worst_case_mb(OrchestratorConfig(**speech), GatewayConfig(**gateway))
+    default = sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
+    other = worst_case_mb(RecognitionConfig(**speech), GatewayConfig(**gateway))
     assert default - sum(other.values()) == pytest.approx(less_mb, abs=1)

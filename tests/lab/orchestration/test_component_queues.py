@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 
+from conch.bls.call import Call
 from conch.component import Outputs, Row, bytes_array
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import AudioError, ComponentError, MissingModelError
 from lab.orchestration.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
@@ -79,11 +79,11 @@ def test_an_error_is_the_rows_own() -> None:
 
     components = InProcessComponents({"vad": BatchingQueue([component], 1, 0.0)})
     with pytest.raises(ComponentError, match="vad: too long"):
-        asyncio.run(components.call("vad", {"waveform": np.zeros(1)}, (), {}, None, None))
+        asyncio.run(components.call(Call("vad", {"waveform": np.zeros(1)}, ())))
 
 
 def test_a_component_that_is_not_there_is_missing() -> None:
-    call = InProcessComponents({}).call("ctc_encoder", {}, (), {}, None, None)
+    call = InProcessComponents({}).call(Call("ctc_encoder", {}, ()))
     with pytest.raises(MissingModelError, match="ctc_encoder is not loaded") as error:
         asyncio.run(call)
     assert error.value.model == "ctc_encoder"
@@ -111,7 +111,7 @@ def test_the_path_is_that_of_speech_and_its_bytes_are_counted() -> None:
     tone = np.full((1, 16_384), 0.25, np.float32)
 
     async def recognized() -> str:
-        recognizer = Recognizer(OrchestratorConfig(), components)
+        recognizer = recognizer_on(components)
         return (await recognizer.recognize(SpeechRequest(wav=tone), components))[0].text
 
     assert asyncio.run(recognized()) == "spoken 0.25 0"

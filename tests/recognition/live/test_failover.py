@@ -6,12 +6,11 @@ from itertools import pairwise
 import pytest
 import virtual_time
 from mortal_components import MortalComponents
+from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, ended_once, run
 
-from conch.bls.failover import ComponentAwayError
-from conch.bls.metrics import STREAMS_RESUMED
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
+from conch.bls.errors import ComponentAwayError
+from conch.recognition.metrics import STREAMS_RESUMED
 from conch.wire.errors import SessionError
 
 SPOKEN = "12.3...456.7..8"
@@ -42,7 +41,7 @@ def stream(*, dies=(), at=None, during=False, kind=MortalComponents, **parameter
 
     async def scenario():
         components = kind()
-        recognizer = Recognizer(OrchestratorConfig(), components)
+        recognizer = recognizer_on(components)
         client = Client(recognizer, components, **parameters)
         answers, replaced = [], []
         for number, letter in enumerate(SPOKEN):
@@ -101,7 +100,7 @@ def test_what_was_firm_stays_and_comes_once(dies, vad):
 @pytest.mark.parametrize("dies", STREAMING)
 def test_a_stream_that_goes_on_is_counted_and_its_old_state_is_freed(dies):
     _, components, recognizer = stream(dies=[dies], at=1, mode="two_pass")
-    assert recognizer.metrics.drain()[STREAMS_RESUMED, ()] == 1
+    assert recognizer.runtime.metrics.drain()[STREAMS_RESUMED, ()] == 1
     (other,) = set(STREAMING) - {dies}
     assert len([model for model, _ in components.ended if model == other]) == 2
     assert len([model for model, _ in components.ended if model == dies]) == 1
@@ -135,7 +134,7 @@ def test_a_keep_alive_that_finds_a_component_replaced_loses_nothing(before, dies
 def test_a_stream_whose_component_does_not_come_back_ends_with_an_error_that_says_so():
     async def scenario():
         components = MortalComponents()
-        recognizer = Recognizer(OrchestratorConfig(), components)
+        recognizer = recognizer_on(components)
         client = Client(recognizer, components)
         await client.send(audio("1"))
         components.unload("ctc_streaming_encoder")

@@ -160,7 +160,7 @@ def test_a_pass_that_fails_leaves_the_text():
 
         components.before = fail_later
         answers = await in_steps(two_pass(recognizer, components), "abcdefgh..")
-        return answers, recognizer.metrics.drain()
+        return answers, recognizer.runtime.metrics.drain()
 
     (answers, counted), components = run(scenario, SpokenComponents())
     assert len(rolling_calls(components)) == 2

@@ -6,8 +6,8 @@ import math
 from plain_streams import Client, audio, ended_once, run
 from spoken_components import SpokenComponents, made
 
-from conch.bls.metrics import PASSES
 from conch.recognition.live import second_passes, sending_speed
+from conch.recognition.metrics import PASSES
 
 
 def test_two_passes():
@@ -219,7 +219,7 @@ def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out(mo
         in_flight = components.in_flight
         let_go.set()
         final = await client.send(audio(""), ends=True)
-        return answers, in_flight, final, recognizer.metrics.drain()
+        return answers, in_flight, final, recognizer.runtime.metrics.drain()
 
     (answers, in_flight, final, counted), _ = run(scenario, max_second_passes=2)
     assert [segment.passes for segment in final.segments] == [2, 2, 1]

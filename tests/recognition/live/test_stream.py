@@ -13,11 +13,12 @@ from plain_components import PlainComponents
 from plain_streams import STEP, Client, audio, ended_once, run
 from spoken_components import RATE, SpokenComponents, made
 
-from conch.bls.metrics import AUDIO_SECONDS, CALLS, CHUNKS, ENDPOINTS, STREAMS_ENDED
+from conch.bls.metrics import CALLS
 from conch.families.whisper.recogniser import WINDOW
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.live import rolling_passes as live_passes
 from conch.recognition.live import stream as live
+from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.wire.errors import ConfigError, SessionError
 from conch.wire.result import text_of_words
 
@@ -136,7 +137,7 @@ def test_chunks_calls_endpoints_and_ends_are_counted():
         client.is_new = False
         with pytest.raises(SessionError):
             await client.send(audio("1"))
-        return recognizer.metrics.drain()
+        return recognizer.runtime.metrics.drain()
 
     counted, _ = run(scenario)
     assert counted[CHUNKS, ("two_pass", "ok")] == 5
@@ -170,7 +171,7 @@ def test_silence_from_start_to_end_opens_nothing():
     async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
         await client.send(audio("." * 9))
-        return await client.send(audio("."), ends=True), recognizer.metrics.drain()
+        return await client.send(audio("."), ends=True), recognizer.runtime.metrics.drain()
 
     (final, counted), components = run(scenario)
     assert (final.text, final.segments, final.duration) == ("", (), 6.4)
@@ -258,7 +259,7 @@ def test_live_streams_need_a_call_of_their_own():
     with pytest.raises(
         ConfigError, match="max_calls_in_flight takes an integer of 4 or more; is: 3"
     ):
-        OrchestratorConfig(max_calls_in_flight=3)
+        RecognitionConfig(max_calls_in_flight=3)
 
 
 def sent_by_steps(text, components=None, limits=None, **options):

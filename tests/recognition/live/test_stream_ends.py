@@ -8,7 +8,7 @@ import pytest
 from plain_components import PlainComponents
 from plain_streams import STEP, Client, audio, ended_once, run
 
-from conch.bls.metrics import STREAMS_ENDED
+from conch.recognition.metrics import STREAMS_ENDED
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -22,10 +22,10 @@ from conch.wire.errors import (
 
 def test_an_end_in_silence_frees_what_components_keep_though_the_client_is_gone():
     class Gone(PlainComponents):
-        async def call(self, model, *args):
-            if model != "vad":
+        async def call(self, call):
+            if call.model != "vad":
                 raise RequestCancelledError("the client cancelled")
-            return await super().call(model, *args)
+            return await super().call(call)
 
     async def scenario(recognizer, components):
         client = Client(recognizer, components)
@@ -421,7 +421,7 @@ def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
         client.parameters = {}
         with pytest.raises(SessionError, match="send START"):
             await client.send(audio("3"))
-        return recognizer.metrics.drain()
+        return recognizer.runtime.metrics.drain()
 
     counted, components = run(scenario)
     assert counted[STREAMS_ENDED, ("abandoned",)] == 1

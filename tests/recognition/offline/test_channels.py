@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import soundfile
 from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
 
-from conch.bls.metrics import AUDIO_SECONDS
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
+from conch.recognition.metrics import AUDIO_SECONDS
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, OptionError
 
@@ -38,7 +37,7 @@ def call(*channels: np.ndarray, **parameters) -> SpeechRequest:
 
 
 def recognize(components: PlainComponents, request: SpeechRequest, **limits):
-    recognizer = Recognizer(OrchestratorConfig(**limits), components)
+    recognizer = recognizer_on(components, **limits)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript, recognizer
 
@@ -70,7 +69,7 @@ def test_the_text_of_channels_has_the_steps_too():
 def test_the_duration_of_two_channels_counts_once():
     transcript, recognizer = recognize(PlainComponents(), call(ONE, OTHER, channels="split"))
     assert transcript.duration == 60.0
-    counted = recognizer.metrics.drain()
+    counted = recognizer.runtime.metrics.drain()
     seconds = [value for (family, _), value in counted.items() if family == AUDIO_SECONDS]
     assert seconds == [60.0]
 
@@ -128,7 +127,7 @@ def test_a_stream_of_two_channels_waits_for_the_slower_one():
     components.before = hold_the_first
 
     async def texts() -> list[str]:
-        recognizer = Recognizer(OrchestratorConfig(), components)
+        recognizer = recognizer_on(components)
         request = call(ONE, OTHER, channels="split")
         return [part.text async for part in recognizer.stream(request, components)]
 
@@ -163,7 +162,7 @@ def test_what_is_wrong_comes_with_the_answer_and_with_a_streams_last_part():
     assert recognize(PlainComponents(), request)[0].warnings == warnings
 
     async def parts():
-        recognizer = Recognizer(OrchestratorConfig(), PlainComponents())
+        recognizer = recognizer_on(PlainComponents())
         return [part async for part in recognizer.stream(request, PlainComponents())]
 
     (last,) = asyncio.run(parts())
@@ -174,7 +173,7 @@ def test_a_batch_says_of_each_row_what_is_wrong_with_it():
     wav = np.stack([said((1, 3, 0.1), seconds=5.0), np.zeros(5 * RATE, np.float32)])
 
     async def both():
-        recognizer = Recognizer(OrchestratorConfig(), PlainComponents())
+        recognizer = recognizer_on(PlainComponents())
         return await recognizer.recognize(SpeechRequest(wav=wav), PlainComponents())
 
     first, second = asyncio.run(both())

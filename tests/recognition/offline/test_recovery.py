@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import virtual_time
+from plain_recognizer import recognizer_on
 from spoken_components import (
     RATE,
     SpokenComponents,
@@ -15,13 +16,11 @@ from spoken_components import (
     until_a_pause,
 )
 
-from conch.bls.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.component import bytes_array
-from conch.recognition.config import OrchestratorConfig
 from conch.recognition.decoded import WORD_COLUMNS
+from conch.recognition.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.recognition.offline import coverage
 from conch.recognition.offline.recovery import MAX_DEPTH
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, DeadlineError, MissingModelError
 from conch.wire.result import Transcript, Word
@@ -40,10 +39,10 @@ def letters_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def recognize(components, waveform, **parameters) -> tuple[Transcript, dict]:
     """Return the transcript, and the counts of holes."""
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    counted = recognizer.metrics.drain()
+    counted = recognizer.runtime.metrics.drain()
     holes = {key[0]: value for (family, key), value in counted.items() if family is HOLES}
     seconds = sum(value for (family, _), value in counted.items() if family is UNRECOGNISED_SECONDS)
     return transcript, holes | ({"seconds": seconds} if seconds else {})
@@ -402,7 +401,7 @@ class Timed(SpokenComponents):
 def test_a_repair_goes_before_the_first_calls_of_later_segments():
     components = Timed()
     request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     (transcript,) = virtual_time.run(recognizer.recognize(request, components))
     assert transcript.segments[0].text == "a b c d e f g h"
     assert len(transcript.segments) == 21
@@ -413,7 +412,7 @@ def test_a_repair_goes_before_the_first_calls_of_later_segments():
 def test_a_repair_of_the_first_segment_does_not_stop_the_others():
     async def scenario():
         components = Timed()
-        recognizer = Recognizer(OrchestratorConfig(), components, cores=2)
+        recognizer = recognizer_on(components, cores=2)
         request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
         encoded = [
             components.calls.count("attention_encoder")

@@ -6,14 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_components import PlainComponents
+from plain_recognizer import calls_on, recognizer_on
 from plain_streams import Client, audio, run
 
-from conch.bls.calls import Calls
-from conch.bls.failover import Absences
-from conch.bls.metrics import Metrics
 from conch.component import bytes_array
-from conch.recognition.config import OrchestratorConfig
-from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.errors import ComponentError, MissingModelError, OptionError
@@ -56,7 +52,7 @@ def speech(*levels: float) -> np.ndarray:
 
 def recognize(components: PlainComponents, *levels: float, **parameters: Any) -> Any:
     request = SpeechRequest(wav=speech(*levels)[np.newaxis], parameters=parameters)
-    recognizer = Recognizer(OrchestratorConfig(), components)
+    recognizer = recognizer_on(components)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript
 
@@ -114,7 +110,7 @@ def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
             {"decoder": "ctc", "hotwords": "O\u2019Brien", "punctuate": True}
         )
         components = WithPost()
-        calls = Calls(components, 0, Metrics(), "offline", Absences(components))
+        calls = calls_on(components)
         return (await with_text_steps(segment, options, calls, is_punctuated=False)).text
 
     assert asyncio.run(written()) == "Mister O\u2019Brien."

@@ -15,8 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from conch.bls.calls import Calls
-from conch.bls.failover import ComponentAwayError
-from conch.bls.metrics import STREAMS_RESUMED
+from conch.bls.errors import ComponentAwayError
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc import stubs
@@ -25,6 +24,7 @@ from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import EndFirm, FirstPass
 from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import NO_SAMPLES, Utterance
+from conch.recognition.metrics import STREAMS_RESUMED
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import text_of_words
 from conch.wire.stream_place import StreamPlace

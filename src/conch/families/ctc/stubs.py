@@ -11,8 +11,9 @@ from itertools import islice
 
 import numpy as np
 
-from conch.bls.calls import Calls, Parameter, Tensor
-from conch.bls.failover import ComponentAwayError
+from conch.bls.call import Parameter, Tensor
+from conch.bls.calls import Calls
+from conch.bls.errors import ComponentAwayError
 from conch.component import Array, bytes_array
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.live.endpointing import SpeechProbs
@@ -74,9 +75,11 @@ async def decode(
     inputs = {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens}
     parameters = _search_parameters(options)
     if not options.lattice:
-        return _decoded(await calls(DECODER, inputs, _COLUMNS, parameters), options, start)
+        found = await calls(DECODER, inputs, _COLUMNS, parameters, work=options.beam_size)
+        return _decoded(found, options, start)
     parameters["lattice"] = True
-    outputs = await calls(DECODER, inputs, (*_COLUMNS, "lattice"), parameters)
+    columns = (*_COLUMNS, "lattice")
+    outputs = await calls(DECODER, inputs, columns, parameters, work=options.beam_size)
     lattice = outputs["lattice"].numpy()[0].decode()
     return replace(_decoded(outputs, options, start), lattice=lattice)
 
@@ -155,6 +158,7 @@ async def decode_step(
         _COLUMNS if is_over else _PARTIAL,
         parameters,
         place,
+        work=options.beam_size if place.starts else 1,
     )
     if is_over:
         return _decoded(outputs, options, start)

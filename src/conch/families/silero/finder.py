@@ -1,6 +1,7 @@
 """Finds speech by the component `vad`."""
 
-from conch.bls.calls import Calls, Tensor
+from conch.bls.call import Tensor
+from conch.bls.calls import Calls
 from conch.component import Array
 from conch.recognition.hooks import SpeechFinder
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from conch.bls.calls import Calls, Parameter, Tensor
+from conch.bls.call import Parameter, Tensor
+from conch.bls.calls import Calls
 from conch.component import Array, bytes_array
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.wire.options import RecognitionOptions
@@ -64,6 +65,7 @@ async def decode(
             **_what(options),
             **({"prompt": options.prompt} if options.prompt else {}),
         },
+        work=options.beam_size,
     )
     nbest = hypotheses_of(outputs)
     probability = float(outputs["language_probability"].numpy()[0])

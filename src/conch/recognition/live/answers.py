@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from conch.bls.calls import Calls
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.languages import with_only_language
 from conch.recognition.live.endpointing import Speech
 from conch.recognition.live.history import History
@@ -43,7 +43,7 @@ class LiveAnswers:
     """The ended utterances of one live stream, and the answer after each of its chunks."""
 
     def __init__(
-        self, options: RecognitionOptions, config: OrchestratorConfig, passes: LivePasses | None
+        self, options: RecognitionOptions, config: RecognitionConfig, passes: LivePasses | None
     ) -> None:
         """Start without utterances.
 

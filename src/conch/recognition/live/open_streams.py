@@ -3,23 +3,25 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from conch.audio.live import LiveAudio
-from conch.bls.access_log import NO_MODE, Served
-from conch.bls.calls import Calls, Components, within_deadline
-from conch.bls.failover import Absences
-from conch.bls.metrics import AUDIO_SECONDS, CHUNKS, REFUSED, STREAMS_ENDED, Metrics
+from conch.bls.access_log import NO_MODE, AccessRecord
+from conch.bls.call import Components
+from conch.bls.calls import Calls
+from conch.bls.metrics import REFUSED
+from conch.bls.runtime import Runtime
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.load import Load
 from conch.recognition.live.pass_queue import PassQueue, SharedPasses
 from conch.recognition.live.sending_speed import Arrivals
 from conch.recognition.live.stream import LiveStream
+from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import (
     AudioError,
@@ -42,6 +44,8 @@ MAX_SESSION = 128
 class StreamName(NamedTuple):
     """Which stream a chunk belongs to."""
 
+    model: str
+    """The model that was asked: sequence ids are those of a model."""
     stream_id: int | str
     """The client's sequence id."""
     session: str | None
@@ -59,7 +63,7 @@ ABANDON = "abandon"
 class _Open:
     name: StreamName
     stream: LiveStream
-    served: Served
+    record: AccessRecord
     parameters: Mapping[str, Any]
     """Parameters of START."""
     used: float = field(default_factory=time.monotonic)
@@ -117,25 +121,14 @@ class OpenStreams:
     reads the last text.
     """
 
-    def __init__(
-        self,
-        config: OrchestratorConfig,
-        detached: Components,
-        metrics: Metrics,
-        absences: Absences,
-        holding: Callable[[int], AbstractContextManager[None]],
-    ) -> None:
+    def __init__(self, config: RecognitionConfig, runtime: Runtime) -> None:
         """Start with no stream.
 
         Args:
             config: Limits.
-            detached: Components for calls that belong to no request.
-            metrics: Where streams and chunks are counted.
-            absences: The components that are away.
-            holding: Counts the bytes of a chunk in flight.
+            runtime: What all services of the process share.
         """
-        self._absences, self._holding = absences, holding
-        self._config, self._detached, self._metrics = config, detached, metrics
+        self._config, self._runtime, self._metrics = config, runtime, runtime.metrics
         self._shared = SharedPasses(
             PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
         )
@@ -184,17 +177,17 @@ class OpenStreams:
         with (
             self._metrics.answering(CHUNKS, NO_MODE) as labels,
             # First, so that a chunk beyond the limit is refused and its stream goes on.
-            self._holding(request.num_bytes),
+            self._runtime.admission.holding(request.num_bytes),
         ):
             try:
                 name = _name(request)
                 is_abandoned = _abandons(request)
                 entry = self._started(name, request) if request.starts else self._known(name)
             except Exception as error:
-                Served(request.request_id, request.model, NO_MODE).log(error)
+                AccessRecord(request.request_id, request.model).log(error)
                 raise
             labels["mode"] = entry.stream.options.mode
-            entry.served.chunks += 1
+            entry.record.fields["chunks"] += 1
             if is_abandoned:
                 self._close(entry, "abandoned")
                 return _nothing(entry.audio_s)
@@ -214,10 +207,10 @@ class OpenStreams:
     ) -> Transcript | _Refused:
         """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
-        calls = self._calls(components, options.deadline_ms, options.mode)
+        calls = self._runtime.live_calls(components, options.mode, options.deadline_ms)
         arrived = time.monotonic()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
-            async with within_deadline(options.deadline_ms, calls), entry.turn:
+            async with calls.limited(), entry.turn:
                 return await self._answer(entry, request, calls, arrived)
 
     async def _answer(
@@ -237,7 +230,7 @@ class OpenStreams:
             repeats_text=request.repeats_text,
             pause_ms=None if seconds else entry.arrivals.pause_ms(arrived),
         )
-        entry.served.called(transcript)
+        entry.record.called(transcript.stages)
         if request.ends:
             self._close(entry, "end")
         return transcript
@@ -292,21 +285,19 @@ class OpenStreams:
         stream = LiveStream(
             options,
             LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
-            self._calls(self._detached, 0, options.mode),
+            self._runtime.live_calls(self._runtime.detached, options.mode),
             self._metrics,
             self._config,
             self._shared,
             _without_attention(parameters, options),
         )
-        served = Served(request.request_id, request.model, options.mode)
-        entry = _Open(name, stream, served, parameters)
+        record = AccessRecord(request.request_id, request.model, options.mode)
+        record.fields["chunks"] = 0
+        entry = _Open(name, stream, record, parameters)
         if before is not None:
             self._close(before, "restart")
         self._open[name] = entry
         return entry
-
-    def _calls(self, components: Components, deadline_ms: int, mode: str) -> Calls:
-        return Calls(components, deadline_ms, self._metrics, mode, self._absences)
 
     def _known(self, name: StreamName) -> _Open:
         entry = self._open.get(name)
@@ -330,9 +321,9 @@ class OpenStreams:
             closing.add_done_callback(self._closed)
 
     def _log(self, entry: _Open, error: BaseException | None, outcome: str) -> None:
-        entry.served.mode = entry.stream.options.mode
-        entry.served.audio_s = entry.audio_s
-        entry.served.log(error, outcome)
+        entry.record.mode = entry.stream.options.mode
+        entry.record.audio_s = entry.audio_s
+        entry.record.log(error, outcome)
 
     async def _freed(self, entry: _Open) -> None:
         async with entry.turn:
@@ -390,7 +381,7 @@ def _name(request: SpeechRequest) -> StreamName:
         raise OptionError(
             f"option '{SESSION}' takes at most {MAX_SESSION} characters; sent: {len(session)}"
         )
-    return StreamName(request.stream_id, session)
+    return StreamName(request.model, request.stream_id, session)
 
 
 def _abandons(request: SpeechRequest) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from conch.bls.priority_semaphore import Places
+from conch.bls.priority_semaphore import PrioritySemaphore
 from conch.recognition.live.load import Load
 from conch.wire.errors import OverloadedError
 
@@ -35,7 +35,7 @@ class PassQueue:
         Args:
             most: Largest number of passes in flight.
         """
-        self._places = Places(most)
+        self._semaphore = PrioritySemaphore(most)
         self._kept = 1 if most > 1 else 0
 
     async def run(
@@ -46,7 +46,7 @@ class PassQueue:
         rank: Rank,
         patience_s: float | None = None,
     ) -> Result:
-        """Run a pass as soon as it has a place, and return its result; see `Places.run`.
+        """Run a pass as soon as it has a place, and return its result; see `PrioritySemaphore.run`.
 
         Args:
             make: Makes the pass; it is called when the place is there.
@@ -66,7 +66,7 @@ class PassQueue:
 
         kept = 0 if rank == Rank.SECOND else self._kept
         try:
-            return await self._places.run(begun, (rank, due), kept=kept, patience_s=patience_s)
+            return await self._semaphore.run(begun, (rank, due), kept=kept, patience_s=patience_s)
         except TimeoutError:
             if has_begun:
                 raise

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
-from conch.bls.metrics import PASS_LATE_SECONDS, PASSES
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import recogniser_of
 from conch.recognition.languages import with_language
 from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
@@ -23,6 +22,7 @@ from conch.recognition.live.load import Allowed, Pace
 from conch.recognition.live.pass_queue import Rank, SharedPasses
 from conch.recognition.live.second_passes import SecondPasses
 from conch.recognition.live.text import LiveText, is_credible
+from conch.recognition.metrics import PASS_LATE_SECONDS, PASSES
 from conch.recognition.speech import SpeechSegment
 from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions
@@ -68,7 +68,7 @@ class LivePasses:
         options: RecognitionOptions,
         calls: Calls,
         shared: SharedPasses,
-        config: OrchestratorConfig,
+        config: RecognitionConfig,
         is_ahead: Callable[[], bool],
     ) -> None:
         """Start without an utterance.

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
-from conch.bls.metrics import PASSES
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import recogniser_of
 from conch.recognition.live.pass_queue import Rank, SharedPasses
+from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
 from conch.recognition.offline.recovery import recognize_covered
 from conch.recognition.speech import SpeechSegment, saying
@@ -43,7 +43,7 @@ class SecondPasses:
         options: RecognitionOptions,
         calls: Calls,
         shared: SharedPasses,
-        config: OrchestratorConfig,
+        config: RecognitionConfig,
         is_ahead: Callable[[], bool],
     ) -> None:
         """Start with no second pass.

@@ -20,10 +20,10 @@ from typing import TypeVar, cast
 from conch.audio.live import LiveAudio
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
-from conch.bls.metrics import ENDPOINTS, Metrics
+from conch.bls.metrics import Metrics
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.recognition.config import OrchestratorConfig
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import (
     FirstPass,
@@ -46,6 +46,7 @@ from conch.recognition.live.rolling_passes import LivePasses
 from conch.recognition.live.sending_speed import SendingSpeed
 from conch.recognition.live.state import State, Step, Utterance, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
+from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.rescoring import rescored
 from conch.recognition.speech import Heard, SpeechSegment, saying
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
@@ -65,7 +66,7 @@ class LiveStream:
         audio: LiveAudio,
         detached: Calls,
         metrics: Metrics,
-        config: OrchestratorConfig,
+        config: RecognitionConfig,
         shared: SharedPasses,
         without_attention: RecognitionOptions | None,
     ) -> None:

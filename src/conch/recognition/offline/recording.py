@@ -20,8 +20,9 @@ from conch.audio.segmentation import (
     speech_likeness,
     state_of,
 )
-from conch.bls.calls import Calls, Tensor
-from conch.bls.concurrency import SEGMENT_START
+from conch.bls.call import Tensor
+from conch.bls.calls import Calls
+from conch.bls.concurrency import PART
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.hooks import recogniser_of, speech_finder
@@ -134,7 +135,7 @@ async def recognize(
                     keep(speech)
                 speech = replace(speech, said_before=text_of(latest))
                 turn = copy_context()
-                turn.run(SEGMENT_START.set, speech.start)
+                turn.run(PART.set, speech.start)
                 latest = asyncio.create_task(recognize_asked(speech, options, calls), context=turn)
                 recognised.append(latest)
                 under_way.append(

@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from conch.bls.calls import Calls
-from conch.bls.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.recognition.hooks import recogniser_of, second_opinion
 from conch.recognition.languages import with_language
+from conch.recognition.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.recognition.offline.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
 from conch.recognition.segment import recognize_segment
 from conch.recognition.speech import SpeechSegment

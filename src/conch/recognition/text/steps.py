@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from conch.bls.calls import Calls, Tensor, together
+from conch.bls.call import Tensor
+from conch.bls.calls import Calls, together
 from conch.component import Array, bytes_array
 from conch.recognition.hooks import text_rewriters
 from conch.recognition.text.spans import Rewritten, replaced, retimed, rewritten

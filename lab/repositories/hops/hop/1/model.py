@@ -7,8 +7,10 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
+from conch.bls.call import Call
 from conch.bls.hangs import HangWatch
 from conch.bls.metrics import Metrics
+from conch.bls.traits import Traits
 from conch.triton.components import TritonComponents
 from conch.triton.model_processes import ModelProcesses, boot_time_s
 from conch.triton.statuses import triton_error
@@ -24,7 +26,9 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         self.pool = ThreadPoolExecutor(8)
-        self.hangs = HangWatch(ModelProcesses(os.getppid()), 5.0, Metrics(), boot_time_s)
+        self.hangs = HangWatch(
+            ModelProcesses(os.getppid()), {"null": Traits()}, 5.0, Metrics(), boot_time_s
+        )
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
@@ -39,9 +43,7 @@ class TritonPythonModel:
         components = TritonComponents(None, sender, self.hangs, self.pool)
         try:
             for _ in range(json.loads(request.parameters())["calls"]):
-                await components.call(
-                    "null", {"waveform": waveform[0]}, ("nothing",), {}, None, None
-                )
+                await components.call(Call("null", {"waveform": waveform[0]}, ("nothing",)))
             response = pb_utils.InferenceResponse([pb_utils.Tensor("nothing", waveform[:, :1])])
         except ComponentError as error:
             response = pb_utils.InferenceResponse(error=triton_error(error))

@@ -1,0 +1,242 @@
+"""Which components are available, and which are away: dead, hung or being replaced.
+
+What Triton 2.51 does with calls then was found with `kill -9` of a component's process:
+
+- A call that the process was to compute fails a second later at most, with "Stub process 'vad_0_0'
+  is not healthy". Those behind it in the queue fail one batch a second, whatever their timeouts,
+  even after the model has been loaded again. So a call is given up as soon as its model is back.
+- The model counts as ready until it is unloaded. From then to the end of the load that follows, it
+  counts as not ready, and calls fail at once.
+- The streams of a component with sequences are gone: the next call of one without START fails.
+"""
+
+import asyncio
+import logging
+import math
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from conch.bls.errors import ComponentAwayError
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+PATIENCE_S = 15.0
+"""Longest time to wait for a component that is away, in seconds."""
+SETTLE_S = 0.25
+"""Seconds after which calls try a component that still counts as ready: it may have been replaced
+before its failure was known."""
+SETTLE_AGAIN_S = 4.0
+"""The same after a second failure: then the replacement is yet to come."""
+REMEMBER_S = 0.5
+"""Seconds for which all requests take the same answer to whether the server has a component."""
+LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
+"""Seconds between two looks at a component that was away; each wait is half as long again."""
+
+
+class Loaded(Protocol):
+    """Tells which components a server has."""
+
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component."""
+        ...
+
+
+@dataclass(slots=True)
+class _Absence:
+    """A component that was found away, until it is known to be replaced."""
+
+    tries_at: float
+    """When one of the calls that wait tries it, on the clock of the event loop."""
+    is_open: bool = False
+    """Whether calls are let through, because one was answered."""
+    tried_at: float = math.inf
+    """When the latest call that tries was let through."""
+    waiting: deque[asyncio.Future[bool]] = field(default_factory=deque)
+    watch: asyncio.Task[None] | None = None
+
+
+class Availability:
+    """The components that have answered before, and those of them that are away.
+
+    One object serves all requests. The first call that fails makes the others wait, so that they
+    take no thread of the server. While the component still counts as ready, one of them tries it.
+    """
+
+    def __init__(
+        self,
+        server: Loaded,
+        served: Iterable[str] = (),
+        replaced: Callable[[str], None] = lambda model: None,
+    ) -> None:
+        """Start with no component away.
+
+        Args:
+            server: Tells whether a component is back.
+            served: Names of components that the server has, as far as is known.
+            replaced: Is told of a component whose calls in flight are given up.
+        """
+        self._server, self._replaced = server, replaced
+        self._known = set(served)
+        self._absences: dict[str, _Absence] = {}
+        self._back_at: dict[str, float] = {}
+        """When components were let through again that had been away."""
+        self._probes: dict[str, tuple[float, asyncio.Task[bool]]] = {}
+        """The latest question by component, and when it was asked."""
+        self._in_flight: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._given_up: set[asyncio.Task[Any]] = set()
+
+    def knows(self, model: str) -> bool:
+        """Return whether the server has a component, or had it before: it may come back."""
+        return model in self._known
+
+    @property
+    def away(self) -> list[str]:
+        """The components whose calls wait."""
+        return [model for model in self._absences if self.is_away(model)]
+
+    def is_away(self, model: str) -> bool:
+        """Return whether calls of a component wait."""
+        absence = self._absences.get(model)
+        return absence is not None and not absence.is_open
+
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component; wait for one that is being replaced."""
+        now = asyncio.get_running_loop().time
+        began, poll_s = now(), LEAST_POLL_S
+        while not await self._asked(model):
+            if model not in self._known or now() - began >= PATIENCE_S:
+                return False
+            await asyncio.sleep(poll_s)
+            poll_s = _longer(poll_s)
+        self._known.add(model)
+        return True
+
+    async def _asked(self, model: str) -> bool:
+        """Return whether the server has a component; requests share one question."""
+        now = asyncio.get_running_loop().time()
+        asked_at, probe = self._probes.get(model, (-math.inf, None))
+        if probe is None or (probe.done() and now - asked_at >= REMEMBER_S):
+            probe = asyncio.create_task(self._server.is_loaded(model))
+            self._probes[model] = now, probe
+        return await asyncio.shield(probe)
+
+    async def call(self, model: str, call: Awaitable[Result]) -> Result:
+        """Make a call, and give it up when its component has been replaced.
+
+        Args:
+            model: Name of the component.
+            call: The call.
+
+        Raises:
+            ComponentAwayError: the call was given up, or its component was found away.
+        """
+        began = asyncio.get_running_loop().time()
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        self._in_flight[model].add(task)
+        try:
+            found = await call
+        except asyncio.CancelledError:
+            # As `asyncio.timeout`: a task of its own for each call would cost more than the rest.
+            if task not in self._given_up or task.uncancel() > cancelling:
+                raise
+            raise ComponentAwayError(f"{model} was replaced while it was called") from None
+        finally:
+            self._in_flight[model].discard(task)
+            self._given_up.discard(task)
+        self._known.add(model)
+        absence = self._absences.get(model)
+        if absence is not None and not absence.is_open and began >= absence.tried_at:
+            self._let_through(model, absence, is_back=True)
+        return found
+
+    def begin(self, model: str, called: float) -> None:
+        """Note that a call has found its component away; calls wait from now on.
+
+        Args:
+            model: Name of the component.
+            called: When the call was made, on the clock of the event loop. Nothing is noted if
+                calls were let through since.
+        """
+        if called < self._back_at.get(model, -math.inf):
+            return
+        now = asyncio.get_running_loop().time()
+        absence = self._absences.get(model)
+        if absence is None:
+            logger.warning("component %s is away; its calls wait for it", model)
+            absence = self._absences[model] = _Absence(now + SETTLE_S)
+            absence.watch = asyncio.create_task(self._watch(model, absence))
+        elif absence.is_open:
+            absence.is_open, absence.tries_at = False, now + SETTLE_AGAIN_S
+
+    async def over(self, model: str) -> bool:
+        """Wait until a call of a component may be made; return False if it has not come back."""
+        absence = self._absences.get(model)
+        if absence is None or absence.is_open:
+            return True
+        back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        absence.waiting.append(back)
+        return await back
+
+    async def _watch(self, model: str, absence: _Absence) -> None:
+        now = asyncio.get_running_loop().time
+        began, poll_s = now(), LEAST_POLL_S
+        is_ready, was_unloaded = True, False
+        try:
+            while not (is_ready and was_unloaded) and now() - began < PATIENCE_S:
+                await asyncio.sleep(poll_s)
+                poll_s = _longer(poll_s)
+                is_ready = await self._server.is_loaded(model)
+                if not is_ready:
+                    was_unloaded, absence.is_open = True, False
+                elif not was_unloaded and not absence.is_open and now() >= absence.tries_at:
+                    self._try(absence)
+        except BaseException:  # the models are being unloaded
+            for back in absence.waiting:
+                back.cancel()
+            raise
+        finally:
+            del self._absences[model]
+        took_s = now() - began
+        if not is_ready:
+            logger.error("component %s has not come back within %.1f s", model, took_s)
+            # If it was unloaded for good, its absence is an answer from now on.
+            self._known.discard(model)
+        elif was_unloaded:
+            logger.warning("component %s is back after %.1f s", model, took_s)
+            self._give_up(model)
+        self._let_through(model, absence, is_back=is_ready)
+
+    def _try(self, absence: _Absence) -> None:
+        """Let one of the calls through that wait."""
+        while absence.waiting:
+            back = absence.waiting.popleft()
+            if not back.done():  # not cancelled
+                absence.tried_at = asyncio.get_running_loop().time()
+                absence.tries_at = absence.tried_at + SETTLE_AGAIN_S
+                back.set_result(True)
+                return
+
+    def _let_through(self, model: str, absence: _Absence, *, is_back: bool) -> None:
+        absence.is_open = True
+        self._back_at[model] = asyncio.get_running_loop().time()
+        for back in absence.waiting:
+            if not back.done():
+                back.set_result(is_back)
+        absence.waiting.clear()
+
+    def _give_up(self, model: str) -> None:
+        """Cancel the calls in flight: they wait for a process that is gone."""
+        for task in self._in_flight[model]:
+            self._given_up.add(task)
+            task.cancel()
+        self._replaced(model)
+
+
+def _longer(poll_s: float) -> float:
+    return min(MOST_POLL_S, 1.5 * poll_s)

@@ -1,0 +1,106 @@
+"""One call of a component, and the steps that it passes on its way there and back."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from conch.bls.deadline import Deadline
+from conch.component import Array
+from conch.wire.stream_place import StreamPlace
+
+START_PATIENCE_S = 5.0
+"""Longest time that the START of a stream waits for a place in a component, in seconds. Triton
+would let it wait until another stream ends."""
+
+Parameter = bool | int | str
+
+
+class Tensor(Protocol):
+    """An output tensor of a component, in the memory where the component left it."""
+
+    def numpy(self) -> Array:
+        """Return the content in host memory, without the batch dimension."""
+        ...
+
+
+Outputs = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One row for a component, and the outputs that are wanted."""
+
+    model: str
+    inputs: Mapping[str, Array | Tensor]
+    """Tensors by name, without the batch dimension."""
+    outputs: Sequence[str]
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    place: StreamPlace | None = None
+    """Place in the component's stream; None outside streams."""
+    deadline: Deadline = field(default_factory=Deadline)
+    """Time budget of the request."""
+    work: int = 1
+    """Work of the component for each byte of input, compared with its simplest call."""
+
+    @property
+    def continues_stream(self) -> bool:
+        """Whether the component must know the stream already."""
+        return self.place is not None and not self.place.starts
+
+    def queue_timeout_s(self) -> float | None:
+        """Return the longest time in the component's queue, in seconds; None for no limit.
+
+        Raises:
+            DeadlineError: no time is left.
+        """
+        left_s = self.deadline.remaining_s(f"before {self.model} was called")
+        if self.place is None or not self.place.starts:
+            return left_s
+        return START_PATIENCE_S if left_s is None else min(left_s, START_PATIENCE_S)
+
+
+Send = Callable[[Call], Awaitable[Outputs]]
+
+
+class Policy(Protocol):
+    """A step that every call of a request passes."""
+
+    async def __call__(self, call: Call, proceed: Send) -> Outputs:
+        """Send a call on by `proceed`, once, several times or not at all."""
+        ...
+
+
+class Components(Protocol):
+    """The component models of a server."""
+
+    async def call(self, call: Call) -> Outputs:
+        """Return the outputs of a component for one row.
+
+        Raises:
+            ComponentAwayError: the component's process died, or it no longer knows the stream.
+            ComponentError: the component answered with an error.
+            DeadlineError: the request has no time left.
+            MissingModelError: the server does not have the component.
+            OverloadedError: the component has no place for another stream.
+            RequestCancelledError: the client gave up before the call was made.
+        """
+        ...
+
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component."""
+        ...
+
+
+def through(policies: Sequence[Policy], components: Components) -> Send:
+    """Return what sends a call through policies, the first one outermost, to its component."""
+    send: Send = components.call
+    for policy in reversed(policies):
+        send = _step(policy, send)
+    return send
+
+
+def _step(policy: Policy, proceed: Send) -> Send:
+    async def send(call: Call) -> Outputs:
+        return await policy(call, proceed)
+
+    return send

@@ -1,0 +1,62 @@
+"""The limits of a BLS model, set by the `parameters` of its config.pbtxt."""
+
+import math
+from dataclasses import dataclass, fields
+
+from conch.wire.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlsConfig:
+    """Limits of all services of one process. A service adds its own in a subclass."""
+
+    max_requests_in_flight: int = 256
+    """Requests in flight at once; one more is refused."""
+    max_bytes_in_flight: int = 2_147_483_648
+    """Bytes of audio as sent, of all requests and live chunks at once; one beyond is refused unless
+    it is alone. A quarter is saved for recordings, and another one for live chunks."""
+    max_audio_in_flight_s: float = 28_800.0
+    """Seconds of audio of all recordings at once, over rows and channels; others wait. A request
+    with more is refused. An hour takes up to 600 MB."""
+    max_wait_s: float = 30.0
+    """Longest wait of a recording without a deadline behind others, in seconds, or eight times the
+    time of its own work if that is longer. One that would wait longer is refused at once."""
+    max_encoder_calls: int = 4
+    """Calls of recordings in flight at once to vad, and as many to attention_encoder; others wait
+    for their turn. One recording has half of them. Twice the instances, times the batch on a GPU.
+    """
+    max_decoder_calls: int = 16
+    """The same for each other component: two full batches of attention_decoder. One recording has
+    a quarter of them."""
+    max_calls_in_flight: int = 60
+    """Component calls in flight at once, over all requests. A quarter is for live chunks, at most
+    another for passes over live utterances, an eighth for models of `post`, a sixteenth for the
+    ends of streams; one more waits for a thread. Keep it 4 below the backend's `thread-pool-size`:
+    its threads also send answers."""
+    max_passes_in_flight: int = 4
+    """Rolling and second passes of all live streams at once; others wait, the most urgent in front.
+    Twice the instances of the attention models keep them busy: more on a GPU."""
+    min_hang_s: float = 5.0
+    """Seconds without an answer that never count as a hang of a component. Beyond them, one that
+    takes 15 times as long as usual is ended and loaded again; waits for a core do not count."""
+
+    def __post_init__(self) -> None:
+        """Check every limit.
+
+        Raises:
+            ConfigError: a value is too low, infinite or not a number.
+        """
+        for item in fields(self):
+            if item.type is str:
+                continue
+            value = getattr(self, item.name)
+            least = self.least(item.name)
+            is_whole = item.type is int
+            if not math.isfinite(value) or (value < least if is_whole else value <= 0):
+                takes = f"an integer of {least} or more" if is_whole else "a finite number above 0"
+                raise ConfigError(f"parameter {item.name} takes {takes}; is: {value}")
+
+    @staticmethod
+    def least(name: str) -> int:
+        """Return the lowest value of a whole number."""
+        return 4 if name == "max_calls_in_flight" else 1  # each lane has a thread

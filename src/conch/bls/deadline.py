@@ -1,0 +1,60 @@
+"""The time budget of a request."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from conch.wire.errors import DeadlineError
+
+
+class Deadline:
+    """A time budget, which starts when it is made."""
+
+    def __init__(self, budget_ms: int = 0, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Start the clock.
+
+        Args:
+            budget_ms: Option `deadline_ms` of the request, in milliseconds; 0 for no limit.
+            clock: Returns the time in seconds.
+        """
+        self._budget_ms, self._clock, self._started = budget_ms, clock, clock()
+
+    def remaining_s(self, when: str) -> float | None:
+        """Return the seconds left, or None without a limit.
+
+        Args:
+            when: End of the error's message, such as "before vad was called".
+
+        Raises:
+            DeadlineError: no time is left.
+        """
+        if not self._budget_ms:
+            return None
+        left_s = self._budget_ms / 1000 - (self._clock() - self._started)
+        if left_s <= 0:
+            raise self._error(when)
+        return left_s
+
+    @asynccontextmanager
+    async def limiting(self, path: Callable[[], Sequence[str]]) -> AsyncIterator[None]:
+        """Cancel the block when the time is over.
+
+        Args:
+            path: Returns the components that were called so far: the error names the latest.
+
+        Raises:
+            DeadlineError: the time is over. A DeadlineError from a call inside is raised unchanged,
+                because its message is more precise.
+        """
+        try:
+            async with asyncio.timeout(self._budget_ms / 1000 or None) as scope:
+                yield
+        except TimeoutError as error:
+            if isinstance(error, DeadlineError) or not scope.expired():
+                raise
+            *_, latest = ("the first call", *path())
+            raise self._error(f"in {latest}") from None
+
+    def _error(self, when: str) -> DeadlineError:
+        return DeadlineError(f"deadline_ms of {self._budget_ms} ran out {when}")

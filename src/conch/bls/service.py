@@ -1,0 +1,106 @@
+"""What a BLS service is: it reads a request, runs it with calls, and gives answers."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from conch.bls.access_log import AccessRecord
+from conch.bls.call import Components
+from conch.bls.metrics import Metric
+from conch.component import Array
+from conch.wire.errors import TranscriptionError
+
+Answer = Mapping[str, Array]
+"""Output tensors by name, with the batch dimension first where the service has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A request as it reaches a BLS model."""
+
+    model: str
+    """Name of the model that was asked."""
+    read_inputs: Callable[[], Mapping[str, Array]]
+    """Return the tensors by name, with the batch dimension first."""
+    outputs: tuple[str, ...]
+    """Names of the tensors that the client wants."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Options, not checked yet."""
+    request_id: str = ""
+    """Id of the request, safe in a log."""
+    stream_id: int | str = 0
+    """Sequence id; 0 or "" outside streams."""
+    starts: bool = False
+    """Whether the request starts its stream."""
+    ends: bool = False
+    """Whether the request ends its stream."""
+    takes_several: bool = False
+    """Whether several answers may be given: the model is decoupled."""
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """W3C trace context, empty for a request that is not sampled."""
+
+
+class Responder(Protocol):
+    """Gives the answers of one request to its client. Any thread may use it."""
+
+    def is_cancelled(self) -> bool:
+        """Return whether the client has given up."""
+        ...
+
+    def send(self, answer: Answer) -> None:
+        """Give an answer."""
+        ...
+
+    def fail(self, error: TranscriptionError) -> None:
+        """Give an error; nothing but `end` follows."""
+        ...
+
+    def end(self) -> None:
+        """End the answers. This is the last call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a service has to run one request."""
+
+    components: Components
+    """Components for the calls of the request."""
+    record: AccessRecord
+    """The request's line in the access log."""
+
+
+Request = TypeVar("Request")
+
+
+class Service(Protocol[Request]):
+    """A service of a BLS model."""
+
+    @property
+    def gauges(self) -> Mapping[Metric, Callable[[], float]]:
+        """Return functions that give the present values of metrics."""
+        ...
+
+    def parse(self, message: Message) -> Request:
+        """Read a request.
+
+        Raises:
+            TranscriptionError: the request is wrong.
+        """
+        ...
+
+    def run(self, request: Request, job: Job) -> AsyncGenerator[Answer, None]:
+        """Yield the answers of a request: one, or several if its client takes several.
+
+        Raises:
+            TranscriptionError: the request failed; no answer follows.
+        """
+        ...
+
+    async def close(self, timeout_s: float) -> None:
+        """Free what the components keep for the service.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds.
+        """
+        ...

@@ -1,0 +1,22 @@
+"""What the core must know of a component to limit its calls."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+HANG_FACTOR = 15.0
+"""How many times longer than expected a call may take before its component counts as hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """How a component of this server works."""
+
+    is_one_by_one: bool = False
+    """Whether a CPU computes the rows of a batch one after the other."""
+    hang_factor: float = HANG_FACTOR
+    """How many times longer than expected a call may take: more where the work depends on more than
+    the size of the input."""
+
+
+OwnComponents = Mapping[str, Traits]
+"""The components of this server by name. A model that is missing here belongs to somebody else."""

@@ -1,0 +1,141 @@
+"""Speech recognition as a service of a BLS model: tensors in, tensors out."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+import numpy as np
+
+from conch.bls.access_log import AccessRecord
+from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric
+from conch.bls.runtime import Runtime
+from conch.bls.service import Answer, Job, Message
+from conch.bls.traits import OwnComponents, Traits
+from conch.component import Array
+from conch.recognition.config import RecognitionConfig
+from conch.recognition.metrics import OPEN_STREAMS, PASS_STRETCH
+from conch.recognition.recognizer import OFFLINE, Recognizer
+from conch.recognition.request import SpeechRequest
+from conch.wire.result import Transcript
+from conch.wire.text_steps import OWN_MODELS
+
+LEAST_SCORE = float(np.finfo(np.float32).min)
+"""Score of a missing hypothesis, and in place of -inf and NaN, which JSON cannot hold."""
+
+# Whisper decodes up to 448 tokens, where 40 are usual, and again for a text that loops.
+TRAITS = {
+    "vad": Traits(is_one_by_one=True),
+    "attention_encoder": Traits(is_one_by_one=True),
+    "attention_decoder": Traits(hang_factor=60.0),
+}
+
+
+def own_components() -> OwnComponents:
+    """Return the traits of Conch's components."""
+    return {model: TRAITS.get(model, Traits()) for model in OWN_MODELS}
+
+
+class Recognition:
+    """Answers requests for recognition; see `conch.bls.service.Service`."""
+
+    def __init__(self, config: RecognitionConfig, runtime: Runtime) -> None:
+        """Start without requests.
+
+        Args:
+            config: Limits.
+            runtime: What all services of the process share.
+        """
+        self._recognizer = Recognizer(config, runtime)
+        self._runtime = runtime
+
+    @property
+    def gauges(self) -> Mapping[Metric, Callable[[], float]]:
+        """Return functions that give the present values of metrics."""
+        streams, runtime = self._recognizer.open_streams, self._runtime
+        return {
+            OPEN_STREAMS: lambda: len(streams),
+            PASS_STRETCH: lambda: streams.stretch,
+            AUDIO_IN_FLIGHT: lambda: runtime.admission.audio_s,
+            COMPONENTS_AWAY: lambda: len(runtime.away),
+        }
+
+    def parse(self, message: Message) -> SpeechRequest:
+        """Read a request; its options and audio are checked when it runs."""
+        inputs = message.read_inputs()
+        return SpeechRequest(
+            wav=inputs.get("WAV"),
+            pcm16=inputs.get("PCM16"),
+            wav_lens=inputs.get("WAV_LENS"),
+            sample_rate=inputs.get("SAMPLE_RATE"),
+            audio=inputs.get("AUDIO"),
+            parameters=message.parameters,
+            stream_id=message.stream_id,
+            starts=message.starts,
+            ends=message.ends,
+            repeats_text="TRANSCRIPTS" in message.outputs,
+            request_id=message.request_id,
+            model=message.model,
+            outputs=message.outputs,
+            takes_several=message.takes_several,
+        )
+
+    async def run(self, request: SpeechRequest, job: Job) -> AsyncGenerator[Answer, None]:
+        """Yield one answer, or one per segment and a last one to a client that takes several.
+
+        Raises:
+            TranscriptionError: as `Recognizer.recognize`.
+        """
+        record = job.record
+        if request.stream_id and not request.takes_several:
+            record.leave_out()  # a live stream has one line, which is written at its end
+            transcripts = await self._recognizer.recognize(request, job.components)
+            yield {name: rows[0] for name, rows in _tensors(transcripts, request.outputs).items()}
+            return
+        record.mode, record.fields["rows"] = OFFLINE, request.num_rows
+        if not request.takes_several:
+            transcripts = await self._recognizer.recognize(request, job.components)
+            _note(record, transcripts)
+            yield _tensors(transcripts, request.outputs)
+            return
+        last: tuple[Transcript, ...] = ()
+        async with aclosing(self._recognizer.stream(request, job.components)) as answers:
+            async for transcript in answers:
+                last = (transcript,)  # it counts the calls for all before it
+                yield _tensors(last, request.outputs)
+        _note(record, last)
+
+    async def close(self, timeout_s: float) -> None:
+        """End the live streams, and free what components keep of them."""
+        await self._recognizer.open_streams.close(timeout_s)
+
+
+def _note(record: AccessRecord, transcripts: Sequence[Transcript]) -> None:
+    for transcript in transcripts:
+        record.audio_s += transcript.duration
+        record.called(transcript.stages)
+
+
+def _tensors(transcripts: Sequence[Transcript], wanted: Sequence[str]) -> dict[str, Array]:
+    """Return the wanted tensors, with a row for each transcript.
+
+    The answer to a live chunk has no batch dimension: the streaming clients of WeNet, sherpa and
+    FunASR decode TRANSCRIPTS[0] of a chunk, or join TRANSCRIPTS.
+    """
+    tensors: dict[str, Array] = {}
+    if "TRANSCRIPTS" in wanted or "SCORES" in wanted:
+        tensors["TRANSCRIPTS"], tensors["SCORES"] = _columns(transcripts)
+    if "RESULT" in wanted:
+        results = [[transcript.to_json().encode()] for transcript in transcripts]
+        tensors["RESULT"] = np.array(results, dtype=np.object_)
+    return {name: tensor for name, tensor in tensors.items() if name in wanted}
+
+
+def _columns(transcripts: Sequence[Transcript]) -> tuple[Array, Array]:
+    """Return texts BYTES and scores FP32, both [rows, n-best] and padded to the longest list."""
+    width = max(len(transcript.nbest) for transcript in transcripts)
+    texts = np.full((len(transcripts), width), b"", dtype=np.object_)
+    scores = np.full((len(transcripts), width), LEAST_SCORE, dtype=np.float32)
+    for row, transcript in enumerate(transcripts):
+        for rank, hypothesis in enumerate(transcript.nbest):
+            texts[row, rank] = hypothesis.text.encode()
+            scores[row, rank] = hypothesis.score
+    return texts, np.nan_to_num(scores, copy=False, nan=LEAST_SCORE)

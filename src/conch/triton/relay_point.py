@@ -1,0 +1,57 @@
+"""Hand the requests of a BLS model to another model of the server, which answers them."""
+
+import gc
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from conch.bls.relay import Relay
+from conch.component.parameters import read_parameters
+from conch.triton.answers import Answers
+from conch.triton.logs import log_to_stderr
+from conch.triton.memory import watch
+from conch.triton.messages import address_of, message_of
+from conch.triton.responders import responder_of
+
+
+@dataclass(frozen=True, slots=True)
+class RelayConfig:
+    """Parameters of a model whose requests another one answers."""
+
+    host: str = "speech"
+    """Name of the model that answers. It must be on the same server."""
+
+
+class RelayPoint:
+    """Hands requests on, and sends the answers; it imports nothing of what answers them."""
+
+    def __init__(self, args: Mapping[str, str]) -> None:
+        """Look for the host with the first request.
+
+        Args:
+            args: What Triton gives to `initialize`.
+
+        Raises:
+            ConfigError: a parameter is unknown.
+        """
+        log_to_stderr()
+        host = read_parameters(RelayConfig, args).host
+        policy = json.loads(args["model_config"]).get("model_transaction_policy", {})
+        self._model, self._takes_several = args["model_name"], bool(policy.get("decoupled"))
+        self._answers = Answers()
+        self._relay = Relay(address_of(host), host)
+
+    def start(self, request: Any) -> None:
+        """Start to answer a request of Triton, without waiting for it."""
+        message = message_of(request, self._model, takes_several=self._takes_several)
+        responder = responder_of(request, self._answers, takes_several=self._takes_several)
+        self._relay.start(message, responder)
+        watch.called()
+
+    def close(self) -> None:
+        """Answer what still runs by an error, and stop all threads."""
+        self._relay.close()
+        self._answers.close()
+        # Tensors in the frames of what failed: Triton's stub crashes where they outlive it.
+        gc.collect()

@@ -1,0 +1,23 @@
+"""A recogniser on plain components."""
+
+from typing import Any
+
+from conch.bls.call import Components
+from conch.bls.calls import Calls
+from conch.bls.runtime import Runtime
+from conch.recognition import RecognitionConfig, Recognizer, own_components
+
+
+def runtime_on(components: Components, **limits: Any) -> Runtime:
+    """Return what the services of a process share, on these components."""
+    return Runtime(RecognitionConfig(**limits), own_components(), components)
+
+
+def recognizer_on(components: Components, *, cores: int | None = None, **limits: Any) -> Recognizer:
+    """Return a recogniser whose calls go to these components."""
+    return Recognizer(RecognitionConfig(**limits), runtime_on(components, **limits), cores)
+
+
+def calls_on(components: Components, deadline_ms: int = 0) -> Calls:
+    """Return the calls of a live chunk to these components."""
+    return runtime_on(components).live_calls(components, "offline", deadline_ms)
