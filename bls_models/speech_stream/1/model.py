@@ -1,5 +1,7 @@
 from typing import Any
 
+from conch.bls.relay import RelayConfig
+from conch.triton import read_parameters
 from conch.triton.relay_point import RelayPoint
 
 
@@ -10,7 +12,7 @@ class TritonPythonModel:
     """
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.relay_point = RelayPoint(args)
+        self.relay_point = RelayPoint(read_parameters(RelayConfig, args), args)
 
     def execute(self, requests: list[Any]) -> None:
         for request in requests:

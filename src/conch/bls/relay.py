@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import count
 from queue import SimpleQueue
 from typing import Any
@@ -44,6 +44,14 @@ POLL_S = 0.05
 """Seconds between two tries to find the host, and between two looks at clients that give up."""
 
 _PLAIN = [item.name for item in fields(Message) if item.name not in ("read_inputs", "outputs")]
+
+
+@dataclass(frozen=True, slots=True)
+class RelayConfig:
+    """Parameters of a model whose requests another one answers."""
+
+    host: str = "speech"
+    """Name of the model that answers. It must be on the same server."""
 
 
 def address_of(server: int, began: str, model: str) -> str:

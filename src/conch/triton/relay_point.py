@@ -3,11 +3,9 @@
 import gc
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from conch.bls.relay import Relay
-from conch.component.parameters import read_parameters
+from conch.bls.relay import Relay, RelayConfig
 from conch.triton.answers import Answers
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
@@ -15,32 +13,21 @@ from conch.triton.messages import address_of, message_of
 from conch.triton.responders import responder_of
 
 
-@dataclass(frozen=True, slots=True)
-class RelayConfig:
-    """Parameters of a model whose requests another one answers."""
-
-    host: str = "speech"
-    """Name of the model that answers. It must be on the same server."""
-
-
 class RelayPoint:
     """Hands requests on, and sends the answers; it imports nothing of what answers them."""
 
-    def __init__(self, args: Mapping[str, str]) -> None:
+    def __init__(self, config: RelayConfig, args: Mapping[str, str]) -> None:
         """Look for the host with the first request.
 
         Args:
+            config: Parameters of the model.
             args: What Triton gives to `initialize`.
-
-        Raises:
-            ConfigError: a parameter is unknown.
         """
         log_to_stderr()
-        host = read_parameters(RelayConfig, args).host
         policy = json.loads(args["model_config"]).get("model_transaction_policy", {})
         self._model, self._takes_several = args["model_name"], bool(policy.get("decoupled"))
         self._answers = Answers()
-        self._relay = Relay(address_of(host), host)
+        self._relay = Relay(address_of(config.host), config.host)
 
     def start(self, request: Any) -> None:
         """Start to answer a request of Triton, without waiting for it."""

@@ -22,8 +22,8 @@ def test_the_guide_names_the_worst_case_of_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("speech", "gateway", "less_mb"),
     [
-        ({"max_bytes_in_flight": 1_147_483_648}, {}, 6_000),
-        ({"max_audio_in_flight_s": 14_400.0}, {}, 5_280),
+        ({"max_bytes_in_flight": 1_147_483_648}, {}, 3_000),
+        ({"max_audio_in_flight_s": 14_400.0}, {}, 2_640),
         ({"max_streams": 12}, {}, 3_000),
         ({}, {"max_body_mb": 100.0}, 200),
         ({}, {"max_sessions": 0, "max_files": 0}, 1_475 + 256),
