@@ -89,7 +89,7 @@ class Decoder:
     """Encoder and decoder of a live stream; empty if it hears none."""
     live_when: When = field(default_factory=dict)
     """Options with which it is the decoder of live audio by default. The first one counts."""
-    writes_sentences: bool = False
+    writes_punctuation: bool = False
     """Whether its text has punctuation and case."""
     reads_prompt: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +98,36 @@ class Decoder:
     """The same if something scores its hypotheses again."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options that each value of `accuracy` but fast sets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyHooks:
+    """What a family does in the service of recognition, each hook as `module:name`.
+
+    `conch.recognition.hooks` has their protocols, and imports a hook when it is first used.
+    """
+
+    recognisers: Mapping[str, str] = field(default_factory=dict)
+    """The `Recogniser` of each value of the option `decoder`."""
+    first_passes: Mapping[str, str] = field(default_factory=dict)
+    """What begins the `FirstPass` of a live stream, by the decoder of its search."""
+    second_opinion: str = ""
+    """Decoder that says whether there are words in a gap of another recogniser's text."""
+    speech_finder: str = ""
+    """The `SpeechFinder`."""
+    text_scorers: tuple[str, ...] = ()
+    """Each a `TextScorer`."""
+    text_rewriters: tuple[str, ...] = ()
+    """Each a `TextRewriter`."""
+    after_recording: tuple[str, ...] = ()
+    """Each an `AfterRecording`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        several = (*self.text_scorers, *self.text_rewriters, *self.after_recording)
+        by_decoder = (*self.recognisers.values(), *self.first_passes.values())
+        return (*by_decoder, *several, *filter(None, (self.speech_finder,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,3 +159,4 @@ class Family:
     """Beyond the components of its decoders."""
     warm_ups: tuple[Mapping[str, Any], ...] = ()
     """Options of requests that reach its components, once when a server starts."""
+    hooks: FamilyHooks = FamilyHooks()

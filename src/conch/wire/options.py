@@ -301,9 +301,9 @@ class RecognitionOptions(
         return bool(decoders()[self.decoder].live)
 
     @property
-    def writes_sentences(self) -> bool:
+    def writes_punctuation(self) -> bool:
         """Whether the decoder's text has punctuation and case."""
-        return decoders()[self.decoder].writes_sentences
+        return decoders()[self.decoder].writes_punctuation
 
     @property
     def is_rescored_by_neural(self) -> bool:

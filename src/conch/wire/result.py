@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from conch.wire.joining import joined_text
 
 MAX_FP32 = 3.4028234663852886e38
+RARE = ("extra", "revised")
+"""Fields of `Transcript` that its JSON has only if they hold something."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 
@@ -213,6 +215,12 @@ class Transcript:
     """Mean of the segments' probabilities, by their length, for that language; None as theirs."""
     translated_from: str = ""
     """Language of most of the speech before its translation, with `task=translate`."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Recordings: what the steps over the whole recording found, by name. In the JSON only if there
+    is something; of a streamed answer, in its last part."""
+    revised: tuple[Segment, ...] = ()
+    """Recordings, the last part of a streamed answer: all segments, in place of those of the parts
+    before, if a step over the whole recording has changed some. In the JSON only then."""
 
     @property
     def text(self) -> str:
@@ -236,6 +244,9 @@ class Transcript:
         would repeat the text.
         """
         fields = _fields(self)
+        for name in RARE:
+            if not fields[name]:
+                del fields[name]
         if not self.is_final and len(self.nbest) == 1:
             fields |= _fields(fields.pop("nbest")[0])
         return strict_json(fields, default=_fields)
@@ -255,6 +266,7 @@ class Transcript:
             "rolling": _known(RollingPasses, data["rolling"]) if data.get("rolling") else None,
             "channels": tuple(_known(Channel, item) for item in data.get("channels", ())),
             "warnings": tuple(data.get("warnings", ())),
+            "revised": tuple(_segment(item) for item in data.get("revised", ())),
             "stages": {name: _known(Stage, item) for name, item in data["stages"].items()},
         }
         return cast(Transcript, _known(cls, data | parts))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Decoder, Family, Need, Tensor
+from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, Tensor
 from conch.families.options import Rule, option
 
 OFFLINE = ("ctc_encoder", "ctc_decoder")
@@ -259,4 +259,16 @@ FAMILY = Family(
         ),
     ),
     warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
+    hooks=FamilyHooks(
+        recognisers={
+            "ctc": "conch.families.ctc.recogniser:BEAM",
+            "wfst": "conch.families.ctc.recogniser:GRAPH",
+        },
+        first_passes={
+            "ctc": "conch.families.ctc.first_pass:CtcFirstPass",
+            "wfst": "conch.families.ctc.first_pass:CtcFirstPass",
+        },
+        second_opinion="wfst",
+        text_scorers=("conch.families.ctc.recogniser:SCORER",),
+    ),
 )

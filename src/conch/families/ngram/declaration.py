@@ -1,6 +1,6 @@
 """What the n-gram language model declares: the component `rescorer`."""
 
-from conch.families.family import Component, Family, Need, Tensor
+from conch.families.family import Component, Family, FamilyHooks, Need, Tensor
 
 RESCORER = Component(
     name="rescorer",
@@ -33,4 +33,5 @@ FAMILY = Family(
         ),
     ),
     warm_ups=({"rescore": True, "rescorer": "ngram"},),
+    hooks=FamilyHooks(text_scorers=("conch.families.ngram.scorer:NGRAM",)),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, Need
+from conch.families.family import Component, Family, FamilyHooks, Need
 from conch.families.options import option
 from conch.families.text_step import INPUTS, OUTPUTS
 
@@ -35,7 +35,7 @@ FAMILY = Family(
     needs=(
         Need(
             components=("punctuator",),
-            when={"punctuate": True, "writes_sentences": False},
+            when={"punctuate": True, "writes_punctuation": False},
             reason="punctuate=true",
             purpose="text",
         ),
@@ -47,4 +47,5 @@ FAMILY = Family(
             purpose="text",
         ),
     ),
+    hooks=FamilyHooks(text_rewriters=("conch.families.punctuation.rewriter:PUNCTUATOR",)),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, Need, Tensor, WeightsPackage
+from conch.families.family import Component, Family, FamilyHooks, Need, Tensor, WeightsPackage
 from conch.families.options import GIVEN, Below, Other, Rule, option
 
 PACKAGE = WeightsPackage("VAD model", "silero_vad", "silero-vad")
@@ -94,4 +94,5 @@ FAMILY = Family(
         ),
     ),
     needs=(Need(components=("vad",), when={"vad": True}, reason="vad=true"),),
+    hooks=FamilyHooks(speech_finder="conch.families.silero.finder:SILERO"),
 )

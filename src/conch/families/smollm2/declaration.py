@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, Need, Tensor, WeightsPackage
+from conch.families.family import Component, Family, FamilyHooks, Need, Tensor, WeightsPackage
 from conch.families.options import Rule, option
 
 PACKAGE = WeightsPackage(
@@ -77,4 +77,5 @@ FAMILY = Family(
         {"rescore": True, "rescorer": "neural", "ctc_rescore": True},
         {"rescore": True, "rescorer": "neural"},
     ),
+    hooks=FamilyHooks(text_scorers=("conch.families.smollm2.scorer:SMOLLM2",)),
 )

@@ -7,6 +7,7 @@ from conch.families.family import (
     Component,
     Decoder,
     Family,
+    FamilyHooks,
     Need,
     Tensor,
     WeightsPackage,
@@ -172,7 +173,7 @@ FAMILY = Family(
         Decoder(
             name="attention",
             components=COMPONENTS,
-            writes_sentences=True,
+            writes_punctuation=True,
             reads_prompt=True,
             defaults={"beam_size": 5, "rescore_margin": 3.0},
             rescored={"beam_size": 10},
@@ -241,4 +242,8 @@ FAMILY = Family(
         ),
     ),
     warm_ups=({},),
+    hooks=FamilyHooks(
+        recognisers={"attention": "conch.families.whisper.recogniser:WHISPER"},
+        text_scorers=("conch.families.whisper.recogniser:SCORER",),
+    ),
 )

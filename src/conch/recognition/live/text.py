@@ -8,13 +8,14 @@ second opinion on the same audio, so that most words need not wait for another p
 Nothing here calls a component.
 """
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
 
 from conch.recognition.word_alignment import NEAR_S, align, is_same, middle
-from conch.wire.result import Word
+from conch.wire.result import Segment, Word, text_of_words
 
 CUT_S = 0.15
 """Least audio that a pass must have heard after a word, for the CTC model to make the word firm."""
@@ -126,6 +127,26 @@ class LiveText:
 
     def _is_cut(self, word: Word, other: Word) -> bool:
         return other.end > self.heard_until and not is_same(word, other)
+
+
+def with_live_text(
+    segment: Segment, text: LiveText, first_pass: Sequence[Word], *, has_words: bool
+) -> Segment:
+    """Return an ended utterance with what the passes over it have found.
+
+    Args:
+        segment: The utterance with the text of the first pass.
+        text: What the passes have found of it.
+        first_pass: Words of the first pass; none without one.
+        has_words: Whether the segment has words.
+    """
+    if not text.heard_until:
+        return segment
+    tentative, newest = text.shown(first_pass, math.inf, in_speech=False)
+    words = (*text.firm, *tentative, *newest)
+    best = replace(segment.nbest[0], text=text_of_words(words))
+    nbest = (best, *segment.nbest[1:])
+    return replace(segment, nbest=nbest, words=words if has_words else ())
 
 
 def whole_words(words: Sequence[Word], until: float) -> Sequence[Word]:

@@ -22,8 +22,8 @@ from rapidfuzz.distance import Levenshtein
 
 from conch.bls.calls import Calls
 from conch.component.arrays import FloatArray
-from conch.recognition import roles
-from conch.recognition.roles import EncodedSegment
+from conch.families.whisper import stubs
+from conch.families.whisper.stubs import EncodedSegment
 from conch.wire.hotwords import Hotword, hotwords_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import findable
@@ -101,7 +101,7 @@ async def with_hotwords(
         return scored
     tried = [replace(miss, written=miss.tried) for miss in misses]
     texts = [best.text, *(put_in(best.text, [miss]) for miss in tried)]
-    before, *scores = await roles.attention_scores(calls, encoded, texts, options)
+    before, *scores = await stubs.text_scores(calls, encoded, texts, options)
     gains = [score - before for score in scores]
     chosen = fitting(misses, gains)
     if not chosen:

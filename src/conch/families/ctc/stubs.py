@@ -1,4 +1,7 @@
-"""Typed calls of the CTC components: for whole segments, and for live audio step by step."""
+"""Typed calls of the CTC components: for whole segments, and for live audio step by step.
+
+component_models/README.md has their tensors.
+"""
 
 import asyncio
 import logging
@@ -12,14 +15,15 @@ from conch.bls.call import Parameter, Tensor
 from conch.bls.calls import Calls
 from conch.bls.errors import ComponentAwayError
 from conch.component import Array, bytes_array
+from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.live.endpointing import SpeechProbs
-from conch.recognition.roles import WORD_COLUMNS, hypotheses, words
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, Word
 from conch.wire.stream_place import StreamPlace
 
 logger = logging.getLogger(__name__)
 
+ENCODER, DECODER = "ctc_encoder", "ctc_decoder"
+STREAMING_ENCODER, STREAMING_DECODER = "ctc_streaming_encoder", "ctc_streaming_decoder"
 _ENCODED = ("log_probs", "log_probs_lens")
 _COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_COLUMNS)
 IMPOSSIBLE = -1e4
@@ -29,7 +33,7 @@ _PARTIAL = ("hypotheses", "scores", "stable", *WORD_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class LogProbs:
-    """Output of a CTC encoder, passed to the decoder without a copy."""
+    """Output of an encoder, passed to the decoder without a copy."""
 
     log_probs: Array | Tensor
     log_probs_lens: Array | Tensor
@@ -38,19 +42,12 @@ class LogProbs:
         """Return the log probabilities in host memory, FP32 [frames, units]."""
         return self.log_probs if isinstance(self.log_probs, np.ndarray) else self.log_probs.numpy()
 
-
-@dataclass(frozen=True, slots=True)
-class CtcDecoded:
-    """Output of a CTC decoder."""
-
-    nbest: list[Hypothesis]
-    """Hypotheses, best first. No two have the same text."""
-    words: Mapping[str, tuple[Word, ...]]
-    """Words by text; of an utterance that goes on, those of the best text."""
-    stable: str = ""
-    """Beginning of the text that further audio cannot change, for an utterance that goes on."""
-    lattice: str = ""
-    """With the option of that name."""
+    def part(self, start: float, end: float) -> "LogProbs":
+        """Return those of a part of the audio; arguments as of `Frames.part`."""
+        frames = self.numpy()
+        # A copy: a view would keep the frames of the whole.
+        frames = frames[round(start * len(frames)) : round(end * len(frames))].copy()
+        return LogProbs(frames, np.array([len(frames)], np.int32))
 
 
 async def encode(calls: Calls, waveform: Array) -> LogProbs:
@@ -60,13 +57,13 @@ async def encode(calls: Calls, waveform: Array) -> LogProbs:
         calls: Calls of the request.
         waveform: FP32 [samples], 16 kHz.
     """
-    outputs = await calls("ctc_encoder", {"waveform": waveform}, _ENCODED)
+    outputs = await calls(ENCODER, {"waveform": waveform}, _ENCODED)
     return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
 
 
 async def decode(
     calls: Calls, segment: LogProbs, options: RecognitionOptions, start: float
-) -> CtcDecoded:
+) -> Decoded:
     """Return the n-best list of a segment: with rescoring, all hypotheses of the beam.
 
     Args:
@@ -78,11 +75,11 @@ async def decode(
     inputs = {"log_probs": segment.log_probs, "log_probs_lens": segment.log_probs_lens}
     parameters = _search_parameters(options)
     if not options.lattice:
-        found = await calls("ctc_decoder", inputs, _COLUMNS, parameters, work=options.beam_size)
+        found = await calls(DECODER, inputs, _COLUMNS, parameters, work=options.beam_size)
         return _decoded(found, options, start)
     parameters["lattice"] = True
     columns = (*_COLUMNS, "lattice")
-    outputs = await calls("ctc_decoder", inputs, columns, parameters, work=options.beam_size)
+    outputs = await calls(DECODER, inputs, columns, parameters, work=options.beam_size)
     lattice = outputs["lattice"].numpy()[0].decode()
     return replace(_decoded(outputs, options, start), lattice=lattice)
 
@@ -95,7 +92,7 @@ async def text_scores(
     A text with more letters than there are frames is impossible; it has `IMPOSSIBLE`.
     """
     outputs = await calls(
-        "ctc_decoder",
+        DECODER,
         {
             "log_probs": segment.log_probs,
             "log_probs_lens": segment.log_probs_lens,
@@ -109,7 +106,7 @@ async def text_scores(
 
 async def encode_step(calls: Calls, waveform: Array, place: StreamPlace) -> LogProbs:
     """Return the log probabilities of a live step; arguments as of `encode`, and its place."""
-    outputs = await calls("ctc_streaming_encoder", {"waveform": waveform}, _ENCODED, place=place)
+    outputs = await calls(STREAMING_ENCODER, {"waveform": waveform}, _ENCODED, place=place)
     return LogProbs(outputs["log_probs"], outputs["log_probs_lens"])
 
 
@@ -118,7 +115,7 @@ async def encode_and_find_speech(
 ) -> tuple[SpeechProbs, LogProbs]:
     """Return the speech probabilities of a live step by the encoder, and its log probabilities."""
     outputs = await calls(
-        "ctc_streaming_encoder",
+        STREAMING_ENCODER,
         {"waveform": waveform},
         (*_ENCODED, "speech_probs", "frame_samples"),
         place=place,
@@ -135,7 +132,7 @@ async def decode_step(
     *,
     start: float,
     is_over: bool,
-) -> CtcDecoded:
+) -> Decoded:
     """Return the text of an utterance after its next frames; after the last, all scores too.
 
     Each call carries only the tensors and parameters that it needs, because each is copied between
@@ -156,7 +153,7 @@ async def decode_step(
     if is_over:
         parameters["is_over"] = True
     outputs = await calls(
-        "ctc_streaming_decoder",
+        STREAMING_DECODER,
         {"log_probs": step.log_probs, "log_probs_lens": step.log_probs_lens},
         _COLUMNS if is_over else _PARTIAL,
         parameters,
@@ -165,10 +162,10 @@ async def decode_step(
     )
     if is_over:
         return _decoded(outputs, options, start)
-    nbest = hypotheses(outputs)
+    nbest = hypotheses_of(outputs)
     best = nbest[0].text
-    said = words(outputs, start)[: len(best.split())]
-    return CtcDecoded(nbest, {best: said}, outputs["stable"].numpy()[0].decode())
+    said = words_of(outputs, start)[: len(best.split())]
+    return Decoded(nbest, {best: said}, outputs["stable"].numpy()[0].decode())
 
 
 async def end(calls: Calls, place: StreamPlace) -> None:
@@ -176,8 +173,8 @@ async def end(calls: Calls, place: StreamPlace) -> None:
     nothing = np.zeros(0, np.float32)
     no_frames = {"log_probs": nothing[:, None], "log_probs_lens": np.zeros(1, np.int32)}
     found = await asyncio.gather(
-        calls("ctc_streaming_encoder", {"waveform": nothing}, ("log_probs_lens",), place=place),
-        calls("ctc_streaming_decoder", no_frames, ("scores",), place=place),
+        calls(STREAMING_ENCODER, {"waveform": nothing}, ("log_probs_lens",), place=place),
+        calls(STREAMING_DECODER, no_frames, ("scores",), place=place),
         return_exceptions=True,
     )
     for error in found:
@@ -201,13 +198,11 @@ def _search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
     }
 
 
-def _decoded(
-    outputs: Mapping[str, Tensor], options: RecognitionOptions, start: float
-) -> CtcDecoded:
-    timed = iter(words(outputs, start))
-    nbest, words_of = [], {}
+def _decoded(outputs: Mapping[str, Tensor], options: RecognitionOptions, start: float) -> Decoded:
+    timed = iter(words_of(outputs, start))
+    nbest, words = [], {}
     for hypothesis, am_score, lm_score, num_words in zip(
-        hypotheses(outputs),
+        hypotheses_of(outputs),
         outputs["am_scores"].numpy().tolist(),
         outputs["lm_scores"].numpy().tolist(),
         outputs["num_words"].numpy().tolist(),
@@ -216,5 +211,5 @@ def _decoded(
         has_lm = options.lm_fusion or options.decoder == "wfst"
         fused = {"lm_score": lm_score, "num_words": num_words} if has_lm else {}
         nbest.append(replace(hypothesis, am_score=am_score, **fused))
-        words_of[hypothesis.text] = tuple(islice(timed, num_words))
-    return CtcDecoded(nbest, words_of)
+        words[hypothesis.text] = tuple(islice(timed, num_words))
+    return Decoded(nbest, words)
