@@ -26,6 +26,13 @@ class FamilyHooks:
     after_recording: tuple[str, ...] = ()
     """Each an `AfterRecording`."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        several = (*self.text_scorers, *self.text_rewriters, *self.after_recording)
+        by_decoder = (*self.recognisers.values(), *self.first_passes.values())
+        return (*by_decoder, *several, *filter(None, (self.speech_finder,)))
+
 
 FAMILY_HOOKS: tuple[FamilyHooks, ...] = (
     FamilyHooks(speech_finder="conch.families.silero.finder:SILERO"),
