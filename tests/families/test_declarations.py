@@ -7,9 +7,10 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from conch.families import FAMILIES, all_components, traits
+from conch.families import FAMILIES, all_components, decoders, traits
 from conch.families.family import Family
 from conch.families.options import Above, Below, Given, Other, When
+from conch.recognition.hooks import recogniser_of
 from conch.wire.options import RULES, RecognitionOptions, all_options, all_rules, describe, words_of
 
 DEFAULTS = RecognitionOptions.parse({})
@@ -53,6 +54,18 @@ def test_a_familys_conditions_name_what_there_is(family: Family) -> None:
         for preset in (decoder.defaults, decoder.rescored, *decoder.presets.values()):
             assert set(preset) <= set(all_options())
     assert set(family.rescorers.values()) <= set(traits())
+
+
+def test_a_recogniser_is_what_its_decoder_declares() -> None:
+    for decoder in decoders().values():
+        recogniser = recogniser_of(RecognitionOptions.parse({"decoder": decoder.name}))
+        assert (recogniser.encoder, recogniser.decoder) == decoder.components
+        assert recogniser.writes_punctuation == decoder.writes_punctuation
+        assert recogniser.reads_prompt == decoder.reads_prompt
+    for family in FAMILIES:
+        hooks = family.hooks
+        assert set(hooks.recognisers) == {decoder.name for decoder in family.decoders}
+        assert set(hooks.first_passes) == {item.name for item in family.decoders if item.live}
 
 
 def test_every_rule_is_an_error_of_an_option() -> None:

@@ -268,6 +268,13 @@ class AfterRecording(Protocol):
         ...
 
 
+def load_hooks() -> None:
+    """Import the hooks of all families: the first request does not wait for it."""
+    for family in all_families():
+        for name in family.hooks.names:
+            _loaded(name)
+
+
 def recogniser_of(options: RecognitionOptions) -> Recogniser[Any]:
     """Return the recogniser that a request asks for."""
     return _recogniser(options.decoder)

@@ -15,6 +15,7 @@ from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
 from conch.recognition.config import RecognitionConfig
+from conch.recognition.hooks import load_hooks
 from conch.recognition.languages import with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
@@ -45,6 +46,7 @@ class Recognizer:
         """
         self._config, self.runtime = config, runtime
         self._cores = cores or share_of_cores(1)
+        load_hooks()
         self.open_streams = OpenStreams(config, runtime)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:

@@ -25,9 +25,6 @@ def no_text_steps() -> frozenset[str]:
     return own_models() - steps
 
 
-OWN_MODELS = own_models()
-
-
 def post_models(names: str) -> tuple[str, ...]:
     """Return the models of the option `post`, in their order.
 
