@@ -1,11 +1,16 @@
 """A family is a folder and one line: all that is derived from declarations knows it then."""
 
 import argparse
+import asyncio
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from contracts import check_contract, parsed
+from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
+from plain_streams import audio
 from project_scripts import script
 
 import conch.families
@@ -15,9 +20,11 @@ from conch.gateway.openapi import make_document
 from conch.gateway.option_fields import options_of_text
 from conch.launcher import weights
 from conch.launcher.warmth import requests_for
+from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.needs import components_for, components_of, missing
 from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
 from conch.wire.text_steps import own_models
 from tests.families.toy_counter.declaration import FAMILY, CounterOptions
 
@@ -143,3 +150,34 @@ def test_its_tensors_have_a_table() -> None:
         "<!-- tensors of word_counter -->\n<!-- /tensors -->"
     )
     assert "| in `word` | BYTES [1], optional | the word; absent for any |" in text
+
+
+class CountingComponents(PlainComponents):
+    """Plain components, with that of the family."""
+
+    def word_counter(self, inputs, parameters):
+        (word,) = inputs["word"]
+        counts = [min(text.split().count(word), parameters["at_most"]) for text in inputs["texts"]]
+        return {"counts": np.array(counts, np.int32)}
+
+
+def recognised(**options: object) -> tuple[Transcript, CountingComponents]:
+    components = CountingComponents()
+    wav = audio("..11......55......11....")[np.newaxis]
+    request = SpeechRequest(wav=wav, parameters=options)
+    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
+    return found, components
+
+
+def test_its_hook_works_on_the_whole_recording_with_its_options_and_its_component() -> None:
+    found, components = recognised(count_most=3, count_word="0.10")
+    assert found.text == "spoken 0.10 0 spoken 0.50 0 spoken 0.10 0"
+    assert found.extra == {"counts": [1, 0, 1]}
+    assert components.calls.count("word_counter") == 1
+    limited, _ = recognised(count_most=1, count_word="spoken")
+    assert limited.extra == {"counts": [1, 1, 1]}
+
+
+def test_its_hook_is_not_called_where_its_option_is_not_sent() -> None:
+    found, components = recognised()
+    assert (found.extra, "word_counter" in components.calls) == ({}, False)

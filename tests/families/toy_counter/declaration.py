@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, Need, Tensor, WeightsPackage
+from conch.families.family import Component, Family, FamilyHooks, Need, Tensor, WeightsPackage
 from conch.families.options import GIVEN, Above, Rule, option
 
 COUNTER = Component(
@@ -47,4 +47,5 @@ FAMILY = Family(
     ),
     needs=(Need(components=("word_counter",), when={"count_most": Above(0)}, reason="count_most"),),
     warm_ups=({"count_most": 1},),
+    hooks=FamilyHooks(after_recording=("tests.families.toy_counter.counter:COUNTER",)),
 )
