@@ -3,6 +3,8 @@
 import { SseReader } from "./sse.js";
 
 const KEY = "conch-key";
+/** Characters of a value in a query: no component is needed for the words of a longer one. */
+const MAX_VALUE = 1000;
 const UNREADABLE =
   "The file cannot be read: it is a folder, or it was changed or moved since it was chosen. " +
   "Choose it again.";
@@ -62,7 +64,8 @@ export async function getJson(path) {
  * @throws {ApiError} No answer, or the fields contradict each other.
  */
 export async function componentsFor(fields, isLive) {
-  const query = new URLSearchParams({ ...fields, live: isLive });
+  const short = Object.entries(fields).filter(([, value]) => String(value).length <= MAX_VALUE);
+  const query = new URLSearchParams({ ...Object.fromEntries(short), live: isLive });
   return (await getJson(`/v1/components?${query}`)).components;
 }
 
