@@ -1,0 +1,106 @@
+"""The texts of two recognisers for a recording or a segment of it, and how far they agree."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from conch.scoring.error_rates import Scoring, language_of, word_errors
+from conch.wire.result import Segment, Transcript
+
+Side = Literal["a", "b"]
+"""One of the two recognisers."""
+
+_UNHEARD = Segment(0.0, 0.0, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A recording or a segment, with both texts."""
+
+    start: float
+    """Seconds of the recording."""
+    end: float
+    """Seconds of the recording."""
+    text_a: str
+    text_b: str
+    language: str
+    """Code of the language whose normaliser both texts pass."""
+    characters: int
+    """Characters of the first text after the normaliser, without spaces."""
+    errors: int
+    """Edit distance of the second text from it, in characters."""
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+    @property
+    def cer(self) -> float:
+        """Character error rate of the second text against the first, a fraction.
+
+        It may be above 1. Against no text, any text has 1.
+        """
+        return self.errors / self.characters if self.characters else float(self.errors > 0)
+
+    def text(self, side: Side) -> str:
+        """Return the text of a recogniser."""
+        return self.text_a if side == "a" else self.text_b
+
+    def is_kept(self, max_cer: float) -> bool:
+        """Return whether the recognisers agree on a text."""
+        return self.characters > 0 and bool(self.text_b) and self.cer <= max_cer
+
+
+def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
+    """Return the texts of two recognisers for a whole recording.
+
+    Args:
+        a: Transcript of the first one.
+        b: Transcript of the second one.
+        language: Code of the language; empty takes that of the transcripts, else English.
+    """
+    spoken = language_of(language, a.language, b.language)
+    return _stretch(0.0, a.duration, a.text, b.text, spoken)
+
+
+def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch]:
+    """Return the texts of two recognisers for each segment, in order of time.
+
+    The segments are those of the voice activity detection, with which both begin. One that only one
+    of them has is without a text of the other.
+
+    Args:
+        a: Transcript of the first one.
+        b: Transcript of the second one.
+        language: Code of the language; empty takes that of the segment, else of the transcripts,
+            else English.
+    """
+    heard_a, heard_b = _by_span(a.segments), _by_span(b.segments)
+    found = []
+    for span in sorted({*heard_a, *heard_b}):
+        one, other = heard_a.get(span, _UNHEARD), heard_b.get(span, _UNHEARD)
+        spoken = language_of(language, one.language, other.language, a.language, b.language)
+        found.append(_stretch(*span, one.text, other.text, spoken))
+    return found
+
+
+def _by_span(segments: Sequence[Segment]) -> dict[tuple[float, float], Segment]:
+    return {(round(item.start, 2), round(item.end, 2)): item for item in segments}
+
+
+def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> Stretch:
+    scoring = Scoring.of("cer", language)
+    # As a line of a manifest takes them.
+    text_a, text_b = " ".join(text_a.split()), " ".join(text_b.split())
+    found = word_errors(text_a, text_b, scoring)
+    # Without a reference nothing is counted, and then any text is an error.
+    errors = found.errors if found.words else len(scoring.tokens(text_b))
+    return Stretch(
+        start=start,
+        end=end,
+        text_a=text_a,
+        text_b=text_b,
+        language=language,
+        characters=found.words,
+        errors=errors,
+    )
