@@ -38,14 +38,14 @@ ARROWS: Mapping[str, set[str]] = {
     "launcher": {"catalogue", "packaged", "processes", "wire"},
     "bulk": {"audio", "bench", "client", "component", "models", "wire"},
     "bench": {"client", "launcher", "packaged", "wire"},
-    "agree": {"bench", "bulk", "component", "wire"},
+    "pseudo_labels": {"bench", "bulk", "component", "wire"},
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "packaged", "wire"},
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {
-        *("agree", "audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy"),
-        *("gateway", "graphs", "language", "launcher", "models", "packaged", "wire"),
+        *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "gateway"),
+        *("graphs", "language", "launcher", "models", "packaged", "pseudo_labels", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""

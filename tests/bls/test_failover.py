@@ -13,6 +13,7 @@ from conch.bls.availability import PATIENCE_S, REMEMBER_S, SETTLE_AGAIN_S, Avail
 from conch.bls.call import START_PATIENCE_S
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
+from conch.bls.deadline import Deadline
 from conch.bls.errors import ComponentAwayError, ComponentHungError
 from conch.bls.failover import MAX_REPEATS, MAX_REPEATS_HUNG
 from conch.bls.metrics import CALLS, CALLS_REPEATED
@@ -39,7 +40,7 @@ class Server:
         self.metrics = self.runtime.metrics
 
     def calls(self, deadline_ms: int = 0) -> Calls:
-        return self.runtime.live_calls(self.components, "offline", deadline_ms)
+        return self.runtime.live_calls(self.components, "offline", Deadline(deadline_ms))
 
     async def call(self, model="vad", inputs=AUDIO, wanted=("speech_probs",), place=None) -> float:
         """Call a component in a request of its own; return the second of the answer."""
@@ -110,7 +111,7 @@ def test_calls_of_a_dead_process_keep_no_turns_at_the_new_one():
         def recording(number: int) -> list[asyncio.Task]:
             turns = RecordingTurns(server.runtime.limits)
             turns.begin((0.0, number), lambda: True)
-            calls = server.runtime.calls(server.components, "offline", 0, turns)
+            calls = server.runtime.calls(server.components, "offline", Deadline(), turns)
             return [asyncio.create_task(calls("vad", AUDIO, ["speech_probs"])) for _ in range(5)]
 
         asked = recording(0) + recording(1)

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -42,12 +43,16 @@ class Client:
         return self.answers.get(timeout=20)
 
 
+def is_this(process: int, user: int) -> bool:
+    return (process, user) == (os.getpid(), os.geteuid())
+
+
 class Host:
     """Keeps the requests that it gets, for the test to answer."""
 
     def __init__(self, address: str) -> None:
         self.requests: SimpleQueue[tuple[Message, Responder]] = SimpleQueue()
-        self.server = RelayServer(address, lambda *request: self.requests.put(request))
+        self.server = RelayServer(address, lambda *request: self.requests.put(request), is_this)
 
     def next(self) -> tuple[Message, Responder]:
         return self.requests.get(timeout=20)
@@ -67,7 +72,7 @@ def host(address) -> Iterator[Host]:
 
 @contextmanager
 def relaying(address: str, patience_s: float = 20.0) -> Iterator[Relay]:
-    relay = Relay(address, "speech", patience_s)
+    relay = Relay(address, "speech", is_this, patience_s)
     try:
         yield relay
     finally:
@@ -79,6 +84,7 @@ def message(**changes) -> Message:
         "WAV": np.linspace(-1, 1, PIECE, dtype=np.float32)[np.newaxis],
         "WAV_LENS": np.array([[PIECE]], np.int32),
         "AUDIO": np.array([[b"RIFF\x00" * 100_000, b""]], dtype=np.object_),
+        "PCM16": np.zeros((1, 0), np.int16),  # the last chunk of a stream may be empty
     }
     settings = {
         "model": "speech_stream",
@@ -88,7 +94,7 @@ def message(**changes) -> Message:
         "request_id": "call-7",
         "stream_id": "a-stream",
         "starts": True,
-        "takes_several": True,
+        "is_decoupled": True,
         "trace": {"traceparent": "00-1-2-01"},
     }
     return Message(**{**settings, **changes})
@@ -101,7 +107,7 @@ def test_a_request_and_its_answers_arrive_as_they_were(address, host):
         taken, responder = host.next()
         for name in ("model", "outputs", "parameters", "request_id", "stream_id", "trace"):
             assert getattr(taken, name) == getattr(sent, name)
-        assert (taken.starts, taken.ends, taken.takes_several) == (True, False, True)
+        assert (taken.starts, taken.ends, taken.is_decoupled) == (True, False, True)
         for name, array in taken.read_inputs().items():
             wanted = sent.read_inputs()[name]
             assert array.dtype == wanted.dtype
@@ -206,10 +212,95 @@ def test_a_request_that_cannot_be_read_fails_alone(address, host):
 def test_a_frame_that_breaks_off_is_not_taken():
     here, there = socket.socketpair()
     received, closed = [], threading.Event()
-    channel = Channel(here, lambda *frame: received.append(frame), closed.set)
+    channel = Channel(here, lambda *frame: received.append(frame), lambda channel: closed.set())
     channel.start()
     there.sendall(b"\x00\x00\x00\x40{")
     there.close()
     assert closed.wait(20)
     assert not received
     channel.close()
+
+
+def test_who_is_not_trusted_hands_nothing_over_and_gets_nothing(address):
+    requests = []
+    server = RelayServer(address, lambda *request: requests.append(request), lambda *peer: False)
+    client, other = Client(), Client()
+    try:
+        with relaying(address, patience_s=20) as relay:
+            relay.start(message(read_inputs=dict), client)
+            assert isinstance(client.next(), ProcessLostError)
+        stranger = Relay(address, "speech", lambda *peer: False, patience_s=0.1)
+        stranger.start(message(read_inputs=dict), other)
+        assert isinstance(other.next(), OverloadedError)
+        stranger.close()
+    finally:
+        server.close()
+    assert not requests
+
+
+def test_a_host_that_drains_answers_what_it_has_and_refuses_more(address, host):
+    client, late = Client(), Client()
+    with relaying(address) as relay:
+        relay.start(message(read_inputs=dict), client)
+        _, responder = host.next()
+        draining = threading.Thread(target=host.server.drain, args=(20.0,))
+        draining.start()
+        relay.start(message(read_inputs=dict), late)
+        error = late.next()
+        assert (type(error), str(error)) == (
+            OverloadedError,
+            "the model is being unloaded; try again",
+        )
+        responder.send({"N": np.ones(1)})
+        responder.end()
+        draining.join(20)
+        assert not draining.is_alive()
+        host.server.close()
+        assert client.next()["N"].item() == 1.0
+        assert client.next() == "end"
+
+
+def test_answers_that_were_given_leave_before_the_host_does(address, host):
+    clients = [Client() for _ in range(200)]
+    with relaying(address) as relay:
+        for client in clients:
+            relay.start(message(read_inputs=dict), client)
+        for _, responder in [host.next() for _ in clients]:
+            responder.send({"N": np.zeros(50_000)})
+            responder.end()
+        host.server.close()
+        for client in clients:
+            assert client.next()["N"].shape == (50_000,)
+            assert client.next() == "end"
+
+
+def test_a_request_that_the_host_cannot_begin_fails_alone(address):
+    def broken(message: Message, responder: Responder) -> None:
+        if message.request_id == "broken":
+            raise RuntimeError("the event loop is closed")
+        responder.end()
+
+    client, other = Client(), Client()
+    server = RelayServer(address, broken, is_this)
+    try:
+        with relaying(address) as relay:
+            relay.start(message(read_inputs=dict, request_id="broken"), client)
+            relay.start(message(read_inputs=dict), other)
+            assert client.next().code == "INTERNAL"
+            assert client.next() == "end"
+            assert other.next() == "end"
+    finally:
+        server.close()
+
+
+def test_a_tensor_does_not_stay_until_the_next_request(address, host):
+    held = np.zeros(1000, np.float32)
+    seen = weakref.ref(held)
+    inputs = {"WAV": held}
+    with relaying(address) as relay:
+        relay.start(message(read_inputs=inputs.copy), client := Client())
+        _, responder = host.next()
+        responder.end()
+        assert client.next() == "end"
+        del held, inputs, responder, _
+        wait_until(lambda: seen() is None)

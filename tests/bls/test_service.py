@@ -66,7 +66,7 @@ class Counter:
 
 
 class Server:
-    """What a host needs of Triton."""
+    """The server that the host runs in."""
 
     def span(self, message):
         return None

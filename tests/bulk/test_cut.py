@@ -1,7 +1,6 @@
 """Pieces of a long recording are segmented as the whole is, whatever the VAD remembers."""
 
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +8,11 @@ import soundfile
 
 from conch.audio.recording import file_recording
 from conch.audio.segmentation import Segmenter, Span, segment_rules, state_of
-from conch.bulk.cut import Cut, Piece, audio_of, cut, is_cuttable, joined, shifted
+from conch.bulk.cut import Cut, Piece, audio_of, cut, is_cuttable, joined
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
+from conch.wire.shifted import shifted_segment
 
 OPTIONS = RecognitionOptions.parse({})
 
@@ -155,5 +155,5 @@ def test_pieces_are_joined_in_order_of_time_and_channel() -> None:
 
 def test_a_time_keeps_its_milliseconds() -> None:
     for frame in range(0, 4_000_000, 31_250):
-        moved = shifted(replace(segment(0.001, "x")), frame * 0.032, 0)
+        moved = shifted_segment(segment(0.001, "x"), frame * 0.032, 0)
         assert moved.start == round(frame * 32 + 1) / 1000

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from conch.bulk import run as bulk_run
+from conch.bulk import ray_data
 from conch.bulk.inputs import Source
-from conch.bulk.lock import Lock, require
-from conch.bulk.output import LOCK, RUN, Output
-from conch.bulk.rows import SCHEMA, error_row
-from conch.bulk.run import Bulk, run, told_by_worker
-from conch.bulk.shards import ids_of, rows_of, shard_bytes
+from conch.bulk.lock import locked, require
+from conch.bulk.ray_data import message_of
+from conch.bulk.rows import SCHEMA, row_of, rows_of, shard_bytes
+from conch.bulk.run import Bulk, run
+from conch.bulk.sending import Answer
+from conch.bulk.storage import LOCK, RUN, Output
 from conch.bulk.work import (
     Job,
     Outcome,
-    Unit,
-    beside_bytes,
-    beside_name,
+    format_bytes,
+    format_path,
     outcome_there,
     write_shard,
 )
@@ -37,9 +37,9 @@ pytestmark = pytest.mark.skipif(not find_spec("fsspec"), reason="fsspec is missi
 
 HOLD = """
 import sys
-from conch.bulk.lock import Lock
-from conch.bulk.output import Output
-with Lock(Output(sys.argv[1])):
+from conch.bulk.lock import locked
+from conch.bulk.storage import Output
+with locked(Output(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -55,7 +55,8 @@ def output(request, tmp_path: Path):
 
 
 def rows(*names: str) -> list:
-    return [error_row(Source(name, name), AudioError("bad"), {"nbest": 2}) for name in names]
+    failed = Answer(None, AudioError("bad"))
+    return [row_of(Source(name, name), failed, {"nbest": 2}) for name in names]
 
 
 def test_a_file_is_written_read_and_removed(output: Output) -> None:
@@ -90,31 +91,31 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(BulkError, match=f"another bulk run writes there .process {holder.pid}"):
-            Lock(output).__enter__()
+            locked(output).__enter__()
         os.kill(holder.pid, signal.SIGKILL)
-    with Lock(output) as lock:
-        require(output, lock.run)
+    with locked(output) as run:
+        require(output, run)
     with pytest.raises(BulkError, match="no longer locked by this run"):
-        require(output, lock.run)
+        require(output, run)
 
 
 def test_a_lock_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     (tmp_path / LOCK).mkdir(parents=True)
     with pytest.raises(BulkError, match=r"cannot lock .*lock\.json: Is a directory"):
-        Lock(Output(str(tmp_path))).__enter__()
+        locked(Output(str(tmp_path))).__enter__()
 
 
 def test_the_lock_of_an_object_store_goes_with_its_holder() -> None:
     output = Output("memory://locked")
     try:
-        with Lock(output, beat_s=0.05) as first:
+        with locked(output, beat_s=0.05) as first:
             with pytest.raises(BulkError, match="another bulk run writes there"):
-                Lock(output, beat_s=0.05, still_s=60).__enter__()
-            require(output, first.run)
+                locked(output, beat_s=0.05, still_s=60).__enter__()
+            require(output, first)
         assert not output.exists(LOCK)
         output.write(LOCK, b'{"run": "dead", "beat": 7}')
-        with Lock(output, beat_s=0.05, still_s=0.2) as second:
-            require(output, second.run)
+        with locked(output, beat_s=0.05, still_s=0.2) as second:
+            require(output, second)
             with pytest.raises(BulkError):
                 require(output, "dead")
     finally:
@@ -126,11 +127,12 @@ def test_a_shard_is_read_back(kind: str) -> None:
     if kind == "parquet":
         pytest.importorskip("pyarrow", reason="pyarrow is missing: it comes with the extra bulk")
     content = shard_bytes(kind, rows("a.wav", "ü.wav"))
-    assert ids_of(f"x.{kind}", content) == ["a.wav", "ü.wav"]
+    ids = rows_of(f"x.{kind}", content, ("id", "schema"))
+    assert [row["id"] for row in ids] == ["a.wav", "ü.wav"]
     assert [row["error_code"] for row in rows_of(f"x.{kind}", content)] == ["INVALID_AUDIO"] * 2
     assert shard_bytes(kind, rows("a.wav", "ü.wav")) == content
     with pytest.raises(BulkError, match="no whole shard"):
-        ids_of(f"x.{kind}", content[: len(content) - 7])
+        rows_of(f"x.{kind}", content[: len(content) - 7], ("id", "schema"))
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -142,22 +144,22 @@ def test_a_shard_of_another_version_is_named(kind: str, version: int) -> None:
     content = shard_bytes(kind, [{**row, "schema": version}])
     told = rf"x\.{kind} is a shard of version {version}; this Conch writes version {SCHEMA}: use"
     with pytest.raises(BulkError, match=told):
-        ids_of(f"x.{kind}", content)
+        rows_of(f"x.{kind}", content, ("id", "schema"))
 
 
 def test_a_shard_is_there_last_and_tells_what_failed(tmp_path: Path) -> None:
     output = Output(str(tmp_path))
-    unit = Unit("part-000000-0123456789abcdef", (Source("a.wav", "a.wav"),))
-    told = write_shard(Job(str(tmp_path), "run"), output, unit, rows("a.wav"))
+    shard = "part-000000-0123456789abcdef"
+    told = write_shard(Job(str(tmp_path), "run"), output, shard, rows("a.wav"))
     assert told.errors == (("a.wav", "bad"),)
-    assert outcome_there(output, unit.shard, "jsonl") == told
+    assert outcome_there(output, shard, "jsonl") == told
     output.remove("_conch/done")
-    assert outcome_there(output, unit.shard, "jsonl") == told
+    assert outcome_there(output, shard, "jsonl") == told
 
 
 def test_files_beside_have_names_of_their_own() -> None:
     names = ["/a/x.wav", "/a/x.mp3", "s3://b/x.wav", "/../x"]
-    found = [beside_name(Source(name, name), "srt") for name in names]
+    found = [format_path(Source(name, name), "srt") for name in names]
     expected = ["a/x.wav.srt", "a/x.mp3.srt", "s3/b/x.wav.srt", "_/x.srt"]
     assert found == [f"_files/srt/{name}" for name in expected]
 
@@ -166,10 +168,10 @@ def test_ctm_beside_has_the_recordings_name() -> None:
     words = (Word("good", 0.1, 0.4, 0.5), Word("day", 0.4, 0.9, 0.5))
     segment = Segment(0.0, 1.0, (Hypothesis("good day", -1.0, -1.0),), words)
     said = Transcript(segment.nbest, (segment,), 1.0, (), {})
-    assert beside_bytes("ctm", said, "s3://b/my talk.wav").decode() == (
+    assert format_bytes("ctm", said, "s3://b/my talk.wav").decode() == (
         "my_talk A 0.100 0.300 good 0.5000\nmy_talk A 0.400 0.500 day 0.5000\n"
     )
-    assert beside_bytes("txt", said, "x.wav") == b"good day\n"
+    assert format_bytes("txt", said, "x.wav") == b"good day\n"
 
 
 @pytest.fixture
@@ -186,7 +188,7 @@ def done(tmp_path: Path) -> Bulk:
     (shard,) = shards_of(sources_of(bulk.inputs))
     note = {"schema": SCHEMA, "shards": "jsonl", "format": [], "options": {"nbest": 2}}
     output.write(RUN, json.dumps(note).encode())
-    write_shard(bulk.job, output, Unit(shard.name, shard.sources), rows(str(audio)))
+    write_shard(bulk.job, output, shard.name, rows(str(audio)))
     return bulk
 
 
@@ -218,16 +220,15 @@ def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
 def twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each shard written by a worker that dies, so that its unit is done again."""
 
-    def transcribed(shards, job: Job, nodes):
+    def outcomes(shards, job: Job, nodes):
         output = Output(job.out)
         for shard in shards:
-            unit = Unit(shard.name, shard.sources)
             yield Outcome(shard.name)
-            yield write_shard(job, output, unit, rows(*(item.id for item in shard.sources)))
+            yield write_shard(job, output, shard.name, rows(*(item.id for item in shard.sources)))
             yield outcome_there(output, shard.name, job.kind)
 
-    monkeypatch.setattr(bulk_run, "_ray", lambda address: nullcontext([]))
-    monkeypatch.setattr(bulk_run, "_transcribed", transcribed)
+    monkeypatch.setattr(ray_data, "connected", lambda address: nullcontext([]))
+    monkeypatch.setattr(ray_data, "outcomes", outcomes)
 
 
 @pytest.mark.usefixtures("twice")
@@ -265,7 +266,7 @@ def test_a_cluster_that_does_not_answer_is_named() -> None:
         unused.bind(("127.0.0.1", 0))  # and does not listen
         port = unused.getsockname()[1]
         with pytest.raises(BulkError, match=f"--ray 127.0.0.1:{port}: no Ray cluster answers"):
-            bulk_run._check_answers("127.0.0.1", port)
+            ray_data.check_answers("127.0.0.1", port)
 
 
 class DualError(RuntimeError, BulkError):
@@ -277,10 +278,10 @@ class DualError(RuntimeError, BulkError):
 def test_what_a_worker_says_is_found_in_what_ray_makes_of_it() -> None:
     dual = DualError("ray::NodeServer.url()\nconch.wire.errors.BulkError: no room\nfor it")
     dual.cause = BulkError("no room\nfor it")
-    assert told_by_worker(dual) == "no room\nfor it"
+    assert message_of(dual) == "no room\nfor it"
     wrapped = RuntimeError("…\nconch.wire.errors.BulkError: no server for 3 s\n\nThe above")
     error = ValueError("ray::MapWorker")
     error.__cause__ = wrapped
-    assert told_by_worker(error) == "no server for 3 s"
-    assert told_by_worker(BulkError("full")) == "full"
-    assert told_by_worker(ValueError("other")) == "Ray: ValueError: other"
+    assert message_of(error) == "no server for 3 s"
+    assert message_of(BulkError("full")) == "full"
+    assert message_of(ValueError("other")) == "Ray: ValueError: other"

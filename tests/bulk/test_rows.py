@@ -6,12 +6,13 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
+from bulk_runs import TIMES
 
 from conch.bulk.cut import Cut, Piece
 from conch.bulk.inputs import Source
-from conch.bulk.rows import TIMES, Row, row_of
-from conch.bulk.shards import rows_of, shard_bytes
-from conch.bulk.work import Heard, Job, heard_bytes, heard_from, joined_pieces, row_for
+from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
+from conch.bulk.sending import Answer
+from conch.bulk.work import joined_answer
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import AudioError
 from conch.wire.parts import transcript_of
@@ -40,8 +41,7 @@ def transcript(segments: Sequence[Segment], duration: float = 4.0) -> Transcript
 
 
 def row(segments: Sequence[Segment], **options) -> Row:
-    found = transcript(segments)
-    return row_of(SOURCE, found, options=options, models={}, pieces=1, seconds=0.5)
+    return row_of(SOURCE, Answer(transcript(segments), None, 0.5), options)
 
 
 def read_back(kind: str, *rows: Row) -> list[Row]:
@@ -85,7 +85,7 @@ def test_a_row_has_the_lattices_of_its_segments(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_not_told_is_read_back_as_nothing(kind):
-    failed = row_for(Job("out", "run"), SOURCE, Heard(None, AudioError("bad"), 0.5), 1)
+    failed = row_of(SOURCE, Answer(None, AudioError("bad"), 0.5), {})
     plain, error = read_back(kind, row([segment(0.0)]), failed)
     for found in (plain, error, *plain["segments"]):
         assert [found.get(name) for name in TOLD] == [None] * len(TOLD)
@@ -108,7 +108,7 @@ def test_a_row_joined_of_pieces_is_that_of_the_whole():
         (),
     )
     parts = [
-        Heard(
+        Answer(
             transcript([segment(item, language_probability=item / 4, **told) for item in within]),
             None,
             0.25,
@@ -117,7 +117,7 @@ def test_a_row_joined_of_pieces_is_that_of_the_whole():
         for within in starts.values()
     ]
     # As they lie in the folder of work.
-    heard = joined_pieces(cut, [heard_from(heard_bytes(part)) for part in parts], 1)
+    heard = joined_answer(cut, [Answer.from_json(part.to_json()) for part in parts], 1)
     whole = transcript(
         [
             replace(item, start=round(item.start + start, 3), end=round(item.end + start, 3))
@@ -126,9 +126,9 @@ def test_a_row_joined_of_pieces_is_that_of_the_whole():
         ],
         duration=80.0,
     )
-    job = Job("out", "run", options={"lattice": True, "task": "translate"})
-    joined = row_for(job, SOURCE, heard, 2)
-    expected = row_for(job, SOURCE, Heard(whole, None, 0.5, parts[0].models), 1)
+    options = {"lattice": True, "task": "translate"}
+    joined = row_of(SOURCE, heard, options, 2)
+    expected = row_of(SOURCE, Answer(whole, None, 0.5, parts[0].models), options)
     assert [item["lattice"] for item in joined["segments"]] == [LATTICE] * 3
     assert joined["language_probability"] == expected["language_probability"] is not None
     for name in TIMES:

@@ -12,8 +12,8 @@ import pytest
 from bulk_runs import BAD_FILES, FILES, finished
 
 from conch.bulk.inputs import sources_of
-from conch.bulk.lock import Lock, require
-from conch.bulk.output import LOCK, Output
+from conch.bulk.lock import locked, require
+from conch.bulk.storage import LOCK, Output
 from conch.wire.errors import BulkError
 
 LACKS = [name for name in ("ray", "s3fs", "moto") if not find_spec(name)]
@@ -104,8 +104,8 @@ def test_a_store_without_an_answer_is_named() -> None:
 
 def test_one_run_locks_a_bucket(store: None) -> None:
     output = Output("s3://calls/locked")
-    with Lock(output, beat_s=0.2) as lock:
-        require(output, lock.run)
+    with locked(output, beat_s=0.2) as run:
+        require(output, run)
         with pytest.raises(BulkError, match="another bulk run writes there"):
-            Lock(output, beat_s=0.2).__enter__()
+            locked(output, beat_s=0.2).__enter__()
     assert not output.exists(LOCK)

@@ -2,15 +2,14 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import cycle
 from typing import Any, ClassVar
 from unittest.mock import AsyncMock
 
 import pytest
 
 from conch.bulk import sending
-from conch.bulk.run import NextUrl
-from conch.bulk.sending import MAX_FAILURES, MAX_RETRIES, Sender
-from conch.bulk.work import Heard
+from conch.bulk.sending import MAX_FAILURES, MAX_RETRIES, Answer, Sender, Sending
 from conch.wire.errors import (
     AudioError,
     BulkError,
@@ -54,7 +53,7 @@ class Scripted:
         pass
 
 
-def sent(monkeypatch, *script: Exception, is_there: bool = True, read: Any = None) -> Heard:
+def sent(monkeypatch, *script: Exception, is_there: bool = True, read: Any = None) -> Answer:
     monkeypatch.setattr(sending, "AsyncClient", Scripted)
     monkeypatch.setattr(sending, "RETRY_S", 0.0)
     Scripted.script, Scripted.is_there, Scripted.asked = list(script), is_there, 0
@@ -62,11 +61,8 @@ def sent(monkeypatch, *script: Exception, is_there: bool = True, read: Any = Non
     async def bytes_of() -> bytes:
         return b"audio"
 
-    async def address(lost: str) -> str:
-        return "grpc://x:1"
-
-    async def run() -> Heard:
-        sender = Sender(address, headers={}, jobs=2, timeout_s=1.0, patience_s=0.0)
+    async def run() -> Answer:
+        sender = Sender(lambda: "grpc://x:1", Sending(jobs=2, timeout_s=1.0, patience_s=0.0))
         heard = await sender.transcribe(read or bytes_of, {})
         assert sender.in_flight == 0
         await sender.close()
@@ -123,16 +119,13 @@ def test_the_models_of_a_new_server_are_asked_for_again(monkeypatch) -> None:
     monkeypatch.setattr(sending, "model_versions", lambda url, names, _: {"vad": f"of {url}"})
     answer = replace(ANSWER, path=("vad", "unknown"))
     monkeypatch.setattr(Scripted, "transcribe", AsyncMock(side_effect=[answer, LOST, answer]))
-    urls = NextUrl(("grpc://x:1", "grpc://y:1"))
+    urls = cycle(("grpc://x:1", "grpc://y:1"))
 
     async def bytes_of() -> bytes:
         return b"audio"
 
-    async def address(lost: str) -> str:
-        return urls(lost)
-
-    async def run() -> list[Heard]:
-        sender = Sender(address, headers={}, jobs=2, timeout_s=1.0, patience_s=0.0)
+    async def run() -> list[Answer]:
+        sender = Sender(urls.__next__, Sending(jobs=2, timeout_s=1.0, patience_s=0.0))
         heard = [await sender.transcribe(bytes_of, {}) for _ in range(2)]
         await sender.close()
         return heard

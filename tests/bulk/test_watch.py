@@ -10,7 +10,7 @@ import pytest
 from waiting import wait_until
 
 from conch.bulk import watch
-from conch.bulk.watch import ServerWatch
+from conch.bulk.watch import watched
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -47,17 +47,17 @@ class Heard:
 
 def test_a_loss_is_told_once_and_so_is_the_return(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
-    absence = watch._absence
+    absence = watch.absence
 
     def counted(url: str) -> str | None:
         looks.append(url)
         return absence(url)
 
-    monkeypatch.setattr(watch, "_absence", counted)
+    monkeypatch.setattr(watch, "absence", counted)
     heard = Heard()
     with ready_server() as port:
         pass
-    with ServerWatch([f"http://127.0.0.1:{port}"], heard, look_s=0.02):
+    with watched([f"http://127.0.0.1:{port}"], heard, look_s=0.02):
         wait_until(lambda: heard.told == ["lost"])
         seen = len(looks)
         wait_until(lambda: len(looks) > seen + 3)
@@ -70,7 +70,7 @@ def test_a_loss_is_told_once_and_so_is_the_return(monkeypatch: pytest.MonkeyPatc
 def test_a_server_that_answers_nothing_is_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        assert watch._absence(f"grpc://127.0.0.1:{port}") is None
-        assert watch._absence(f"http://127.0.0.1:{port}/base/path") is None
-    reason = watch._absence(f"grpc://127.0.0.1:{port}")
+        assert watch.absence(f"grpc://127.0.0.1:{port}") is None
+        assert watch.absence(f"http://127.0.0.1:{port}/base/path") is None
+    reason = watch.absence(f"grpc://127.0.0.1:{port}")
     assert reason is not None and f"127.0.0.1:{port}" in reason

@@ -27,6 +27,7 @@ CLIENTS = [
 TESTS = (
     *("tests/client", "tests/cli"),
     *("--ignore=tests/cli/test_graph.py", "--ignore=tests/cli/test_serve.py"),
+    *("--ignore=tests/cli/test_logs.py", "--ignore=tests/cli/test_heal_metrics.py"),
     "--deselect=tests/cli/test_version.py::test_the_pinned_wheel_is_known",
     *("tests/wire/test_options.py", "tests/wire/test_result.py", "tests/wire/test_formats.py"),
     *("tests/bench/test_load.py", "tests/bench/test_manifest.py", "tests/bench/test_options.py"),
@@ -153,5 +154,5 @@ def test_all_of_it_installs_and_transcribes(version: str, tmp_path):
             (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "scripts" / "install").chmod(0o755)
     said = run("make", "-C", tmp_path, "demo", PYTHON=python)
-    assert said.lower().count("fearful symmetry") >= 4
+    assert " ".join(said.lower().split()).count("fearful symmetry") >= 4
     assert run(tmp_path / ".venv" / "bin" / "python", "-V").startswith(f"Python {version}.")

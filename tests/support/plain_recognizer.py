@@ -4,6 +4,7 @@ from typing import Any
 
 from conch.bls.call import Components
 from conch.bls.calls import Calls
+from conch.bls.deadline import Deadline
 from conch.bls.runtime import Runtime
 from conch.recognition import RecognitionConfig, Recognizer, own_components
 
@@ -20,4 +21,4 @@ def recognizer_on(components: Components, *, cores: int | None = None, **limits:
 
 def calls_on(components: Components, deadline_ms: int = 0) -> Calls:
     """Return the calls of a live chunk to these components."""
-    return runtime_on(components).live_calls(components, "offline", deadline_ms)
+    return runtime_on(components).live_calls(components, "offline", Deadline(deadline_ms))

@@ -64,15 +64,15 @@ def loaded(models):
     return Models(models)
 
 
-def speech(*, takes_several: bool = False, **limits: Any) -> EntryPoint:
+def speech(*, is_decoupled: bool = False, **limits: Any) -> EntryPoint:
     config = RecognitionConfig(**limits)
-    return EntryPoint(Recognition, config, own_components(), "speech", takes_several=takes_several)
+    return EntryPoint(Recognition, config, own_components(), "speech", is_decoupled=is_decoupled)
 
 
 @pytest.fixture
 def entry_point(request):
     """An entry point, which takes several answers where a test says so."""
-    entry_point = speech(takes_several=getattr(request, "param", False))
+    entry_point = speech(is_decoupled=getattr(request, "param", False))
     yield entry_point
     entry_point.close()
 
@@ -243,10 +243,10 @@ def test_a_live_stream_has_one_line_for_all_its_chunks(loaded, entry_point, capl
     assert (unknown["outcome"], unknown["mode"]) == ("NO_SESSION", "none")
 
 
-@pytest.mark.parametrize("takes_several", [False, True])
-def test_a_call_without_a_thread_leaves_the_sender_alone_after_the_answer(loaded, takes_several):
+@pytest.mark.parametrize("is_decoupled", [False, True])
+def test_a_call_without_a_thread_leaves_the_sender_alone_after_the_answer(loaded, is_decoupled):
     """Triton would end the whole server."""
-    entry_point = speech(takes_several=takes_several, max_calls_in_flight=4)
+    entry_point = speech(is_decoupled=is_decoupled, max_calls_in_flight=4)
     loaded.held["attention_encoder"] = threading.Event()
     before, late = recording("1"), recording("1", deadline_ms=200)
     entry_point.start(before)
@@ -287,10 +287,10 @@ def test_close_waits_until_what_has_ended_is_freed(loaded):
     assert ended == set(CHILDREN)
 
 
-@pytest.mark.parametrize("takes_several", [False, True])
-def test_close_answers_what_runs_and_leaves_no_thread(loaded, takes_several):
+@pytest.mark.parametrize("is_decoupled", [False, True])
+def test_close_answers_what_runs_and_leaves_no_thread(loaded, is_decoupled):
     threads = set(threading.enumerate())
-    entry_point = speech(takes_several=takes_several)
+    entry_point = speech(is_decoupled=is_decoupled)
     loaded.held["attention_encoder"] = threading.Event()
     request = recording("1")
     entry_point.start(request)

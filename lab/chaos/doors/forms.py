@@ -26,7 +26,10 @@ FORM_VALUES = (
     *("conch", "conch-ctc", "conch-wfst", "en", "json", "verbose_json", "srt", "vtt", "true"),
     *("word", "segment", "logprobs", "auto", '{"type":"server_vad"}', '{"type":'),
 )
-OTHERS = ("/v1/models", "/v1/options", "/health/ready", "/metrics", "/docs", "/openapi.json", "/")
+OTHERS = (
+    *("/v1/models", "/v1/options", "/v1/components", "/health/ready", "/metrics", "/docs"),
+    *("/openapi.json", "/"),
+)
 NESTED = b"[" * 1_200_000
 """JSON that is nested deeper than most parsers' stacks."""
 BOUNDARY = "b0undary"

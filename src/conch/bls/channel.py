@@ -1,7 +1,7 @@
 """Send frames between two processes of one server, over a local socket.
 
-A frame is a header as JSON, with its length in four bytes before it, and the tensors that it lists.
-Tensors of bytes have the length of each element in the header.
+A frame is the length of its header in four bytes, the header as JSON, and the tensors that the
+header lists. Tensors of bytes have the length of each element in the header.
 """
 
 import json
@@ -11,7 +11,6 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -23,76 +22,100 @@ logger = logging.getLogger(__name__)
 Header = Mapping[str, Any]
 """What a frame says, as JSON."""
 Received = Callable[[Header, Mapping[str, Array]], None]
+Frame = list[bytes | memoryview]
+
+SEND_TIMEOUT_S = 10
+"""Longest time for which a peer may take nothing, in seconds; then it counts as gone."""
 
 _LENGTH = struct.Struct(">I")
 
 
 class Channel:
-    """Both directions of a connection. Frames of one direction keep their order."""
+    """A connection between two processes. Frames of one direction keep their order."""
 
     def __init__(
-        self, connection: socket.socket, received: Received, closed: Callable[[], None]
+        self, connection: socket.socket, received: Received, closed: "Callable[[Channel], None]"
     ) -> None:
         """Take a connection; nothing is read before `start`.
 
         Args:
             connection: A connected stream socket.
-            received: Takes each frame, on the channel's reading thread.
-            closed: Is called once, on this thread, when no frame can follow.
+            received: Takes each frame, on a thread of the channel. If it raises, this is logged.
+            closed: Is called once with this channel, on its thread, when no frame can follow.
         """
+        timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         self._socket, self._received, self._closed = connection, received, closed
-        self._frames: SimpleQueue[list[bytes | memoryview] | None] = SimpleQueue()
-        self._reader = threading.Thread(target=self._read, name="channel-read", daemon=True)
-        self._writer = threading.Thread(target=self._write, name="channel-write", daemon=True)
+        self._sending = threading.Lock()
+        self._reader = threading.Thread(target=self._read, name="channel", daemon=True)
 
     def start(self) -> None:
-        """Start to read and write."""
-        self._writer.start()
+        """Start to read."""
         self._reader.start()
 
-    def send(self, header: Header, tensors: Mapping[str, Array] | None = None) -> None:
-        """Send a frame, without waiting. A frame to a peer that has gone is dropped."""
-        self._frames.put(encoded(header, tensors or {}))
+    def send(self, frame: Frame) -> None:
+        """Send a frame of `encoded`, and wait until it is on its way. Any thread may send.
+
+        Raises:
+            OSError: the peer has gone.
+        """
+        with self._sending:
+            try:
+                for part in frame:
+                    self._socket.sendall(part)
+            except OSError:
+                self._shut_down()  # a frame that breaks off leaves nothing to go on with
+                raise
 
     def close(self) -> None:
-        """End the connection. Frames that are not sent yet are dropped."""
-        with suppress(OSError):  # the peer was faster
-            self._socket.shutdown(socket.SHUT_RDWR)
+        """End the connection."""
+        self._shut_down()
         if self._reader is not threading.current_thread():
             self._reader.join()
 
-    def _write(self) -> None:
-        try:
-            while (frame := self._frames.get()) is not None:
-                for part in frame:
-                    self._socket.sendall(part)
-        except OSError:
-            logger.debug("the peer of a channel has gone")
+    def _shut_down(self) -> None:
+        with suppress(OSError):  # the peer was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def _read(self) -> None:
         try:
-            while (prefix := self._bytes(_LENGTH.size)) is not None:
-                header = json.loads(self._bytes(*_LENGTH.unpack(prefix)) or b"{}")
-                tensors = {spec["name"]: self._tensor(spec) for spec in header.pop("tensors")}
-                self._received(header, tensors)
+            # A frame per call: its tensors must not stay until the next one comes.
+            while self._take():
+                pass
         except (OSError, EOFError):
             logger.debug("the peer of a channel has gone in the middle of a frame")
         finally:
-            with suppress(OSError):  # wakes the writer
-                self._socket.shutdown(socket.SHUT_RDWR)
-            self._frames.put(None)
-            self._writer.join()
-            self._socket.close()
-            self._closed()
+            self._shut_down()
+            with self._sending:
+                self._socket.close()
+            self._closed(self)
+
+    def _take(self) -> bool:
+        """Take one frame; return False at the end of the connection."""
+        prefix = self._bytes(_LENGTH.size)
+        if prefix is None:
+            return False
+        header = json.loads(self._expected(*_LENGTH.unpack(prefix)))
+        tensors = {spec["name"]: self._tensor(spec) for spec in header.pop("tensors")}
+        try:
+            self._received(header, tensors)
+        except Exception:
+            logger.exception("a frame of another process could not be taken")
+        return True
 
     def _tensor(self, spec: Mapping[str, Any]) -> Array:
         if "lengths" in spec:
             array = np.empty(len(spec["lengths"]), dtype=np.object_)
             array[:] = [self._expected(length) for length in spec["lengths"]]
-        else:
-            # A copy that may be written to, as a tensor of Triton may.
-            array = np.frombuffer(bytearray(self._expected(spec["bytes"])), spec["dtype"])
-        return array.reshape(spec["shape"])
+            return array.reshape(spec["shape"])
+        numbers: Array = np.empty(spec["shape"], spec["dtype"])
+        left = _memory(numbers)
+        while left:
+            count = self._socket.recv_into(left)
+            if not count:
+                raise EOFError
+            left = left[count:]
+        return numbers
 
     def _expected(self, length: int) -> bytes:
         found = self._bytes(length)
@@ -119,7 +142,7 @@ class Channel:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def encoded(header: Header, tensors: Mapping[str, Array]) -> list[bytes | memoryview]:
+def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame:
     """Return a frame in parts; the content of tensors is not copied.
 
     Args:
@@ -127,15 +150,20 @@ def encoded(header: Header, tensors: Mapping[str, Array]) -> list[bytes | memory
         tensors: Arrays by name: numbers, or objects of type bytes.
     """
     specs, parts = [], []
-    for name, array in tensors.items():
+    for name, array in (tensors or {}).items():
         spec: dict[str, Any] = {"name": name, "shape": array.shape}
         if array.dtype == np.object_:
             items = array.ravel().tolist()
             spec["lengths"] = [len(item) for item in items]
             parts += items
         else:
-            spec |= {"dtype": array.dtype.str, "bytes": array.nbytes}
-            parts.append(np.ascontiguousarray(array).data.cast("B"))
+            spec["dtype"] = array.dtype.str
+            parts.append(_memory(np.ascontiguousarray(array)))
         specs.append(spec)
     text = json.dumps({**header, "tensors": specs}).encode()
     return [_LENGTH.pack(len(text)), text, *(part for part in parts if len(part))]
+
+
+def _memory(array: Array) -> memoryview:
+    """Return the bytes of a contiguous array, as a view."""
+    return array.reshape(-1).view(np.uint8).data

@@ -11,14 +11,21 @@ from conch.wire.errors import DeadlineError
 class Deadline:
     """A time budget, which starts when it is made."""
 
-    def __init__(self, budget_ms: int = 0, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        budget_ms: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        started: float | None = None,
+    ) -> None:
         """Start the clock.
 
         Args:
             budget_ms: Option `deadline_ms` of the request, in milliseconds; 0 for no limit.
             clock: Returns the time in seconds.
+            started: When the request came, on this clock; None for now.
         """
-        self._budget_ms, self._clock, self._started = budget_ms, clock, clock()
+        self._budget_ms, self._clock = budget_ms, clock
+        self._started = clock() if started is None else started
 
     def remaining_s(self, when: str) -> float | None:
         """Return the seconds left, or None without a limit.
@@ -48,7 +55,7 @@ class Deadline:
                 because its message is more precise.
         """
         try:
-            async with asyncio.timeout(self._budget_ms / 1000 or None) as scope:
+            async with asyncio.timeout(self.remaining_s("before the first call")) as scope:
                 yield
         except TimeoutError as error:
             if isinstance(error, DeadlineError) or not scope.expired():

@@ -42,8 +42,8 @@ class RequestSpan(Protocol):
 Span = TypeVar("Span", bound=RequestSpan)
 
 
-class Connection(Protocol[Span]):
-    """What a host needs of the server that it runs in."""
+class Server(Protocol[Span]):
+    """The server that a host runs in."""
 
     def span(self, message: Message) -> Span | None:
         """Return a span that begins now, or None for a request that is not traced."""
@@ -61,13 +61,16 @@ class Connection(Protocol[Span]):
 
 
 class Host:
-    """Runs the requests of a service, any number at once."""
+    """Runs the requests of a service, any number at once.
+
+    It answers the question for the server's health, and writes spans and the access log.
+    """
 
     def __init__(
         self,
         service: Service[Any],
         runtime: Runtime,
-        connection: Connection[Any],
+        server: Server[Any],
         executor: Executor,
     ) -> None:
         """Start the event loop on a thread of its own.
@@ -75,10 +78,10 @@ class Host:
         Args:
             service: The service.
             runtime: What the service shares with others.
-            connection: The server.
+            server: The server that it runs in.
             executor: Threads for `asyncio.to_thread`.
         """
-        self._service, self._runtime, self._connection = service, runtime, connection
+        self._service, self._runtime, self._server = service, runtime, server
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(executor)
         self._thread = threading.Thread(
@@ -109,30 +112,35 @@ class Host:
         self._loop.close()
 
     async def _answer(self, message: Message, responder: Responder) -> None:
-        span = self._connection.span(message)
-        components = self._connection.components(message, responder, span)
+        span = self._server.span(message)
+        components = self._server.components(message, responder, span)
         record = AccessRecord(message.request_id, message.model)
         failure = None
         try:
-            if health.PARAMETER in message.parameters:
-                record.leave_out()
-                responder.send(_health(self._runtime))
-            else:
-                request = self._service.parse(message)
-                answers = self._service.run(request, Job(components, record))
-                async with aclosing(answers):
-                    async for answer in answers:
-                        responder.send(answer)
+            await self._run(message, responder, Job(components, record))
         except (Exception, asyncio.CancelledError) as error:
             failure = _public(error)
             responder.fail(failure)
         finally:
             components.close()
             responder.end()
-            self._connection.answered(message)
+            self._server.answered(message)
             record.log(failure)
             if span:
                 span.end(failure)
+
+    async def _run(self, message: Message, responder: Responder, job: Job) -> None:
+        if health.PARAMETER in message.parameters:
+            job.record.leave_out()
+            responder.send(_health(self._runtime))
+            return
+        has_answered = message.is_decoupled
+        async with aclosing(self._service.run(self._service.parse(message), job)) as answers:
+            async for answer in answers:
+                responder.send(answer)
+                has_answered = True
+        if not has_answered:
+            raise RuntimeError("the service has not answered")
 
     async def _finish(self) -> None:
         await self._service.close(CLOSE_TIMEOUT_S)

@@ -3,25 +3,28 @@
 `speech` has the event loop, the limits and the order of all requests. `speech_stream` and further
 names of `speech` are models of their own in Triton, so in processes of their own. They hand each
 request on over a local socket: a BLS call would hold a thread of Triton's pool for the length of
-the request, and carries one answer only.
+the request, and has one answer only.
 
-A request is a frame `request`. Frames `answer` and at most one `error` follow it back, then `end`.
-A frame `cancel` goes forth when the client gives up.
+A frame `request` goes to the host. Frames `answer` and at most one `error` come back, then `end`.
+A frame `cancel` goes to the host when the client gives up.
 """
 
 import logging
-import os
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
-from conch.bls.channel import Channel, Header
+from conch.bls.access_log import AccessRecord
+from conch.bls.channel import Channel, Frame, Header, encoded
 from conch.bls.service import Answer, Message, Responder
 from conch.component import Array
 from conch.wire.errors import (
@@ -37,11 +40,17 @@ from conch.wire.errors import (
 logger = logging.getLogger(__name__)
 
 Start = Callable[[Message, Responder], None]
+Trusts = Callable[[int, int], bool]
+"""Returns whether a process may be the peer, by its id and its user."""
 
 PATIENCE_S = 15.0
 """Longest time for which a request waits for a host that is being loaded, in seconds."""
 POLL_S = 0.05
-"""Seconds between two tries to find the host, and between two looks at clients that give up."""
+"""Seconds between two tries to reach the host."""
+WATCH_S = 0.5
+"""Seconds between two looks at clients that may have given up: each look asks Triton."""
+LATE_S = 1.0
+"""Seconds without the address after which the log says so."""
 
 _PLAIN = [item.name for item in fields(Message) if item.name not in ("read_inputs", "outputs")]
 
@@ -68,112 +77,190 @@ def address_of(server: int, began: str, model: str) -> str:
 
 
 class RelayServer:
-    """Takes requests of other processes of this user for a host."""
+    """Takes requests of other processes for a host."""
 
-    def __init__(self, address: str, start: Start) -> None:
+    def __init__(self, address: str, start: Start, trusts: Trusts) -> None:
         """Wait for other processes, on a thread.
 
         Args:
             address: As of `address_of`.
             start: Starts to answer a request, as `Host.start`.
+            trusts: Tells whose requests are taken.
         """
-        self._address, self._start = address, start
+        self._address, self._start, self._trusts = address, start, trusts
+        self._is_draining = False
         self._closing = threading.Event()
         self._socket = socket.socket(socket.AF_UNIX)
-        self._channels: set[Channel] = set()
+        self._peers: set[_Peer] = set()
         self._thread = threading.Thread(target=self._run, name="relay-server", daemon=True)
         self._thread.start()
 
+    def drain(self, timeout_s: float) -> None:
+        """Refuse further requests, and wait for those in flight; Triton does not know of them.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds.
+        """
+        self._is_draining = True
+        until = time.monotonic() + timeout_s
+        while any(peer.clients for peer in self._peers) and time.monotonic() < until:
+            time.sleep(POLL_S)
+
     def close(self) -> None:
-        """Take no more requests, and end all connections."""
+        """Send the answers that are there, and end all connections."""
+        self._is_draining = True
         self._closing.set()
-        _done(lambda: self._socket.shutdown(socket.SHUT_RDWR))
+        _succeeds(lambda: self._socket.shutdown(socket.SHUT_RDWR))
         self._thread.join()
         self._socket.close()
-        for channel in list(self._channels):
-            channel.close()
+        for peer in list(self._peers):
+            peer.close()
 
     def _run(self) -> None:
+        late = time.monotonic() + LATE_S
         # The process that is replaced by this one may have the address for a moment.
-        while not _done(lambda: self._socket.bind(self._address)):
+        while not _succeeds(lambda: self._socket.bind(self._address)):
             if self._closing.wait(POLL_S):
                 return
+            if time.monotonic() > late:
+                logger.error("another process has the address %r", self._address)
+                late = float("inf")
         self._socket.listen()
         while not self._closing.is_set():
             try:
-                connection, _ = self._socket.accept()
-            except OSError:  # closed
-                return
-            if is_own(connection):
-                self._serve(connection)
-            else:
-                logger.error("a process of another user has tried to hand over requests")
-                connection.close()
+                self._accept()
+            except OSError:
+                if not self._closing.wait(POLL_S):
+                    logger.exception("another process could not be connected")
 
-    def _serve(self, connection: socket.socket) -> None:
-        clients: dict[int, _RemoteClient] = {}
+    def _accept(self) -> None:
+        connection, _ = self._socket.accept()
+        if not self._trusts(*_peer_of(connection)):
+            logger.error("a process that is none of this server has tried to hand over requests")
+            connection.close()
+            return
+        peer = _Peer(connection, self._taken, self._peers.discard)
+        self._peers.add(peer)
+        peer.start()
 
-        def received(header: Header, tensors: Mapping[str, Array]) -> None:
-            ticket = header["ticket"]
-            if header["kind"] == "cancel":
-                if ticket in clients:
-                    clients[ticket].has_gone = True
-                return
-            client = clients[ticket] = _RemoteClient(channel, ticket, clients)
-            message = header["message"]
-            outputs = tuple(message.pop("outputs"))
-            self._start(Message(**message, outputs=outputs, read_inputs=lambda: tensors), client)
+    def _taken(self, message: Message, responder: Responder) -> None:
+        if self._is_draining:
+            responder.fail(OverloadedError("the model is being unloaded; try again"))
+            responder.end()
+        else:
+            self._start(message, responder)
 
-        def closed() -> None:
-            for client in list(clients.values()):
-                client.has_gone = True
-            self._channels.discard(channel)
 
-        channel = Channel(connection, received, closed)
-        self._channels.add(channel)
-        channel.start()
+class _Peer:
+    """Another process that hands over requests."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        taken: Start,
+        closed: "Callable[[_Peer], None]",
+    ) -> None:
+        self.clients: dict[int, _RemoteClient] = {}
+        """Clients whose requests are in flight."""
+        self._taken, self._has_closed = taken, closed
+        self._channel = Channel(connection, self._received, self._closed)
+        # Of its own: the event loop must not wait for a peer that does not read.
+        self._sender = ThreadPoolExecutor(1, thread_name_prefix="relay-answers")
+
+    def start(self) -> None:
+        self._channel.start()
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame later, in order; it is dropped where the peer has gone."""
+        self._sender.submit(_succeeds, partial(self._channel.send, frame))
+
+    def close(self) -> None:
+        """Send what is there, and end the connection."""
+        self._sender.shutdown()
+        self._channel.close()
+
+    def _received(self, header: Header, tensors: Mapping[str, Array]) -> None:
+        number = header["number"]
+        if header["kind"] == "cancel":
+            if client := self.clients.get(number):
+                client.has_cancelled = True
+            return
+        client = self.clients[number] = _RemoteClient(self, number)
+        try:
+            fields_sent = {**header["message"], "outputs": tuple(header["message"]["outputs"])}
+            self._taken(Message(**fields_sent, read_inputs=lambda: tensors), client)
+        except Exception as error:
+            client.fail(public_error(error))
+            client.end()
+
+    def _closed(self, channel: Channel) -> None:
+        for client in list(self.clients.values()):
+            client.has_cancelled = True
+        self._sender.shutdown(wait=False, cancel_futures=True)
+        self._has_closed(self)
 
 
 class _RemoteClient:
     """Answers a request of another process; see `conch.bls.service.Responder`."""
 
-    def __init__(self, channel: Channel, ticket: int, clients: "dict[int, _RemoteClient]") -> None:
-        self._channel, self._ticket, self._clients = channel, ticket, clients
-        self.has_gone = False
+    def __init__(self, peer: _Peer, number: int) -> None:
+        self._peer, self._number = peer, number
+        self.has_cancelled = False
 
     def is_cancelled(self) -> bool:
-        return self.has_gone
+        return self.has_cancelled
 
     def send(self, answer: Answer) -> None:
-        self._channel.send({"kind": "answer", "ticket": self._ticket}, answer)
+        self._send(encoded({"kind": "answer", "number": self._number}, answer))
 
     def fail(self, error: TranscriptionError) -> None:
-        header = {"kind": "error", "ticket": self._ticket, "error": to_wire(error)}
-        self._channel.send(header)
+        self._send(encoded({"kind": "error", "number": self._number, "error": to_wire(error)}))
 
     def end(self) -> None:
-        self._channel.send({"kind": "end", "ticket": self._ticket})
-        self._clients.pop(self._ticket, None)
+        self._peer.clients.pop(self._number, None)
+        self._send(encoded({"kind": "end", "number": self._number}))
+
+    def _send(self, frame: Frame) -> None:
+        with suppress(RuntimeError):  # the peer has gone
+            self._peer.send(frame)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request that waits for answers."""
+
+    responder: Responder
+    record: AccessRecord
+
+    def refuse(self, error: TranscriptionError) -> None:
+        """Answer by an error. The host writes no line of it."""
+        self.record.log(error)
+        self.responder.fail(error)
+        self.responder.end()
 
 
 class Relay:
     """Hands requests to the host in another process, and its answers to their clients."""
 
-    def __init__(self, address: str, host: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, address: str, host: str, trusts: Trusts, patience_s: float = PATIENCE_S
+    ) -> None:
         """Look for the host with the first request.
 
         Args:
             address: Where the host takes requests, as of `address_of`.
             host: Name of its model, for errors.
+            trusts: Tells which process may be the host.
             patience_s: Longest time for which a request waits for the host, in seconds.
         """
-        self._address, self._host, self._patience_s = address, host, patience_s
-        self._tickets = count()
-        self._clients: dict[int, Responder] = {}
-        """Who waits for answers."""
+        self._address, self._host, self._trusts = address, host, trusts
+        self._patience_s = patience_s
+        self._numbers = count()
         self._lock = threading.Lock()
         self._channel: Channel | None = None
-        self._waiting: SimpleQueue[tuple[float, Message, Responder] | None] = SimpleQueue()
+        self._waiting: dict[int, _Waiting] = {}
+        """Requests that the host has, by number."""
+        self._arrived: SimpleQueue[tuple[Message, Responder] | None] = SimpleQueue()
         self._closing = threading.Event()
         self._threads = [
             threading.Thread(target=target, name=f"relay-{name}", daemon=True)
@@ -184,37 +271,53 @@ class Relay:
 
     def start(self, message: Message, responder: Responder) -> None:
         """Start to answer a request, without waiting for it."""
-        self._waiting.put((time.monotonic(), message, responder))
+        self._arrived.put((message, responder))
 
     def close(self) -> None:
         """Hand no more requests over, and answer those that wait by an error."""
         self._closing.set()
-        self._waiting.put(None)
+        self._arrived.put(None)
+        if channel := self._channel:
+            channel.close()
         for thread in self._threads:
             thread.join()
-        if self._channel:
-            self._channel.close()
+        if channel := self._channel:
+            channel.close()
 
     def _run(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            arrived, message, responder = item
-            try:
-                self._hand_over(message, responder, arrived + self._patience_s)
-            except Exception as error:
-                responder.fail(public_error(error))
-                responder.end()
+        # A request per call: its tensors must not stay until the next one comes.
+        while self._take():
+            pass
 
-    def _hand_over(self, message: Message, responder: Responder, until: float) -> None:
+    def _take(self) -> bool:
+        """Hand one request over; return False at the end."""
+        if (item := self._arrived.get()) is None:
+            return False
+        message, responder = item
+        waiting = _Waiting(responder, AccessRecord(message.request_id, message.model))
+        try:
+            self._hand_over(message, waiting)
+        except Exception as error:
+            waiting.refuse(public_error(error))
+        return True
+
+    def _hand_over(self, message: Message, waiting: _Waiting) -> None:
+        number = next(self._numbers)
         plain = {name: getattr(message, name) for name in _PLAIN}
-        header = {"message": {**plain, "outputs": message.outputs}}
-        inputs = message.read_inputs()
-        channel = self._connected(until)
-        ticket = next(self._tickets)
-        with self._lock:
-            self._clients[ticket] = responder
-        channel.send({"kind": "request", "ticket": ticket, **header}, inputs)
-        if self._channel is not channel:  # closed meanwhile
-            self._lost(ticket)
+        header = {"kind": "request", "number": number}
+        header |= {"message": {**plain, "outputs": message.outputs}}
+        frame = encoded(header, message.read_inputs())
+        until = time.monotonic() + self._patience_s
+        while True:
+            channel = self._connected(until)
+            with self._lock:
+                if channel is self._channel:  # else it was lost meanwhile
+                    self._waiting[number] = waiting
+                    break
+        try:
+            channel.send(frame)
+        except OSError:
+            self._lost(number)
 
     def _connected(self, until: float) -> Channel:
         """Return the connection to the host; wait for one that is being loaded.
@@ -222,77 +325,96 @@ class Relay:
         Raises:
             OverloadedError: there is no host, or this model is being unloaded.
         """
-        while (channel := self._channel) is None:
-            if connection := _connection_to(self._address):
-                self._channel = channel = Channel(connection, self._received, self._closed)
-                channel.start()
+        while not self._closing.is_set():
+            if channel := self._channel:
                 return channel
-            if time.monotonic() > until or self._closing.wait(POLL_S):
-                raise OverloadedError(
-                    f"the model {self._host}, which answers for this one, is not loaded or is "
-                    "being replaced; try again"
-                )
-        return channel
+            if connection := _connection_to(self._address, self._trusts):
+                made = Channel(connection, self._received, self._closed)
+                with self._lock:
+                    self._channel = made
+                made.start()
+                return made
+            if time.monotonic() > until:
+                break
+            self._closing.wait(POLL_S)
+        raise OverloadedError(
+            f"the model {self._host}, which answers for this one, is not loaded or is being "
+            "replaced; try again"
+        )
 
     def _received(self, header: Header, tensors: Mapping[str, Array]) -> None:
-        ticket = header["ticket"]
-        responder = self._clients.get(ticket)
-        if responder is None:
-            return
-        if header["kind"] == "answer":
-            responder.send(tensors)
-        elif header["kind"] == "error":
-            text = header["error"]
-            responder.fail(from_wire(text) or InternalError(text))
-        else:
-            with self._lock:
-                del self._clients[ticket]
-            responder.end()
-
-    def _closed(self) -> None:
-        self._channel = None
-        for ticket in list(self._clients):
-            self._lost(ticket)
-
-    def _lost(self, ticket: int) -> None:
+        number = header["number"]
         with self._lock:
-            responder = self._clients.pop(ticket, None)
-        if responder is not None:
-            responder.fail(ProcessLostError(f"the process of {self._host} died with the request"))
-            responder.end()
+            ends = header["kind"] == "end"
+            waiting = self._waiting.pop(number, None) if ends else self._waiting.get(number)
+        if waiting is None:
+            return
+        if ends:
+            waiting.responder.end()
+        elif header["kind"] == "answer":
+            waiting.responder.send(tensors)
+        else:
+            text = header["error"]
+            waiting.responder.fail(from_wire(text) or InternalError(text))
+
+    def _closed(self, channel: Channel) -> None:
+        with self._lock:
+            if self._channel is channel:
+                self._channel = None
+            numbers = list(self._waiting)
+        for number in numbers:
+            self._lost(number)
+
+    def _lost(self, number: int) -> None:
+        with self._lock:
+            waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting.refuse(
+                OverloadedError("the model is being unloaded; try again")
+                if self._closing.is_set()
+                else ProcessLostError(f"the process of {self._host} died with the request")
+            )
 
     def _watch(self) -> None:
-        """Tell the host of clients that give up."""
+        """Say to the host which clients have given up."""
         told: set[int] = set()
-        while not self._closing.wait(POLL_S):
+        while not self._closing.wait(WATCH_S):
             with self._lock:
-                clients = dict(self._clients)
-            told &= clients.keys()
-            for ticket, responder in clients.items():
-                channel = self._channel
-                if ticket not in told and channel and responder.is_cancelled():
-                    told.add(ticket)
-                    channel.send({"kind": "cancel", "ticket": ticket})
+                channel, waiting = self._channel, dict(self._waiting)
+            told &= waiting.keys()
+            for number in waiting.keys() - told:
+                if channel and _has_cancelled(waiting[number].responder):
+                    told.add(number)
+                    frame = encoded({"kind": "cancel", "number": number})
+                    _succeeds(partial(channel.send, frame))
 
 
-def is_own(connection: socket.socket) -> bool:
-    """Return whether the peer of a local connection is a process of this user."""
+def _has_cancelled(responder: Responder) -> bool:
+    try:
+        return responder.is_cancelled()
+    except Exception:
+        logger.exception("a client could not be looked at")
+        return False
+
+
+def _peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return process and user of the peer of a local connection (Linux: unix(7), SO_PEERCRED)."""
     credentials = struct.Struct("3i")
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size)
-    _, user, _ = credentials.unpack(peer)
-    return bool(user == os.geteuid())
+    process, user, _ = credentials.unpack(peer)
+    return process, user
 
 
-def _connection_to(address: str) -> socket.socket | None:
-    """Return a connection to a process of this user; None if there is none."""
+def _connection_to(address: str, trusts: Trusts) -> socket.socket | None:
+    """Return a connection to a trusted process; None if there is none."""
     connection = socket.socket(socket.AF_UNIX)
-    if _done(lambda: connection.connect(address)) and is_own(connection):
+    if _succeeds(lambda: connection.connect(address)) and trusts(*_peer_of(connection)):
         return connection
     connection.close()
     return None
 
 
-def _done(act: Callable[[], Any]) -> bool:
+def _succeeds(act: Callable[[], Any]) -> bool:
     """Do something with a socket; return whether it could be done."""
     try:
         act()

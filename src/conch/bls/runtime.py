@@ -1,4 +1,4 @@
-"""What all services of one process share: limits, failover and metrics. So there is one queue."""
+"""Limits, failover and metrics of a process, shared by all of its requests."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from conch.bls.traits import OwnComponents
 
 
 class Runtime:
-    """The state that the requests of all services share."""
+    """What all requests of a process share."""
 
     def __init__(
         self,
@@ -48,23 +48,24 @@ class Runtime:
         return self.availability.away
 
     def calls(
-        self, components: Components, mode: str, deadline_ms: int, turns: RecordingTurns
+        self, components: Components, mode: str, deadline: Deadline, turns: RecordingTurns
     ) -> Calls:
         """Return the calls of one recording, which wait for their turn.
 
         Args:
             components: Components for the calls of the request.
             mode: Label of the path in the metrics.
-            deadline_ms: Time budget from now on, in milliseconds; 0 for none.
+            deadline: Time budget of the request.
             turns: Turns of the recording.
         """
-        return self._calls(components, mode, deadline_ms, turns)
+        return self._calls(components, mode, deadline, turns)
 
-    def live_calls(self, components: Components, mode: str, deadline_ms: int = 0) -> Calls:
+    def live_calls(
+        self, components: Components, mode: str, deadline: Deadline | None = None
+    ) -> Calls:
         """Return the calls of a live chunk, which do not wait; arguments as of `calls`."""
-        return self._calls(components, mode, deadline_ms, self._without_waiting)
+        return self._calls(components, mode, deadline or Deadline(), self._without_waiting)
 
-    def _calls(self, components: Components, mode: str, deadline_ms: int, turns: Policy) -> Calls:
+    def _calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:
         policies = (self._failover, turns)
-        deadline = Deadline(deadline_ms)
         return Calls(components, policies, self.availability, self.metrics, mode, deadline)

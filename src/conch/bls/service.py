@@ -1,5 +1,6 @@
 """What a BLS service is: it reads a request, runs it with calls, and gives answers."""
 
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -34,10 +35,12 @@ class Message:
     """Whether the request starts its stream."""
     ends: bool = False
     """Whether the request ends its stream."""
-    takes_several: bool = False
-    """Whether several answers may be given: the model is decoupled."""
+    is_decoupled: bool = False
+    """Whether the request may have any number of answers, as of a decoupled model."""
     trace: Mapping[str, str] = field(default_factory=dict)
     """W3C trace context, empty for a request that is not sampled."""
+    arrived: float = field(default_factory=time.monotonic)
+    """When the request came, on the monotonic clock of this machine."""
 
 
 class Responder(Protocol):
@@ -90,7 +93,7 @@ class Service(Protocol[Request]):
         ...
 
     def run(self, request: Request, job: Job) -> AsyncGenerator[Answer, None]:
-        """Yield the answers of a request: one, or several if its client takes several.
+        """Yield the answers of a request: one, or any number if it is decoupled.
 
         Raises:
             TranscriptionError: the request failed; no answer follows.

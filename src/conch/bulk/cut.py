@@ -1,16 +1,14 @@
-"""Cut a long recording at pauses, where the server's own segmentation begins anew.
+"""Cut a long recording at pauses, so that its pieces have the segments of the whole.
 
-The server finds the speech of a request with a network that remembers (Silero), and its memory
-lasts for minutes. A piece that is sent by itself would be segmented otherwise than the same stretch
-of the whole. So the recording is heard here once as the server would hear it, and each piece takes
-the network's memory at its start along (the option `vad_state`). A piece begins at the end of a
-segment, where the segmentation keeps nothing of what was before.
+The server finds speech with a network whose memory lasts for minutes (Silero). Without that memory
+a piece would be segmented differently. So the network runs over the whole recording here, and each
+piece carries the memory at its start (the option `vad_state`). A piece begins at the end of a
+segment, where the segmentation has no state of its own.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +19,8 @@ from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, transcript_of
-from conch.wire.result import Segment, Stage, Transcript
+from conch.wire.result import Stage, Transcript
+from conch.wire.shifted import shifted_segment
 
 MAX_HOURS = 1000
 """Longest recording. The server's limit of a request is for pieces, which are short."""
@@ -52,7 +51,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A long recording in pieces, and what the server would tell of the whole."""
+    """A long recording in pieces, and the facts of the whole that its transcript has."""
 
     pieces: tuple[Piece, ...]
     duration: float
@@ -64,7 +63,7 @@ class Cut:
 
 
 def is_cuttable(options: RecognitionOptions) -> bool:
-    """Return whether pieces give the text of the whole: segments must not know of each other."""
+    """Return whether pieces give the text of the whole: no segment may depend on another."""
     return options.vad and not options.lm_context and not options.vad_state
 
 
@@ -128,7 +127,8 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
         nbest: The option of the request.
     """
     segments = [
-        shifted(segment, piece.start / SAMPLE_RATE, piece.channel)
+        # A piece starts at a multiple of 32 ms, so times keep their milliseconds.
+        replace(shifted_segment(segment, piece.start / SAMPLE_RATE, 0), channel=piece.channel)
         for piece, part in zip(cut.pieces, parts, strict=True)
         for segment in part.segments
     ]
@@ -150,33 +150,6 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
         stages=stages,
         channels=cut.channels,
         warnings=(*cut.warnings, *speech_warnings(segments)),
-    )
-
-
-def shifted(segment: Segment, seconds: float, channel: int) -> Segment:
-    """Return a segment of a piece as one of the recording.
-
-    Args:
-        segment: The segment.
-        seconds: Start of the piece, a multiple of 32 ms: times keep their milliseconds.
-        channel: Number of the piece's channel.
-    """
-
-    def moved(time: float) -> float:
-        return round(time + seconds, 3)
-
-    return replace(
-        segment,
-        start=moved(segment.start),
-        end=moved(segment.end),
-        channel=channel,
-        words=tuple(
-            replace(word, start=moved(word.start), end=moved(word.end)) for word in segment.words
-        ),
-        unrecognised=tuple(
-            replace(span, start=moved(span.start), end=moved(span.end))
-            for span in segment.unrecognised
-        ),
     )
 
 
@@ -202,26 +175,24 @@ def _channel_pieces(
 ) -> list[Piece]:
     """Return the pieces of a channel."""
     segmenter = Segmenter(rules)
-    heard = _Heard(speech_probs)
-    starts = [_Start(0, "")]
+    vad = _Vad(speech_probs)
+    pieces: list[Piece] = []
+    start, vad_state = 0, ""
     spans: list[Span] = []
     for block in blocks:
-        for span in segmenter.push(heard.append(block)):
+        for span in segmenter.push(vad.append(block)):
             before = spans[-1] if spans else None
             spans.append(span)
-            if before is None or before.end - starts[-1].sample < piece_s * SAMPLE_RATE:
+            if before is None or before.end - start < piece_s * SAMPLE_RATE:
                 continue
             if span.start - before.end >= MIN_PAUSE_S * SAMPLE_RATE:
                 # Behind a long silence the end of the segment before it is no longer kept.
-                cut_at = max(before.end, span.start - LEAD_FRAMES * VAD_FRAME_SAMPLES)
-                starts.append(_Start(cut_at, text_of_state(heard.state_at(cut_at))))
+                end = max(before.end, span.start - LEAD_FRAMES * VAD_FRAME_SAMPLES)
+                pieces.append(Piece(number, start, end, vad_state))
+                start, vad_state = end, text_of_state(vad.state_at(end))
     spans += segmenter.flush(blocks.num_samples)
-    probs = np.concatenate(heard.probs) if heard.probs else np.zeros(0, np.float32)
-    ends = [*(start.sample for start in starts[1:]), blocks.num_samples]
-    pieces = [
-        Piece(number, start.sample, end, start.vad_state)
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    pieces.append(Piece(number, start, blocks.num_samples, vad_state))
+    probs = np.concatenate(vad.probs) if vad.probs else np.zeros(0, np.float32)
     if [span for piece in pieces for span in _spans_of(piece, probs, rules)] != spans:
         return [Piece(number, 0, blocks.num_samples)]
     return pieces
@@ -235,15 +206,8 @@ def _spans_of(piece: Piece, probs: FloatArray, rules: SegmentRules) -> list[Span
     return [Span(span.start + piece.start, span.end + piece.start) for span in found]
 
 
-class _Start(NamedTuple):
-    """Where a piece begins."""
-
-    sample: int
-    vad_state: str
-
-
-class _Heard:
-    """What the VAD has heard of a channel: it can tell its memory at a recent sample."""
+class _Vad:
+    """The VAD of one channel, with its memory at recent samples."""
 
     def __init__(self, speech_probs: SpeechProbs) -> None:
         self._speech_probs = speech_probs
@@ -263,7 +227,7 @@ class _Heard:
         return probs
 
     def state_at(self, sample: int) -> FloatArray:
-        """Return the memory before a sample, at most KEPT_BLOCKS ago and after the first."""
+        """Return the memory before a sample of the latest KEPT_BLOCKS, not the first sample."""
         start, block, state = next(item for item in reversed(self._recent) if item[0] < sample)
         _, found = self._speech_probs(block[: sample - start], state)
         return found

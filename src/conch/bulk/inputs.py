@@ -4,11 +4,11 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conch.bench.manifest import manifest_rows
-from conch.bulk.places import address_of, file_system, full_address, reason, told
+from conch.bulk.storage import address_of, file_system, full_address, reason, storage_errors
 from conch.wire.errors import AudioError, BulkError
 
 _SUFFIXES = """
@@ -18,13 +18,10 @@ ogg opus ra snd spx ts voc w64 wav webm wma wmv wv 3gp
 SUFFIXES = frozenset(_SUFFIXES.split())
 """Names of files that a folder is searched for. A file that is named itself may have any."""
 
-TABLES = (".parquet", ".jsonl", ".ndjson", ".tsv")
-_LOOK_LIKE_GLOB = frozenset("*?[")
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One recording: where it is, and the name that its result has."""
+    """One recording: where it is, and the name of its result."""
 
     id: str
     """Tells it from all others, in every run with the same inputs."""
@@ -32,14 +29,17 @@ class Source:
     """Local path or address of the file, or of the table that holds its bytes."""
     row: int = -1
     """Row of a Parquet file, or first byte of a line of JSON, with the bytes; -1 for a file."""
+    columns: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Fields of its line in a manifest."""
 
 
-def sources_of(names: Sequence[str]) -> list[Source]:
+def sources_of(names: Sequence[str], *, keeps_columns: bool = False) -> list[Source]:
     """Return the recordings of all inputs, in order and each once.
 
     Args:
         names: Folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
             or addresses that fsspec reads.
+        keeps_columns: Whether to keep the columns of manifests.
 
     Raises:
         BulkError: an input cannot be read, holds nothing, or has a broken row; the message names it
@@ -47,16 +47,18 @@ def sources_of(names: Sequence[str]) -> list[Source]:
     """
     found: dict[str, Source] = {}
     for name in names:
-        number = 0
+        is_empty = True
         for source in _sources(name):
-            number += 1
+            is_empty = False
             known = found.setdefault(source.id, source)
             if known != source:
                 raise BulkError(
                     f"{name}: the id {source.id!r} is that of two recordings, "
                     f"{_where(known)} and {_where(source)}"
                 )
-        if not number:
+            if source.columns:
+                found[source.id] = source if keeps_columns else replace(source, columns={})
+        if is_empty:
             raise BulkError(f"{name}: no audio in it")
     return list(found.values())
 
@@ -73,7 +75,7 @@ def read_audio(source: Source) -> bytes:
         raise
     except BulkError as error:
         raise AudioError(str(error)) from None
-    except Exception as error:  # see `places.told`
+    except Exception as error:  # see `storage_errors`
         raise AudioError(f"cannot be read: {reason(error)}") from None
     if not data:
         raise AudioError("the audio is empty: 0 bytes")
@@ -87,7 +89,7 @@ def size_of(source: Source) -> int | None:
     try:
         system, path = file_system(source.path)
         return int(system.size(path))
-    except Exception:  # whatever it is, reading the file will tell it
+    except Exception:  # reading the file will raise it again
         return None
 
 
@@ -97,46 +99,43 @@ def _where(source: Source) -> str:
 
 def _sources(name: str) -> Iterator[Source]:
     system, path = file_system(address_of(name))
-    with told(f"cannot read {name}"):
-        is_folder = system.isdir(path)
-        is_file = not is_folder and system.isfile(path)
-    if is_folder:
-        yield from _in_folder(name, system, path)
-    elif not is_file and _LOOK_LIKE_GLOB & set(name):
-        with told(f"cannot read {name}"):
-            matches = system.glob(path, detail=True)
-        for item, about in sorted(matches.items()):
-            if item.rpartition("/")[2].startswith("."):
-                continue  # as in a shell
-            is_folder = about["type"] == "directory"
-            read = _in_folder if is_folder else _in_file
-            yield from read(full_address(name, item), system, item)
-    elif not is_file:
-        with told(f"cannot read {name}"):
-            # Who may not look into a bucket hears that here, not that there is no file.
-            system.ls(path.rpartition("/")[0] or "/", detail=False)
-        raise BulkError(f"{name}: no such file or folder")
-    else:
-        yield from _in_file(address_of(name), system, path)
+    with storage_errors(f"cannot read {name}"):
+        try:
+            matches = {path: system.info(path)}
+        except FileNotFoundError:
+            if not any(char in name for char in "*?["):
+                # Without the right to look into a bucket, this says so; else the file is missing.
+                system.ls(path.rpartition("/")[0] or "/", detail=False)
+                raise
+            # As in a shell, no hidden files.
+            matches = {
+                item: about
+                for item, about in sorted(system.glob(path, detail=True).items())
+                if not item.rpartition("/")[2].startswith(".")
+            }
+    for item, about in matches.items():
+        read = _in_folder if about["type"] == "directory" else _in_file
+        address = address_of(name) if item == path else full_address(name, item)
+        yield from read(address, system, item)
 
 
-def _in_folder(name: str, system: Any, path: str) -> Iterator[Source]:
-    with told(f"cannot read {name}"):
+def _in_folder(address: str, system: Any, path: str) -> Iterator[Source]:
+    with storage_errors(f"cannot read {address}"):
         paths = sorted(map(str, system.find(path)))
     for item in paths:
         leaf = item.rpartition("/")[2]
         if leaf.rpartition(".")[2].lower() in SUFFIXES and not leaf.startswith("."):
-            address = full_address(name, item)
-            yield Source(address, address)
+            found = full_address(address, item)
+            yield Source(found, found)
 
 
 def _in_file(address: str, system: Any, path: str) -> Iterator[Source]:
     if path.endswith(".tsv"):
-        with told(f"cannot read {address}"):
+        with storage_errors(f"cannot read {address}"):
             text = system.cat_file(path).decode()
         for fields in manifest_rows(address, text, required=("path",)):
             found = relative_to(address, fields["path"].strip())
-            yield Source(found, found)
+            yield Source(found, found, columns=fields)
     elif path.endswith((".jsonl", ".ndjson")):
         yield from _in_json(address, system, path)
     elif path.endswith(".parquet"):
@@ -146,14 +145,14 @@ def _in_file(address: str, system: Any, path: str) -> Iterator[Source]:
 
 
 def relative_to(table: str, path: str) -> str:
-    """Return the address of a path that a table names: its own folder is where paths begin."""
+    """Return the address of a path in a table; a relative one begins at the table's folder."""
     if "://" in path or path.startswith("/"):
         return path
     return f"{table.rpartition('/')[0]}/{path}"
 
 
 def _in_json(address: str, system: Any, path: str) -> Iterator[Source]:
-    with told(f"cannot read {address}"), system.open(path, "rb") as file:
+    with storage_errors(f"cannot read {address}"), system.open(path, "rb") as file:
         start = 0
         for number, line in enumerate(file, start=1):
             if line.strip():
@@ -197,7 +196,7 @@ def _row_source(where: str, table: str, row: int, fields: Mapping[str, Any]) -> 
 def _in_parquet(address: str, system: Any, path: str) -> Iterator[Source]:
     import pyarrow.parquet as parquet
 
-    with told(f"cannot read {address}"), system.open(path, "rb") as file:
+    with storage_errors(f"cannot read {address}"), system.open(path, "rb") as file:
         table = parquet.ParquetFile(file)
         names = table.schema_arrow.names
         wanted = [name for name in ("id", "path") if name in names]

@@ -1,12 +1,15 @@
 """Which recordings share a shard, and what is left to do: pure functions of names."""
 
 import hashlib
+import json
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from conch.bulk.inputs import Source
+from conch.wire.errors import BulkError
 
 MAX_FILES = 500
 """Most recordings of a shard: what is lost if its worker dies is minutes of work."""
@@ -32,13 +35,9 @@ def files_per_shard(num_sources: int) -> int:
 
 
 def shards_of(sources: Sequence[Source], size: int | None = None) -> list[Shard]:
-    """Return the shards of a run.
+    """Return the shards of a run, `size` recordings in each; None chooses by their number.
 
     The same recordings in the same order give the same names, on any machine.
-
-    Args:
-        sources: Recordings in order.
-        size: Recordings of a shard; None chooses by their number.
     """
     step = size or files_per_shard(len(sources))
     parts = [tuple(sources[start : start + step]) for start in range(0, len(sources), step)]
@@ -58,20 +57,38 @@ def digest_of(ids: Sequence[str]) -> str:
 
 
 def not_planned(shards: Sequence[Shard], found: Collection[str]) -> list[str]:
-    """Return the files of shards that a plan does not have: other recordings made them.
-
-    Args:
-        shards: The plan.
-        found: Names of files in the output folder.
-    """
+    """Return the files of shards, among `found`, that a plan does not have."""
     planned = {_digest(shard.name) for shard in shards}
-    return [name for name in sorted(found) if (_digest(name) or "") not in planned]
+    return [name for name in sorted(found) if _digest(name) not in planned]
 
 
 def without_done(shards: Sequence[Shard], found: Collection[str]) -> list[Shard]:
-    """Return the shards of a plan whose files are not there yet."""
+    """Return the shards of a plan whose files are not among `found`."""
     done = {_digest(name) for name in found}
     return [shard for shard in shards if _digest(shard.name) not in done]
+
+
+def check_asked(where: str, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Check that an earlier run was asked for the same.
+
+    Args:
+        where: Place of its results, for the message.
+        found: What it was asked for; an older one lacks what it did not know.
+        asked: What this run is asked for.
+
+    Raises:
+        BulkError: they differ; the message has the first difference.
+    """
+    for name, value in asked.items():
+        before = found.get(name) or None
+        if before != (value or None):
+            texts = [
+                json.dumps(item, ensure_ascii=False) if item else "none" for item in (before, value)
+            ]
+            raise BulkError(
+                f"{where} holds the results of a run with {name} {texts[0]}; asked: {texts[1]}: "
+                "use another --out, or --overwrite to do all again"
+            )
 
 
 def _digest(name: str) -> str:

@@ -1,130 +1,135 @@
-"""One row of a shard: the result of one recording, or why there is none."""
+"""Shards: JSON lines or Parquet, with a row for each recording."""
 
+import io
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from conch import __version__
 from conch.bulk.inputs import Source
-from conch.wire.errors import ConchError, TranscriptionError
+from conch.bulk.sending import Answer
+from conch.wire.errors import BulkError, TranscriptionError
 from conch.wire.languages import code_of
-from conch.wire.result import Segment, Transcript, strict_json
+from conch.wire.result import Segment, strict_json
+
+if TYPE_CHECKING:
+    import pyarrow
 
 SCHEMA = 2
 """Version of the columns; other ones, or another meaning, make another version: all shards of a
 folder are one table."""
 
-TIMES = ("seconds_taken", "stages", "pieces")
-"""Columns that differ between two runs of the same: how long it took, and how it was cut."""
-
 Row = dict[str, Any]
-"""Values by column, as JSON has them. docs/guide/bulk.md tells what each means."""
+"""Values by column, as JSON has them. docs/guide/bulk.md has the meaning of each."""
+
+_BY_NAME = "by name"
+"""A column whose keys are not known before: text with JSON in Parquet."""
+_SEGMENT = {
+    "start": "double",
+    "end": "double",
+    "channel": "int32",
+    "text": "string",
+    "unrecognised": [{"start": "double", "end": "double", "heard": "string"}],
+    "language": "string",
+    "language_probability": "double",
+    "translated_from": "string",
+    # The lattices of a shard may have more bytes than 32 bits count.
+    "lattice": "large_string",
+}
+_WORD = {
+    "text": "string",
+    "start": "double",
+    "end": "double",
+    "confidence": "double",
+    "channel": "int32",
+}
+_COLUMNS: Mapping[str, Any] = {
+    "schema": "int32",
+    "id": "string",
+    "path": "string",
+    "language": "string",
+    "language_probability": "double",
+    "translated_from": "string",
+    "options": _BY_NAME,
+    "conch": "string",
+    "text": "string",
+    "duration": "double",
+    "segments": [_SEGMENT],
+    "words": [_WORD],
+    "nbest": [{"text": "string", "score": "double"}],
+    "warnings": ["string"],
+    "error": "string",
+    "error_code": "string",
+    "models": _BY_NAME,
+    "pieces": "int32",
+    "seconds_taken": "double",
+    "stages": _BY_NAME,
+}
+"""Arrow's type of each column; a mapping is a struct, and a list is one."""
 
 
-def row_of(
-    source: Source,
-    transcript: Transcript,
-    *,
-    options: Mapping[str, Any],
-    models: Mapping[str, str],
-    pieces: int,
-    seconds: float,
-) -> Row:
-    """Return the row of a transcript.
+def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: int = 1) -> Row:
+    """Return the row of a recording: its transcript, or why there is none.
 
     Args:
         source: The recording.
-        transcript: Its transcript.
-        options: Options of the request.
-        models: Versions of the server's models by name; of those that were called, the row tells.
+        answer: The answer to its requests.
+        options: Options of the requests.
         pieces: Number of requests that the recording was cut into.
-        seconds: From the first request to the last answer.
     """
-    called = {name: models.get(name, "") for name in transcript.path}
-    stages = {name: round(stage.ms, 1) for name, stage in transcript.stages.items()}
-    head = _head(source, options)
-    return {
-        **head,
-        "language": transcript.language or head["language"],
-        "language_probability": transcript.language_probability,
-        "translated_from": transcript.translated_from or None,
-        "text": transcript.text,
-        "duration": transcript.duration,
-        "segments": [_segment(segment) for segment in transcript.segments],
-        "words": [
-            {
-                "text": word.text,
-                "start": word.start,
-                "end": word.end,
-                "confidence": word.confidence,
-                "channel": segment.channel,
-            }
-            for segment in transcript.segments
-            for word in segment.words
-        ],
-        "nbest": [{"text": item.text, "score": item.score} for item in transcript.nbest],
-        "warnings": list(transcript.warnings),
-        "error": None,
-        "error_code": None,
-        "models": called,
-        "pieces": pieces,
-        "seconds_taken": round(seconds, 3),
-        "stages": stages,
-    }
-
-
-def error_row(source: Source, error: ConchError, options: Mapping[str, Any]) -> Row:
-    """Return the row of a recording without a transcript."""
-    code = error.code if isinstance(error, TranscriptionError) else "SERVER"
-    return {
-        **_head(source, options),
-        "text": None,
-        "duration": None,
-        "segments": [],
-        "words": [],
-        "nbest": [],
-        "warnings": [],
-        "error": str(error).removeprefix(f"{source.path}: "),
-        "error_code": code,
-        "models": {},
-        "pieces": 0,
-        "seconds_taken": 0.0,
-        "stages": {},
-    }
-
-
-def _head(source: Source, options: Mapping[str, Any]) -> Row:
     language = code_of(options.get("language", "auto"))
-    return {
+    row: Row = {
+        **{name: [] if isinstance(kind, list) else None for name, kind in _COLUMNS.items()},
         "schema": SCHEMA,
         "id": _writable(source.id),
         "path": _writable(source.path),
         "language": None if language == "auto" else language,
-        "language_probability": None,
-        "translated_from": None,
         "options": dict(options),
         "conch": __version__,
+    }
+    error, found = answer.error, answer.transcript
+    if found is None:
+        return row | {
+            "error": str(error).removeprefix(f"{source.path}: "),
+            "error_code": error.code if isinstance(error, TranscriptionError) else "SERVER",
+            "models": {},
+            "pieces": 0,
+            "seconds_taken": 0.0,
+            "stages": {},
+        }
+    return row | {
+        "language": found.language or row["language"],
+        "language_probability": found.language_probability,
+        "translated_from": found.translated_from or None,
+        "text": found.text,
+        "duration": found.duration,
+        "segments": [_segment(segment) for segment in found.segments],
+        "words": [
+            {name: getattr(word, name) for name in _WORD if name != "channel"}
+            | {"channel": segment.channel}
+            for segment in found.segments
+            for word in segment.words
+        ],
+        "nbest": [{"text": item.text, "score": item.score} for item in found.nbest],
+        "warnings": list(found.warnings),
+        "models": {name: answer.models.get(name, "") for name in found.path},
+        "pieces": pieces,
+        "seconds_taken": round(answer.seconds, 3),
+        "stages": {name: round(stage.ms, 1) for name, stage in found.stages.items()},
     }
 
 
 def _segment(segment: Segment) -> Row:
-    told = {
-        "language": segment.language,
-        "language_probability": segment.language_probability,
-        "translated_from": segment.translated_from,
-        "lattice": segment.lattice,
-    }
+    row = {name: getattr(segment, name) for name in _SEGMENT}
+    row["unrecognised"] = [
+        {"start": span.start, "end": span.end, "heard": span.heard} for span in segment.unrecognised
+    ]
+    # A recording of hours has thousands of segments, and few runs ask for the last columns.
+    optional = ("language", "language_probability", "translated_from", "lattice")
     return {
-        "start": segment.start,
-        "end": segment.end,
-        "channel": segment.channel,
-        "text": segment.text,
-        "unrecognised": [
-            {"start": span.start, "end": span.end, "heard": span.heard}
-            for span in segment.unrecognised
-        ],
-        # A recording of hours has thousands of segments, and few runs ask for these.
-        **{name: value for name, value in told.items() if value not in ("", None)},
+        name: value
+        for name, value in row.items()
+        if name not in optional or value not in ("", None)
     }
 
 
@@ -133,16 +138,63 @@ def json_line(row: Row) -> bytes:
     return strict_json(row).encode() + b"\n"
 
 
-def row_from(line: bytes) -> Row:
-    """Return the row of a line that `json_line` wrote.
+def shard_bytes(kind: str, rows: Sequence[Row]) -> bytes:
+    """Return a shard of rows, as `jsonl` or `parquet`."""
+    lines = [json_line(row) for row in rows]
+    if kind == "jsonl":
+        return b"".join(lines)
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    # The same rows that JSON lines hold, without NaN and with the same text.
+    plain = [json.loads(line) for line in lines]
+    for row in plain:
+        for name in (name for name, kind in _COLUMNS.items() if kind == _BY_NAME):
+            row[name] = json.dumps(row[name], ensure_ascii=False)
+    schema = pyarrow.schema([(name, _arrow(kind)) for name, kind in _COLUMNS.items()])
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(plain, schema=schema), buffer)
+    return buffer.getvalue()
+
+
+def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
+    """Return the rows of a shard.
+
+    Args:
+        name: Its address, whose suffix is the kind.
+        content: Its bytes.
+        columns: Those to read of Parquet; None for all.
 
     Raises:
-        ValueError: it is none.
+        BulkError: it is damaged, or of another version.
     """
-    row = json.loads(line)
-    if not isinstance(row, dict):
-        raise ValueError("a row is a JSON object")
-    return row
+    try:
+        if name.endswith(".parquet"):
+            import pyarrow.parquet as parquet
+
+            table = parquet.read_table(io.BytesIO(content), columns=columns and list(columns))
+            rows: list[Row] = table.to_pylist()
+        else:
+            rows = [json.loads(line) for line in content.splitlines()]
+        versions = {row["schema"] for row in rows}
+    except (ValueError, KeyError, TypeError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise BulkError(f"{name} is no whole shard of conch bulk: {error}") from None
+    if versions - {SCHEMA}:
+        raise BulkError(
+            f"{name} is a shard of version {', '.join(map(str, versions))}; this Conch writes "
+            f"version {SCHEMA}: use another --out, or --overwrite to do all of it again"
+        )
+    return rows
+
+
+def _arrow(kind: Any) -> "pyarrow.DataType":
+    import pyarrow
+
+    if isinstance(kind, list):
+        return pyarrow.list_(_arrow(kind[0]))
+    if isinstance(kind, dict):
+        return pyarrow.struct([(name, _arrow(item)) for name, item in kind.items()])
+    return pyarrow.type_for_alias("string" if kind == _BY_NAME else kind)
 
 
 def _writable(name: str) -> str:

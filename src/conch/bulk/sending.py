@@ -1,12 +1,13 @@
-"""Send recordings to a server, and tell what is the recording's fault from what is the server's."""
+"""Send recordings to a server, and separate the faults of a recording from those of the server."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
-from conch.bulk.work import Heard
 from conch.client import AsyncClient
 from conch.client.poison import Losses
 from conch.client.tensors import Audio
@@ -19,7 +20,11 @@ from conch.wire.errors import (
     MissingModelError,
     OverloadedError,
     ServerError,
+    TranscriptionError,
+    from_wire,
+    to_wire,
 )
+from conch.wire.result import Transcript
 
 RETRY_S = 2.0
 """Seconds between two looks at a server that is gone."""
@@ -28,31 +33,69 @@ MAX_RETRIES = 4
 MAX_FAILURES = 2
 """Times that a component fails with a recording."""
 
+Read = Callable[[], Awaitable[Audio]]
+"""Reads the audio of a recording; its errors are the recording's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How requests are sent."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers of every request."""
+    jobs: int = 4
+    """Most requests in flight at a server."""
+    timeout_s: float = 3600.0
+    """Seconds for one request."""
+    patience_s: float = 300.0
+    """Seconds to wait for a server that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one request: a transcript, or the error that is the recording's own."""
+
+    transcript: Transcript | None
+    error: ConchError | None = None
+    seconds: float = 0.0
+    """From sending the request to the answer."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Version and weights of the models that were called, where the server tells them."""
+
+    def to_json(self) -> str:
+        """Return the answer as text."""
+        error = self.error
+        fields = {
+            "transcript": self.transcript and self.transcript.to_json(),
+            "error": to_wire(error) if isinstance(error, TranscriptionError) else str(error or ""),
+            "seconds": self.seconds,
+            "models": dict(self.models),
+        }
+        return json.dumps(fields)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Answer":
+        """Return the answer that `to_json` wrote."""
+        data = json.loads(text)
+        if data["transcript"]:
+            found = Transcript.from_json(data["transcript"])
+            return cls(found, None, data["seconds"], data["models"])
+        error = from_wire(data["error"]) or ConchError(data["error"])
+        return cls(None, error, data["seconds"])
+
 
 class Sender:
-    """One server, as one worker uses it; it belongs to an event loop."""
+    """The connection of one event loop to one server, or to the one that follows it."""
 
-    def __init__(
-        self,
-        address: Callable[[str], Awaitable[str]],
-        *,
-        headers: Mapping[str, str],
-        jobs: int,
-        timeout_s: float,
-        patience_s: float,
-    ) -> None:
+    def __init__(self, address: Callable[[], str], sending: Sending) -> None:
         """Connect to nothing yet.
 
         Args:
-            address: Returns the URL to use, given the one that was lost, or "".
-            headers: Headers of every request.
-            jobs: Most requests in flight.
-            timeout_s: Seconds for one request.
-            patience_s: Seconds to wait for a server.
+            address: Returns the URL of the server; after a loss, that of the next one. May block.
+            sending: How requests are sent.
         """
-        self._address, self._headers = address, headers
-        self._timeout_s, self._patience_s = timeout_s, patience_s
-        self._slots = asyncio.Semaphore(jobs)
+        self._address, self._sending = address, sending
+        self._slots = asyncio.Semaphore(sending.jobs)
         self._alone = asyncio.Lock()
         self._connecting = asyncio.Lock()
         self._client: AsyncClient | None = None
@@ -67,14 +110,8 @@ class Sender:
             await self._client.close()
             self._client = None
 
-    async def transcribe(
-        self, read: Callable[[], Awaitable[Audio]], options: Mapping[str, Any]
-    ) -> Heard:
-        """Return the answer for one recording: a transcript, or the error that is its own.
-
-        Args:
-            read: Returns the audio; its errors are the recording's.
-            options: Options of the request.
+    async def transcribe(self, read: Read, options: Mapping[str, Any]) -> Answer:
+        """Return the answer for one recording.
 
         Raises:
             BulkError: no server can be had, or the server lacks a model that all requests need.
@@ -82,43 +119,42 @@ class Sender:
         self.in_flight += 1
         try:
             async with self._slots:
-                return await self._heard(read, options)
+                return await self._answer(read, options)
         finally:
             self.in_flight -= 1
 
-    async def _heard(
-        self, read: Callable[[], Awaitable[Audio]], options: Mapping[str, Any]
-    ) -> Heard:
+    async def _answer(self, read: Read, options: Mapping[str, Any]) -> Answer:
         begun = time.perf_counter()
         try:
-            transcript = await self._answered(await self._read(read), options)
+            transcript = await self._transcript(await self._read(read), options)
         except BulkError:
             raise
         except MissingModelError as failure:
             raise BulkError(f"{self._url}: {failure}") from None
         except ConchError as failure:
-            return Heard(None, failure, time.perf_counter() - begun)
+            return Answer(None, failure, time.perf_counter() - begun)
         models = await self._versions(transcript.path)
-        return Heard(transcript, None, time.perf_counter() - begun, models)
+        return Answer(transcript, None, time.perf_counter() - begun, models)
 
-    async def _read(self, read: Callable[[], Awaitable[Audio]]) -> Audio:
+    async def _read(self, read: Read) -> Audio:
         try:
-            return await asyncio.wait_for(read(), self._timeout_s)
+            return await asyncio.wait_for(read(), self._sending.timeout_s)
         except asyncio.TimeoutError:
-            raise DeadlineError(f"not read within {self._timeout_s:g} s") from None
+            raise DeadlineError(f"not read within {self._sending.timeout_s:g} s") from None
 
-    async def _answered(self, audio: Audio, options: Mapping[str, Any]) -> Any:
+    async def _transcript(self, audio: Audio, options: Mapping[str, Any]) -> Transcript:
         retries = failures = 0
         losses = Losses()
+        timeout_s, patience_s = self._sending.timeout_s, self._sending.patience_s
         # A busy server is there: others are to be done first.
-        deadline = time.monotonic() + max(self._patience_s, self._timeout_s)
+        deadline = time.monotonic() + max(patience_s, timeout_s)
         while True:
             client = await self._connected()
             try:
-                # It may be what the server dies of: others that were lost with it go apart.
+                # This recording may kill the server: those that were lost with it are sent alone.
                 async with self._alone if losses.is_suspect() else nullcontext():
                     with losses.attempt():
-                        return await self._asked(client, audio, options)
+                        return await client.transcribe(audio, timeout_s=timeout_s, **options)
             except OverloadedError as failure:
                 if time.monotonic() > deadline:
                     raise BulkError(f"{self._url} is too busy: {failure}") from None
@@ -135,17 +171,18 @@ class Sender:
                     raise
                 await self._lost(client, failure)
 
-    async def _asked(self, client: AsyncClient, audio: Audio, options: Mapping[str, Any]) -> Any:
-        return await client.transcribe(audio, timeout_s=self._timeout_s, **options)
-
     async def _connected(self) -> AsyncClient:
         async with self._connecting:
             if self._client is None:
-                await self._find()
-                self._client = AsyncClient(
-                    self._url, timeout_s=self._timeout_s, headers=self._headers
-                )
+                self._client = await self._found()
             return self._client
+
+    async def _found(self) -> AsyncClient:
+        """Return a client of a server, whose models may differ from those of the last one."""
+        self._url = await asyncio.to_thread(self._address)
+        self._models = {}
+        sending = self._sending
+        return AsyncClient(self._url, timeout_s=sending.timeout_s, headers=sending.headers)
 
     async def _lost(self, client: AsyncClient, failure: ServerError) -> None:
         """Wait until a server answers again, the same or another one.
@@ -153,13 +190,12 @@ class Sender:
         Raises:
             BulkError: none does in time.
         """
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._sending.patience_s
         async with self._connecting:
             if self._client is not client:
-                return  # who was lost before has found it
+                return  # another request has found the next server
             while True:
-                await self._find()
-                found = AsyncClient(self._url, timeout_s=self._timeout_s, headers=self._headers)
+                found = await self._found()
                 try:
                     if await found.is_ready():
                         self._client = found
@@ -170,43 +206,33 @@ class Sender:
                 await found.close()
                 if time.monotonic() > deadline:
                     raise BulkError(
-                        f"no server for {self._patience_s:g} s: {failure}; the same command goes "
-                        "on from here"
+                        f"no server for {self._sending.patience_s:g} s: {failure}; the same "
+                        "command goes on from here"
                     )
                 await asyncio.sleep(RETRY_S)
-
-    async def _find(self) -> None:
-        """Look for a server; its models may be other ones than those of the last."""
-        self._url = await self._address(self._url)
-        self._models = {}
 
     async def _versions(self, path: tuple[str, ...]) -> dict[str, str]:
         models = self._models
         missing = [name for name in path if name not in models]
         if missing:
-            models.update(
-                await asyncio.to_thread(model_versions, self._url, missing, self._headers)
-            )
+            headers = self._sending.headers
+            models.update(await asyncio.to_thread(model_versions, self._url, missing, headers))
         return {name: models.get(name, "") for name in path}
 
 
 def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> dict[str, str]:
-    """Return what a Triton tells of its models over gRPC: the version, and its weights.
+    """Return the version and weights of models of a Triton, by name; over gRPC alone.
 
-    The weights are the model's parameter `model` where that names some; otherwise those that come
-    with the version of Conch.
+    The weights are the model's parameter `model`; without it `packaged`, those that come with the
+    version of Conch.
 
     Args:
         url: Address of the server.
-        names: Names of models.
+        names: Names of models; those that the server does not describe are left out.
         headers: Headers of every request.
-
-    Returns:
-        Text by name, without what the server does not tell.
     """
-    found: dict[str, str] = {}
     if not url.startswith("grpc"):
-        return found
+        return {}
     import grpc  # type: ignore[import-untyped]
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
@@ -214,20 +240,14 @@ def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> di
     from conch.client.endpoint import Endpoint
 
     endpoint = Endpoint.parse(url, headers=headers)
+    settings = {"timeout": 10, "metadata": grpc_calls.metadata(endpoint)}
+    found: dict[str, str] = {}
     with grpc_calls.channel(grpc, endpoint) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         for name in names:
             try:
-                answer = stub.ModelConfig(
-                    service_pb2.ModelConfigRequest(name=name),
-                    timeout=10,
-                    metadata=grpc_calls.metadata(endpoint),
-                )
-                meta = stub.ModelMetadata(
-                    service_pb2.ModelMetadataRequest(name=name),
-                    timeout=10,
-                    metadata=grpc_calls.metadata(endpoint),
-                )
+                answer = stub.ModelConfig(service_pb2.ModelConfigRequest(name=name), **settings)
+                meta = stub.ModelMetadata(service_pb2.ModelMetadataRequest(name=name), **settings)
             except grpc.RpcError:
                 continue
             weights = answer.config.parameters["model"].string_value or "packaged"

@@ -1,43 +1,39 @@
 """What runs on the nodes: tasks that cut recordings, and actors that have units transcribed."""
 
 import asyncio
+import json
+import pickle
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict, replace
+from functools import cache
+from itertools import cycle
+from typing import Any, TypeVar
 
 import numpy as np
 
 from conch.bulk import cut as cutting
 from conch.bulk.inputs import Source, read_audio, size_of
 from conch.bulk.lock import require
-from conch.bulk.output import Output
-from conch.bulk.rows import Row
-from conch.bulk.sending import Sender
+from conch.bulk.rows import Row, json_line, row_of
+from conch.bulk.sending import Answer, Sender
+from conch.bulk.storage import Output
 from conch.bulk.work import (
-    Heard,
     Job,
     Outcome,
     Unit,
-    cut_bytes,
     cut_from,
+    cut_path,
     finish,
-    heard_bytes,
     outcome_there,
-    row_for,
-    rows_bytes,
-    work_folder,
-    write_beside,
+    write_formats,
     write_shard,
 )
 from conch.component.arrays import FloatArray
 from conch.component.waveform import VAD_STATE_SIZE
 from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError
 from conch.wire.options import RecognitionOptions
-
-if TYPE_CHECKING:
-    from conch.models.silero import SileroVad
 
 MAX_REQUEST_S = 4 * 3600.0
 """Audio of one request that every server takes, in seconds (`max_audio_s`)."""
@@ -48,7 +44,7 @@ LOOKS_AT_ONCE = 16
 
 Result = TypeVar("Result")
 Columns = dict[str, Any]
-"""A batch or row of Ray Data: `unit`, and `wav` with the FP32 samples of a piece."""
+"""A batch or row of Ray Data: `unit`, pickled, and `wav` with the FP32 samples of a piece."""
 
 
 def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
@@ -61,17 +57,17 @@ def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
     Raises:
         BulkError: the folder of work cannot be written.
     """
-    unit = Unit.from_json(row["unit"])
-    output = Output(job.out)
+    unit: Unit = pickle.loads(row["unit"])
     options = RecognitionOptions.parse(job.options)
     unit = replace(unit, long=tuple(_long(unit, job, options)))
-    yield {"unit": unit.to_json(), "wav": b""}
-    for place in unit.long:
-        yield from _pieces(unit, place, output, job, options)
+    yield {"unit": pickle.dumps(unit), "wav": b""}
+    for index in unit.long:
+        for piece, wav in _pieces(replace(unit, index=index), job, options):
+            yield {"unit": pickle.dumps(piece), "wav": wav}
 
 
 def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
-    """Return the places of the recordings to cut."""
+    """Return the indices of the recordings to cut."""
     if not cutting.is_cuttable(options):
         return []
     longest_s = 2 * job.piece_s or MAX_REQUEST_S
@@ -88,122 +84,93 @@ def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
         sizes = list(pool.map(size_of, unit.sources))
     # One after the other: these are large, and only one is in memory at a time.
     found = map(is_long, unit.sources, sizes)
-    return [place for place, is_so in enumerate(found) if is_so]
+    return [index for index, is_so in enumerate(found) if is_so]
 
 
-def _pieces(
-    unit: Unit, place: int, output: Output, job: Job, options: RecognitionOptions
-) -> Iterator[Columns]:
-    folder = work_folder(unit.shard)
-    name = f"{folder}/{place:04d}.json"
+def _pieces(unit: Unit, job: Job, options: RecognitionOptions) -> Iterator[tuple[Unit, bytes]]:
+    """Yield the units of a long recording, with their samples."""
+    output, name = Output(job.out), cut_path(unit, unit.index)
+
+    def write_cut(cut: cutting.Cut) -> None:
+        output.write(name, json.dumps(asdict(cut)).encode())
+
     try:
-        data = read_audio(unit.sources[place])
+        data = read_audio(unit.sources[unit.index])
         try:
             found = cut_from(output.read(name))
         except FileNotFoundError:
             found = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
             require(output, job.run)
-            output.write(name, cut_bytes(found))
+            write_cut(found)
         for number, (piece, samples) in enumerate(cutting.audio_of(data, options, found.pieces)):
-            made = replace(unit, place=place, piece=number, vad_state=piece.vad_state)
-            yield {"unit": made.to_json(), "wav": samples.tobytes()}
+            yield replace(unit, piece=number, vad_state=piece.vad_state), samples.tobytes()
     except TranscriptionError as error:
         # It has one piece, which has failed.
-        failed = replace(unit, place=place)
         require(output, job.run)
-        output.write(f"{folder}/{failed.key}.json", heard_bytes(Heard(None, error, 0.0)))
-        output.write(name, cut_bytes(cutting.Cut((cutting.Piece(0, 0, 0),), 0.0, (), ())))
-        yield {"unit": failed.to_json(), "wav": b""}
+        output.write(unit.part, Answer(None, error).to_json().encode())
+        write_cut(cutting.Cut((cutting.Piece(0, 0, 0),), 0.0, (), ()))
+        yield unit, b""
 
 
-_VAD: "SileroVad | None" = None
-
-
+@cache
 def _vad() -> cutting.SpeechProbs:
     """Return the VAD that the server has, loaded once in a process."""
-    global _VAD
     from conch.models.silero import SileroConfig, SileroVad
 
-    if _VAD is None:
-        try:
-            _VAD = SileroVad(SileroConfig())
-        except ConfigError as error:
-            raise BulkError(f"long recordings cannot be cut: {error}") from None
-    vad = _VAD
-
-    def speech_probs(
-        samples: FloatArray, state: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
-        return vad.speech_probs(
-            samples, np.zeros(VAD_STATE_SIZE, np.float32) if state is None else state
-        )
-
-    return speech_probs
+    try:
+        vad = SileroVad(SileroConfig())
+    except ConfigError as error:
+        raise BulkError(f"long recordings cannot be cut: {error}") from None
+    start = np.zeros(VAD_STATE_SIZE, np.float32)
+    return lambda samples, state: vad.speech_probs(samples, start if state is None else state)
 
 
 class Transcriber:
     """The actor that has units transcribed, several at once, by the server of its node."""
 
-    def __init__(self, job: Job, address: Callable[[str], str]) -> None:
+    def __init__(self, job: Job, address: Callable[[], str]) -> None:
         """Start the event loop of the requests; no server is asked yet.
 
         Args:
             job: The run.
-            address: Returns the URL of a server, given the one that was lost, or "".
+            address: Returns the URL of the node's server, where the job has no URLs.
         """
-        self._job = job
-        self._output = Output(job.out)
-        self._options = RecognitionOptions.parse(job.options)
+        self._job, self._output = job, Output(job.out)
+        self._nbest = RecognitionOptions.parse(job.options).nbest
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="conch-bulk", daemon=True).start()
-
-        places = iter(job.urls or ("",))
-
-        async def made() -> Sender:
-            first = next(places)
-
-            async def found(lost: str) -> str:
-                return first if first and not lost else await asyncio.to_thread(address, lost)
-
-            return Sender(
-                found,
-                headers=job.headers,
-                jobs=job.jobs,
-                timeout_s=job.timeout_s,
-                patience_s=job.patience_s,
-            )
-
-        self._senders = [self._run(made()) for _ in job.urls or ("",)]
+        urls = job.urls
+        # Each begins with another server, and goes on to the next where that one is lost.
+        addresses = [cycle(urls[n:] + urls[:n]).__next__ for n in range(len(urls))] or [address]
+        self._senders = [Sender(item, job.sending) for item in addresses]
 
     def __call__(self, batch: Columns) -> Columns:
-        """Do units, and return what to tell of them."""
-        units = zip(batch["unit"], batch["wav"], strict=True)
-        told = [self._done(Unit.from_json(unit), wav).to_json() for unit, wav in units]
-        return {"outcome": np.array(told, dtype=object)}
+        """Do units, and return their outcomes."""
+        units = map(pickle.loads, batch["unit"])
+        outcomes = [self._done(*item) for item in zip(units, batch["wav"], strict=True)]
+        return {"outcome": np.array([pickle.dumps(item) for item in outcomes], dtype=object)}
 
     def _done(self, unit: Unit, wav: bytes) -> Outcome:
-        output, job, nbest = self._output, self._job, self._options.nbest
-        shard = f"{unit.shard}.{job.kind}"
-        if output.exists(shard):
-            # Done before the worker died that should have told it.
+        output, job = self._output, self._job
+        if output.exists(f"{unit.shard}.{job.kind}"):
+            # The worker that wrote it died before it could report that.
             return outcome_there(output, unit.shard, job.kind)
-        part = f"{work_folder(unit.shard)}/{unit.key}.json"
-        if unit.place < 0:
-            if unit.long and output.exists(part):
-                return finish(job, output, unit, nbest)
+        if unit.long and output.exists(unit.part):
+            return finish(job, output, unit, self._nbest)
+        if unit.index >= 0:
+            content = self._run(self._piece(unit, wav)).to_json().encode()
+        else:
             rows = self._run(self._rows(unit))
-            require(output, job.run)
             if not unit.long:
-                return write_shard(job, output, unit, rows)
-            output.write(part, rows_bytes(rows))
-        elif not output.exists(part):
-            heard = self._run(self._piece(unit, wav))
-            require(output, job.run)
-            output.write(part, heard_bytes(heard))
-        return finish(job, output, unit, nbest)
+                require(output, job.run)
+                return write_shard(job, output, unit.shard, rows)
+            content = b"".join(map(json_line, rows))
+        require(output, job.run)
+        output.write(unit.part, content)
+        return finish(job, output, unit, self._nbest)
 
     async def _rows(self, unit: Unit) -> list[Row]:
-        short = [item for place, item in enumerate(unit.sources) if place not in unit.long]
+        short = [item for index, item in enumerate(unit.sources) if index not in unit.long]
         tasks = [asyncio.ensure_future(self._row(source)) for source in short]
         try:
             return list(await asyncio.gather(*tasks))
@@ -215,17 +182,15 @@ class Transcriber:
         async def read() -> bytes:
             return await asyncio.to_thread(read_audio, source)
 
-        heard = await self._freest.transcribe(read, self._job.options)
-        if heard.transcript is not None and self._job.formats:
-            found = heard.transcript
-            await asyncio.to_thread(write_beside, self._job, self._output, source, found)
-        return row_for(self._job, source, heard, 1)
+        job = self._job
+        answer = await self._freest.transcribe(read, job.options)
+        if answer.transcript is not None and job.formats:
+            await asyncio.to_thread(write_formats, job, self._output, source, answer.transcript)
+        return row_of(source, answer, job.options)
 
-    async def _piece(self, unit: Unit, wav: bytes) -> Heard:
-        samples = np.frombuffer(wav, np.float32)
-
+    async def _piece(self, unit: Unit, wav: bytes) -> Answer:
         async def read() -> FloatArray:
-            return samples
+            return np.frombuffer(wav, np.float32)
 
         options = {key: value for key, value in self._job.options.items() if key != "channels"}
         if unit.vad_state:

@@ -15,22 +15,21 @@ from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_hea
 from conch.cli.signals import interrupt_on_sigterm
 from conch.client.address import Address
 from conch.packaged import install
-from conch.wire.errors import AgreeError, OptionError, ServerError
+from conch.wire.errors import BulkError, OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions, words_of
 
 if TYPE_CHECKING:
-    from conch.agree.inputs import Clip
-    from conch.agree.journal import Entry, Journal
-    from conch.agree.labels import Rule
+    from conch.bulk.inputs import Source
+    from conch.cli.file_bar import FileBar
+    from conch.pseudo_labels.journal import Entry, Journal
+    from conch.pseudo_labels.labels import Rule
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
 """Beginnings of the options that make the segments, beside `vad`."""
 DECODERS = words_of(RecognitionOptions.__dataclass_fields__["decoder"])
 _OPTION = re.compile(r"\w+=(?!>)")
 """Beginning of `name=value`; `=>` is that of a rule of `replace`."""
-SHOWN = 20
-"""Errors that are shown; --rejected has all of them."""
 
 EXAMPLES = """
 examples:
@@ -136,68 +135,55 @@ def run(args: argparse.Namespace) -> int:
     """
     interrupt_on_sigterm()
     options = _checked(args)
-    from conch.agree.inputs import clips_of
-    from conch.agree.journal import Journal
-    from conch.agree.labels import Rule
     from conch.bench import COMPARING, missing
+    from conch.cli.file_bar import FileBar
+    from conch.pseudo_labels.journal import opened
+    from conch.pseudo_labels.labels import Rule, sources_to_label
 
     if lacking := missing(*COMPARING, "fsspec"):
-        raise AgreeError(f"needs {' and '.join(lacking)}: {install('bench')}")
-    clips = clips_of(args.files, split=args.split, source=args.source, limit=args.limit)
+        raise BulkError(f"needs {' and '.join(lacking)}: {install('bench')}")
+    wanted = {"split": args.split, "source": args.source}
+    sources = sources_to_label(args.files, wanted, args.limit)
     rule = Rule(args.max_cer, args.text, args.cut)
     asked = {**options, "by": args.by, "whisper": args.whisper or "default"}
-    shown = _Shown(rule)
-    with Journal(args.out, asked, overwrite=args.overwrite) as journal:
-        todo = [clip for clip in clips if journal.found(clip) is None]
-        shown.begin(len(clips), len(clips) - len(todo))
-        try:
-            named = [clip for clip in todo if _is_named(clip, args.out, journal, shown)]
-            if named:
-                _hear(args, options, named, journal, shown)
-        except KeyboardInterrupt:
-            shown.close()
-            print("conch: stopped; the same command goes on from here", file=sys.stderr)
-            raise
-        finally:
-            shown.close()
-        heard = [(clip, journal.entry(clip)) for clip in clips]
-        _write(args, rule, heard)
-    return 1 if any(entry.error for _, entry in heard) else 0
+    with opened(args.out, asked, overwrite=args.overwrite) as journal:
+        todo = [source for source in sources if journal.found(source) is None]
+        with FileBar("agree", "--rejected") as bar:
+            bar.begin(len(sources), len(sources) - len(todo))
+            _transcribe(args, options, todo, journal, _Shown(rule, bar))
+        entries = [(source, journal.entry(source)) for source in sources]
+        _write(args, rule, entries)
+    return 1 if any(entry.error for _, entry in entries) else 0
 
 
-def _is_named(clip: "Clip", out: Path, journal: "Journal", shown: "_Shown") -> bool:
-    """Return whether a manifest can hold a recording's name; note the error of one that cannot."""
-    from conch.agree.journal import Entry, stamp_of
-    from conch.agree.labels import check_name
-
-    try:
-        check_name(clip, out)
-        return True
-    except AgreeError as error:
-        entry = Entry(clip.source.path, stamp_of(clip.path), error=str(error))
-        journal.append(entry)
-        shown.done(entry)
-        return False
-
-
-def _hear(
+def _transcribe(
     args: argparse.Namespace,
     options: dict[str, dict[str, Any]],
-    clips: "Sequence[Clip]",
+    sources: "Sequence[Source]",
     journal: "Journal",
     shown: "_Shown",
 ) -> None:
-    from conch.agree.run import Agreement, Recogniser, hear
+    """Add both texts of the recordings to the journal; or that a manifest cannot hold its name."""
+    from conch.bulk.sending import Sending
+    from conch.pseudo_labels.journal import Entry, stamp_of
+    from conch.pseudo_labels.labels import check_name
+    from conch.pseudo_labels.run import Recogniser, transcribe
 
+    named = []
+    for source in sources:
+        try:
+            check_name(source, args.out)
+            named.append(source)
+        except BulkError as error:
+            entry = Entry(source.path, stamp_of(source), error=str(error))
+            journal.append(entry)
+            shown.done(entry)
+    if not named:
+        return
     with _servers(args, options) as urls:
-        agreement = Agreement(
-            a=Recogniser("a", options["a"], urls[0]),
-            b=Recogniser("b", options["b"], urls[1]),
-            by=args.by,
-            headers=given_headers(args),
-            jobs=args.jobs,
-        )
-        asyncio.run(hear(agreement, clips, journal, shown))
+        a, b = Recogniser("a", options["a"], urls[0]), Recogniser("b", options["b"], urls[1])
+        sending = Sending(given_headers(args), args.jobs)
+        asyncio.run(transcribe(named, (a, b), args.by, sending, journal, shown.done))
 
 
 @contextmanager
@@ -298,14 +284,14 @@ def recogniser(text: str) -> dict[str, Any]:
     return parse_options(pairs)
 
 
-def _write(args: argparse.Namespace, rule: "Rule", heard: "list[tuple[Clip, Entry]]") -> None:
-    """Write the files, and tell what they hold."""
-    from conch.agree.labels import write_labels, write_rejected
+def _write(args: argparse.Namespace, rule: "Rule", entries: "list[tuple[Source, Entry]]") -> None:
+    """Write the files, and print a summary of them."""
+    from conch.pseudo_labels.labels import write_labels, write_rejected
 
-    answered = [(clip, entry) for clip, entry in heard if not entry.error]
+    answered = [(source, entry) for source, entry in entries if not entry.error]
     write_labels(args.out, rule, answered)
     if args.rejected:
-        write_rejected(args.rejected, rule, heard)
+        write_rejected(args.rejected, rule, entries)
     stretches = [item for _, entry in answered for item in entry.stretches]
     kept = [item for item in stretches if rule.is_kept(item)]
     kept_s, all_s = sum(item.seconds for item in kept), sum(item.seconds for item in stretches)
@@ -313,52 +299,27 @@ def _write(args: argparse.Namespace, rule: "Rule", heard: "list[tuple[Clip, Entr
     unit, unit_s = ("min", 60) if all_s < 3600 else ("h", 3600)
     print(
         f"conch: {len(kept)} of {len(stretches)} {what} kept, {kept_s / unit_s:.2f} of "
-        f"{all_s / unit_s:.2f} {unit}, in {args.out}; {len(heard) - len(answered)} files failed",
+        f"{all_s / unit_s:.2f} {unit}, in {args.out}; {len(entries) - len(answered)} files failed",
         file=sys.stderr,
     )
     if args.references is not None:
-        from conch.agree.judged import judged, markdown
+        from conch.pseudo_labels.judged import judged, markdown
 
         print(markdown(judged(answered, args.references, args.text), args.max_cer), end="")
 
 
 class _Shown:
-    """The progress bar, and what fails, on stderr."""
+    """Shows the entries of a run."""
 
-    def __init__(self, rule: "Rule") -> None:
-        self._rule = rule
-        self._bar: Any = None
+    def __init__(self, rule: "Rule", bar: "FileBar") -> None:
+        self._rule, self._bar = rule, bar
         self._audio_s = self._kept_s = 0.0
-        self._errors = 0
-
-    def begin(self, files: int, before: int) -> None:
-        from tqdm import tqdm
-
-        if before:
-            print(f"conch: {before} of {files} files were done before", file=sys.stderr)
-        self._bar = tqdm(
-            desc="agree", total=files, initial=before, unit="file", file=sys.stderr, disable=None
-        )
 
     def done(self, entry: "Entry") -> None:
         self._audio_s += sum(item.seconds for item in entry.stretches)
         self._kept_s += sum(item.seconds for item in entry.stretches if self._rule.is_kept(item))
         if entry.error:
-            self._errors += 1
-            if self._errors <= SHOWN:
-                self._tell(f"conch: {entry.path}: {entry.error}")
-            elif self._errors == SHOWN + 1:
-                self._tell("conch: further errors are in --rejected alone")
-        self._bar.update()
+            self._bar.problem("errors", f"{entry.path}: {entry.error}")
         kept = f"{100 * self._kept_s / self._audio_s:.0f} % kept, " if self._audio_s else ""
-        self._bar.set_postfix_str(f"{self._audio_s / 3600:.2f} h, {kept}{self._errors} failed")
-
-    def _tell(self, text: str) -> None:
-        from tqdm import tqdm
-
-        with tqdm.external_write_mode(file=sys.stderr):
-            print(text, file=sys.stderr)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        figures = f"{self._audio_s / 3600:.2f} h, {kept}{self._bar.errors} failed"
+        self._bar.update(1, figures)

@@ -3,10 +3,9 @@
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, number, positive
 from conch.cli.option_flags import add_option_flags, given_options
@@ -21,10 +20,9 @@ from conch.wire.options import RecognitionOptions
 if TYPE_CHECKING:
     from conch.bulk.run import Bulk
     from conch.bulk.work import Job, Outcome
+    from conch.cli.file_bar import FileBar
 
 FORMATS = ("txt", *(name for name in formats.FORMATS if name != "text"))
-SHOWN = 20
-"""Errors, and warnings, that are shown; the shards have all of them."""
 
 EXAMPLES = """
 examples:
@@ -144,19 +142,18 @@ def run(args: argparse.Namespace) -> int:
     interrupt_on_sigterm()
     _check_installed()
     from conch.bulk.run import run as run_bulk
+    from conch.cli.file_bar import FileBar
 
     bulk = _bulk(args)
-    shown = _Shown(bulk.job)
-    try:
+    with FileBar("bulk", "the shards") as bar:
+        shown = _Shown(bulk.job, bar)
         outcomes = run_bulk(replace(bulk, events=shown))
-    except KeyboardInterrupt:
-        shown.close()
-        print("conch: stopped; the same command goes on from here", file=sys.stderr)
-        raise
-    finally:
-        shown.close()
-    shown.summary(outcomes)
-    return 1 if any(outcome.errors for outcome in outcomes) else 0
+        this_run = shown.figures()
+    files = sum(outcome.files for outcome in outcomes)
+    failed = sum(len(outcome.errors) for outcome in outcomes)
+    text = f"conch: {files} files in {len(outcomes)} shards, {failed} failed, in {bulk.job.out}"
+    print(f"{text}; this run: {this_run}" if shown.audio_s else text, file=sys.stderr)
+    return 1 if failed else 0
 
 
 def _check_installed() -> None:
@@ -179,8 +176,9 @@ def _check_installed() -> None:
 def _bulk(args: argparse.Namespace) -> "Bulk":
     """Return the checked task; a mistake ends the program with a message and exit code 2."""
     from conch.bulk.node_server import serve_command
-    from conch.bulk.places import address_of
     from conch.bulk.run import Bulk
+    from conch.bulk.sending import Sending
+    from conch.bulk.storage import address_of
     from conch.bulk.work import Job
 
     usage_error: Callable[[str], None] = args.usage_error
@@ -204,10 +202,7 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
         urls=tuple(args.url),
         command=() if args.url else serve_command(args.conch),
         whisper=_whisper(args),
-        headers=given_headers(args),
-        jobs=args.jobs,
-        timeout_s=args.timeout,
-        patience_s=args.patience,
+        sending=Sending(given_headers(args), args.jobs, args.timeout, args.patience),
         piece_s=args.piece,
     )
     return Bulk(
@@ -227,75 +222,31 @@ def _whisper(args: argparse.Namespace) -> str:
 
 
 class _Shown:
-    """The progress bar, and what fails, on stderr."""
+    """Shows the events of a run."""
 
-    def __init__(self, job: "Job") -> None:
-        self._job = job
-        self._bar: Any = None
-        self._audio_s = 0.0
-        self._errors = 0
-        self._warnings = 0
-        self._started = time.monotonic()
-        self._elapsed_s = 0.0
+    def __init__(self, job: "Job", bar: "FileBar") -> None:
+        self._job, self._bar = job, bar
+        self.audio_s = 0.0
 
     def begun(self, files: int, before: Sequence["Outcome"]) -> None:
-        from tqdm import tqdm
-
-        there = sum(outcome.files for outcome in before)
-        if there:
-            print(f"conch: {there} of {files} files were done before", file=sys.stderr)
-        self._started = time.monotonic()
-        self._bar = tqdm(
-            desc="bulk", total=files, initial=there, unit="file", file=sys.stderr, disable=None
-        )
+        self._bar.begin(files, sum(outcome.files for outcome in before))
 
     def done(self, outcome: "Outcome") -> None:
-        self._audio_s += outcome.audio_s
+        self.audio_s += outcome.audio_s
         for name, reason in outcome.errors:
-            self._errors += 1
-            self._tell(self._errors, f"{name}: {reason}", "errors")
+            self._bar.problem("errors", f"{name}: {reason}")
         for name, warning in outcome.warnings:
-            self._warnings += 1
-            self._tell(self._warnings, f"{name}: warning: {warning}", "warnings")
-        self._bar.update(outcome.files)
-        self._bar.set_postfix_str(self._figures(time.monotonic() - self._started))
+            self._bar.problem("warnings", f"{name}: warning: {warning}")
+        self._bar.update(outcome.files, self.figures())
 
     def server_lost(self, url: str, reason: str) -> None:
         others = "go to another --url, or " if len(self._job.urls) > 1 else ""
-        self._write(
-            f"conch: {reason}; its recordings {others}wait, at most {self._job.patience_s:g} s"
-        )
+        patience_s = self._job.sending.patience_s
+        self._bar.line(f"{reason}; its recordings {others}wait, at most {patience_s:g} s")
 
     def server_back(self, url: str) -> None:
-        self._write(f"conch: {url} answers again")
+        self._bar.line(f"{url} answers again")
 
-    def _figures(self, elapsed_s: float) -> str:
-        speed = self._audio_s / elapsed_s if elapsed_s else 0.0
-        return f"{self._audio_s / 3600:.2f} h, {speed:.1f}x real time, {self._errors} failed"
-
-    def _tell(self, count: int, text: str, what: str) -> None:
-        if count <= SHOWN:
-            self._write(f"conch: {text}")
-        elif count == SHOWN + 1:
-            self._write(f"conch: further {what} are in the shards alone")
-
-    def _write(self, text: str) -> None:
-        from tqdm import tqdm
-
-        with tqdm.external_write_mode(file=sys.stderr):
-            print(text, file=sys.stderr)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._elapsed_s = time.monotonic() - self._started
-            self._bar.close()
-
-    def summary(self, outcomes: Sequence["Outcome"]) -> None:
-        files = sum(outcome.files for outcome in outcomes)
-        failed = sum(len(outcome.errors) for outcome in outcomes)
-        text = (
-            f"conch: {files} files in {len(outcomes)} shards, {failed} failed, in {self._job.out}"
-        )
-        if self._audio_s:
-            text += f"; this run: {self._figures(self._elapsed_s)}"
-        print(text, file=sys.stderr)
+    def figures(self) -> str:
+        speed = self.audio_s / max(self._bar.elapsed_s, 1e-9)
+        return f"{self.audio_s / 3600:.2f} h, {speed:.1f}x real time, {self._bar.errors} failed"

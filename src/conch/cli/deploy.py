@@ -1,11 +1,11 @@
 """`conch deploy`: the configurations of other programs in front of Conch servers."""
 
 import argparse
-import os
 import shlex
 import sys
-import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from conch.cli.arguments import Subparsers, number, output
 from conch.deploy import haproxy
@@ -37,118 +37,23 @@ exit codes: 0 written, 1 not written, 2 wrong usage
 DEFAULT = haproxy.Router()
 FORM = "HOST or HOST:http=PORT,grpc=PORT,gateway=PORT"
 
-
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
-        "deploy",
-        help="write the configuration of a router in front of several servers",
-        description="Write configurations of other programs around Conch.",
-        epilog="`conch deploy haproxy --help` explains it and shows examples.",
-    )
-    _add_haproxy(parser.add_subparsers(metavar="WHAT", dest="what", required=True))
+Value = TypeVar("Value")
 
 
-def _add_haproxy(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "haproxy",
-        help="HAProxy 2.6 or later, as in Debian 12",
-        description="Write the configuration of an HAProxy in front of several Conch servers.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--server",
-        action="append",
-        type=_server,
-        metavar="HOST[:PORTS]",
-        help=f"a Conch server, {FORM}; give one for each",
-    )
-    parser.add_argument(
-        "--out",
-        type=output,
-        metavar="FILE",
-        help="write it there, in place of an earlier one (default: standard output)",
-    )
-    _add_places(parser.add_argument_group("where the router listens"))
-    more = parser.add_argument_group("more")
-    more.add_argument(
-        "--max-body-mb",
-        type=number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000),
-        default=200,
-        metavar="N",
-        help="largest body over HTTP; give `conch serve` the same (default: %(default)g)",
-    )
-    more.add_argument(
-        "--admin-socket",
-        type=_word,
-        default=DEFAULT.admin_socket,
-        metavar="FILE",
-        help="socket for commands, such as to drain a server (default: %(default)s)",
-    )
-    more.add_argument(
-        "--user",
-        type=lambda text: _word(text) if text else "",
-        default=DEFAULT.user,
-        help="user and group as which HAProxy runs; '' for those who start it "
-        "(default: %(default)s)",
-    )
-    parser.set_defaults(run=run, usage_error=parser.error)
+def _checked(read: Callable[[str], Value], takes: str) -> Callable[[str], Value]:
+    """Return an argument type of a function that raises ValueError."""
+
+    def typed(text: str) -> Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{takes}: {error}; got {text!r}") from None
+
+    return typed
 
 
-def _add_places(group: "argparse._ActionsContainer") -> None:
-    group.add_argument(
-        "--gateway",
-        type=_address,
-        default="127.0.0.1:9000",
-        metavar="HOST:PORT",
-        help="for everybody: files, WebSockets and the page (default: %(default)s)",
-    )
-    group.add_argument(
-        "--tls-cert",
-        type=_file,
-        metavar="FILE",
-        help="TLS, except for `--host` on loopback: certificate chain and private key in one file",
-    )
-    group.add_argument(
-        "--host",
-        type=_host,
-        default="127.0.0.1",
-        help="address of the ports for Triton's protocol, which have no keys "
-        "(default: %(default)s)",
-    )
-    group.add_argument(
-        "--trust-network",
-        action="store_true",
-        help="allow --host beyond this machine: everybody who reaches it is trusted",
-    )
-    for flag, port, what in (
-        ("http", DEFAULT.http_port, "of Triton's HTTP"),
-        ("grpc", DEFAULT.grpc_port, "of Triton's gRPC"),
-        ("stats", DEFAULT.stats_port, "on loopback, of HAProxy's own page and /metrics"),
-        ("peers", DEFAULT.peers_port, "on loopback, which hands streams on at a reload"),
-    ):
-        group.add_argument(
-            f"--{flag}-port",
-            type=_port,
-            default=port,
-            metavar="PORT",
-            help=f"{what} (default: %(default)s)",
-        )
-
-
-def _server(text: str) -> haproxy.Server:
-    try:
-        return haproxy.Server.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{FORM}: {error}; got {text!r}") from None
-
-
-def _host(text: str) -> str:
-    try:
-        return haproxy.checked_host(text.strip("[]"))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"a host: {error}; got {text!r}") from None
+_server = _checked(haproxy.Server.parse, FORM)
+_host = _checked(lambda text: haproxy.checked_host(text.strip("[]")), "a host")
 
 
 def _port(text: str) -> int:
@@ -169,9 +74,82 @@ def _word(text: str) -> str:
 
 
 def _file(text: str) -> str:
-    if not Path(text).is_file():
+    if text and not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"no such file: {text!r}")
-    return _word(str(Path(text).absolute()))
+    return text and _word(str(Path(text).absolute()))
+
+
+def _user(text: str) -> str:
+    return text and _word(text)
+
+
+_megabytes = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
+_PORTS = ("http_port", "grpc_port", "stats_port", "peers_port")
+_FLAGS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
+    ("gateway", _address, "HOST:PORT", "for everybody: files, WebSockets and the page"),
+    ("host", _host, "HOST", "address of the ports for Triton's protocol, which have no keys"),
+    ("http_port", _port, "PORT", "of Triton's HTTP"),
+    ("grpc_port", _port, "PORT", "of Triton's gRPC"),
+    (
+        *("tls_cert", _file, "FILE"),
+        "TLS, except for `--host` on loopback: certificate chain and private key in one file",
+    ),
+    ("max_body_mb", _megabytes, "N", "largest body over HTTP; give `conch serve` the same"),
+    ("stats_port", _port, "PORT", "on loopback, of HAProxy's own page and /metrics"),
+    ("peers_port", _port, "PORT", "on loopback, which hands streams on at a reload"),
+    ("admin_socket", _word, "FILE", "socket for commands, such as to drain a server"),
+    ("user", _user, "USER", "user and group of HAProxy; '' for those of whoever starts it"),
+)
+"""Field of `Router`, type, form and help."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to those of `conch`."""
+    parser = subparsers.add_parser(
+        "deploy",
+        help="write the configuration of a router in front of several servers",
+        description="Write configurations of other programs around Conch.",
+        epilog="`conch deploy haproxy --help` explains it and shows examples.",
+    )
+    parser = parser.add_subparsers(metavar="WHAT", dest="what", required=True).add_parser(
+        "haproxy",
+        help="HAProxy 2.6 or later, as in Debian 12",
+        description="Write the configuration of an HAProxy in front of several Conch servers.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--server",
+        action="append",
+        type=_server,
+        metavar="HOST[:PORTS]",
+        help=f"a Conch server, {FORM}; give one for each",
+    )
+    parser.add_argument(
+        "--out",
+        type=output,
+        metavar="FILE",
+        help="write it there, in place of an earlier one (default: standard output)",
+    )
+    for name, kind, form, help in _FLAGS:
+        default = getattr(DEFAULT, name)
+        parser.add_argument(
+            _flag(name),
+            type=kind,
+            default=haproxy.address(*default) if name == "gateway" else default,
+            metavar=form,
+            help=f"{help} (default: %(default)s)" if default else help,
+        )
+    parser.add_argument(
+        "--trust-network",
+        action="store_true",
+        help="allow --host beyond this machine: everybody who reaches it is trusted",
+    )
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -180,20 +158,11 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: the file is there and not one of this command, or cannot be written.
     """
-    _check(args)
-    router = haproxy.Router(
-        gateway=args.gateway,
-        host=args.host,
-        http_port=args.http_port,
-        grpc_port=args.grpc_port,
-        tls_cert=args.tls_cert or "",
-        max_body_mb=args.max_body_mb,
-        stats_port=args.stats_port,
-        peers_port=args.peers_port,
-        admin_socket=args.admin_socket,
-        user=args.user,
-    )
-    text = haproxy.haproxy_config(args.server, router, _command(args))
+    router = haproxy.Router(**{name: getattr(args, name) for name, *_ in _FLAGS})
+    if problem := _mistake(args.server, router, args.trust_network):
+        args.usage_error(problem)
+    command = _command(args.server, router, args.trust_network)
+    text = haproxy.haproxy_config(args.server, router, command)
     if args.out is None:
         sys.stdout.write(text)
     else:
@@ -204,58 +173,43 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    """End the program with code 2 if what was given does not fit together."""
+def _mistake(
+    servers: Sequence[haproxy.Server] | None, router: haproxy.Router, is_trusted: bool
+) -> str | None:
+    """Return why the arguments do not fit together; None if they do."""
     from conch.client.address import is_loopback
 
-    if not args.server:
-        args.usage_error(
+    if not servers:
+        return (
             f"--server is missing: give {FORM} for each Conch server, as in "
             "--server 10.0.0.1 --server 10.0.0.2"
         )
-    if twice := haproxy.duplicates(args.server):
-        args.usage_error(
-            f"--server: {', '.join(twice)} is there more than once; every server has ports of its "
-            "own"
+    if twice := haproxy.duplicates(servers):
+        return f"--server: {', '.join(twice)} is there more than once; every server has its own"
+    if not is_loopback(router.host) and not is_trusted:
+        return (
+            f"--host {router.host} would open Triton's ports to a network, and they have no keys: "
+            f"open the gateway instead, by --gateway {router.host}:9000. Where everybody who "
+            "reaches this machine is trusted, add --trust-network"
         )
-    if not is_loopback(args.host) and not args.trust_network:
-        args.usage_error(
-            f"--host {args.host} would open Triton's ports to a network, and they have no keys: "
-            f"open the gateway instead, by --gateway {args.host}:9000. Where everybody who reaches "
-            "this machine is trusted, add --trust-network"
-        )
-    ports = {
-        "--gateway": args.gateway[1],
-        "--http-port": args.http_port,
-        "--grpc-port": args.grpc_port,
-        "--stats-port": args.stats_port,
-        "--peers-port": args.peers_port,
-    }
+    ports = {_flag(name): getattr(router, name) for name in _PORTS}
+    ports = {"--gateway": router.gateway[1], **ports}
     for port in ports.values():
         if len(same := [flag for flag in ports if ports[flag] == port]) > 1:
-            args.usage_error(f"{' and '.join(same)} are both {port}; each needs a port of its own")
+            return f"{' and '.join(same)} are both {port}; each needs a port of its own"
+    return None
 
 
-def _command(args: argparse.Namespace) -> str:
-    """Return the command line again: what it was given and is no default, without --out."""
+def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> str:
+    """Return the command line again: all that was given and is no default, without --out."""
     words = ["conch", "deploy", "haproxy"]
-    for server in args.server:
+    for server in servers:
         words += ["--server", server.text]
-    host, port = args.gateway
-    if args.gateway != DEFAULT.gateway:
-        words += ["--gateway", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
-    for name in _SHOWN:
-        if (value := getattr(args, name) or "") != getattr(DEFAULT, name):
+    for name, *_ in _FLAGS:
+        if (value := getattr(router, name)) != getattr(DEFAULT, name):
             text = f"{value:g}" if isinstance(value, float) else str(value)
-            words += ["--" + name.replace("_", "-"), text]
-    return shlex.join(words + ["--trust-network"] * args.trust_network)
-
-
-_SHOWN = (
-    *("host", "http_port", "grpc_port", "tls_cert", "max_body_mb", "stats_port", "peers_port"),
-    *("admin_socket", "user"),
-)
-"""Fields of `Router` that have a flag of the same name, in the order of the first lines."""
+            words += [_flag(name), haproxy.address(*value) if name == "gateway" else text]
+    return shlex.join(words + ["--trust-network"] * is_trusted)
 
 
 def _write(path: Path, text: str) -> None:
@@ -270,11 +224,8 @@ def _write(path: Path, text: str) -> None:
                 f"--out {path}: this file was not made by `conch deploy haproxy`, and stays as it "
                 "is; move it away, or write to another one"
             )
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            file.write(text)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
+        partial = path.with_name(f".{path.name}.part")
+        partial.write_text(text)
+        partial.replace(path)
     except OSError as failure:
         raise ConfigError(f"--out {path}: {failure.strerror}") from None

@@ -12,6 +12,8 @@ from aiohttp import hdrs, web
 
 from conch.client.grpc_calls import TRACEPARENT
 from conch.gateway import (
+    components,
+    format,
     health,
     listen,
     models,
@@ -46,9 +48,11 @@ def make_app(gateway: Gateway) -> web.Application:
         [
             web.post("/v1/audio/transcriptions", transcriptions.transcribe),
             web.post("/v1/audio/translations", transcriptions.translate),
+            web.post("/v1/format", format.write),
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),
             web.get("/v1/options", options.list_options),
+            web.get("/v1/components", components.list_components),
             web.get("/v1/realtime", realtime.realtime),
             web.post("/v1/realtime/client_secrets", realtime.make_client_secret),
             web.post("/v1/realtime/transcription_sessions", realtime.make_transcription_session),

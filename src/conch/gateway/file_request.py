@@ -41,6 +41,8 @@ class FileRequest:
 
     options: Mapping[str, Any]
     """Options of the request to Conch, checked."""
+    parsed: RecognitionOptions
+    """The same with all defaults."""
     format: str
     granularities: frozenset[str]
     """Of verbose_json: which of `words` and `segments` to answer with."""
@@ -103,19 +105,23 @@ def parse(
         options.setdefault("word_timestamps", True)
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
-    if len(languages) > 1 and options.get("language", "auto") == "auto":
-        if RecognitionOptions.parse(options).decoder == "attention":
-            options["languages"] = ",".join(languages)
+    parsed = RecognitionOptions.parse(options)
+    # What only some decoders take is left out for the others.
+    added: dict[str, OptionValue] = {}
+    if len(languages) > 1 and parsed.language == "auto":
+        if parsed.decoder == "attention":
+            added["languages"] = ",".join(languages)
         else:
             ignored.append("languages")
     if prompt:
-        # The end is nearest to the audio: OpenAI's API too reads only so much of it.
-        with_prompt = options | {"prompt": prompt[-MAX_PROMPT:]}
-        if RecognitionOptions.parse(options).reads_prompt:
-            options = with_prompt
+        if parsed.reads_prompt:
+            # The end is nearest to the audio: OpenAI's API too reads only so much of it.
+            added["prompt"] = prompt[-MAX_PROMPT:]
         else:
             ignored.append("prompt")
-    RecognitionOptions.parse(options)
+    if added:
+        options |= added
+        parsed = RecognitionOptions.parse(options)
     if granularities and format != "verbose_json":
         ignored.append("timestamp_granularities")
     if has_logprobs and not (format == "json" or (is_streamed and format != "conch")):
@@ -129,6 +135,7 @@ def parse(
         warnings.append(f"model {model} answers without speakers: they are not told apart here")
     return FileRequest(
         options=options,
+        parsed=parsed,
         format=format,
         granularities=granularities or frozenset({"segment"}),
         has_logprobs=has_logprobs,

@@ -21,7 +21,7 @@ class Limits:
     """The limits of a key; 0 is none."""
 
     requests_per_minute: int = 0
-    """Files, live sessions that are opened, and client secrets."""
+    """Files, live sessions that are opened, client secrets, and transcripts to write."""
     audio_s_per_minute: float = 0.0
     """Seconds of audio, of files and of live sessions."""
     streams: int = 0

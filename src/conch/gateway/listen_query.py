@@ -30,6 +30,8 @@ class ListenQuery:
     """Hz of the samples that the session is fed with."""
     options: Mapping[str, OptionValue]
     """Options of the live streams."""
+    parsed: RecognitionOptions
+    """The same with all defaults."""
     has_stats: bool
     """Whether messages tell the path."""
     answers_all: bool
@@ -73,13 +75,14 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
             **options_of(values.get("model", ""), aliases),
             **options_of_text(sent, others=OWN),
         }
-        RecognitionOptions.parse(options, live=True)
+        parsed = RecognitionOptions.parse(options, live=True)
     except OptionError as error:
         raise api_error(error) from None
     return ListenQuery(
         encoding,
         sample_rate,
         options,
+        parsed,
         has_stats="stats" in parts,
         answers_all=answers == "all",
         has_resume="resume" in parts,

@@ -1,20 +1,55 @@
-"""The options of a request as the web page shows them."""
+"""`GET /v1/options`: the options of a request."""
 
-from dataclasses import Field, fields
+from dataclasses import Field, dataclass, fields
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 import conch
 from conch.wire.options import RecognitionOptions, default_of, kind_of, words_of
+from conch.wire.presets import PRESETS
 
 _RECORDINGS_ONLY = ("channels", "coverage")
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a request."""
+
+    name: str
+    """The field's name."""
+    kind: str
+    """Type of its values other than its choices: bool, int, float, str or choice."""
+    default: bool | int | float | str | None
+    """null where other options decide."""
+    default_in_words: str
+    """What other options make of the default."""
+    low: float | None
+    """Smallest number."""
+    high: float | None
+    """Largest number."""
+    choices: tuple[str, ...] | None
+    """Words that it takes."""
+    help: str
+    """Its meaning."""
+    decoders: tuple[str, ...]
+    """Decoders that take it; empty for all."""
+    live_decoders: tuple[str, ...]
+    """Decoders that take it in live audio; empty for all."""
+    by_accuracy: bool
+    """Whether the option `accuracy` sets it too."""
+    live: bool
+    """Whether live audio takes it."""
+    recordings: bool
+    """Whether it changes anything for files."""
+
+
 async def list_options(request: web.Request) -> web.Response:
     """Answer with every option: its type, range, default and meaning."""
-    options = [_described(item) for item in fields(RecognitionOptions)]
-    return web.json_response({"version": conch.__version__, "options": options})
+    options = [described(item) for item in fields(RecognitionOptions)]
+    body = msgspec.json.encode({"version": conch.__version__, "options": options})
+    return web.Response(body=body, content_type="application/json")
 
 
 def takes_live(item: "Field[Any]") -> bool:
@@ -22,20 +57,26 @@ def takes_live(item: "Field[Any]") -> bool:
     return item.name not in _RECORDINGS_ONLY
 
 
-def _described(item: "Field[Any]") -> dict[str, Any]:
-    kind, words = kind_of(item), words_of(item)
-    meaning: str = item.metadata["help"]
-    is_live_only = meaning.startswith("live")
-    return {
-        "name": item.name,
-        "kind": kind.__name__ if kind is not None else "choice",
-        "default": item.default,
-        "default_in_words": default_of(item),
-        "low": item.metadata["low"],
-        "high": item.metadata["high"],
-        "choices": list(words) or None,
-        "help": meaning,
-        "decoders": list(item.metadata["decoders"]),
-        "live": takes_live(item),
-        "recordings": not is_live_only,
-    }
+def described(item: "Field[Any]") -> Option:
+    """Return what there is to know of an option."""
+    kind, data = kind_of(item), item.metadata
+    default: Any = item.default
+    two_pass = RecognitionOptions.parse({"mode": "two_pass"}, live=True)
+    decoders: tuple[str, ...] = data["decoders"]
+    # With Whisper in the second pass, the first one has the CTC model.
+    is_of_first = bool(decoders) and two_pass.is_followed(item.name, decoders)
+    return Option(
+        name=item.name,
+        kind=kind.__name__ if kind is not None else "choice",
+        default=default,
+        default_in_words=default_of(item),
+        low=data["low"],
+        high=data["high"],
+        choices=words_of(item) or None,
+        help=data["help"],
+        decoders=decoders,
+        live_decoders=tuple(dict.fromkeys((*decoders, "attention"))) if is_of_first else decoders,
+        by_accuracy=any(item.name in preset for preset in PRESETS.values()),
+        live=takes_live(item),
+        recordings=not data["help"].startswith("live"),
+    )

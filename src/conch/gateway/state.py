@@ -28,6 +28,8 @@ Result = TypeVar("Result")
 
 BREAK_OFF_S = 3.0
 """Seconds to tell clients that a stop has broken off what they wait for."""
+MAX_WRITING = 2
+"""Transcripts that are written in another format at once."""
 ANYBODY = "anybody"
 """Name of a caller where no key is needed."""
 
@@ -73,6 +75,8 @@ class Gateway:
         most = 1e6 * config.max_upload_mb or UPLOAD_SHARE * memory_of_container(CGROUP)
         self.uploads = Room(int(most))
         """What the files of all requests take."""
+        self.writing = asyncio.Semaphore(MAX_WRITING)
+        """Held while a transcript is written in another format."""
         self.draining = asyncio.Event()
         """Set once the gateway is asked to stop: live sessions then end with their last text."""
         self._broken_off = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The web page, and the one that shows the API's document: files of this package."""
+"""The web page, and the one that shows the API's document: the files of `page` and `viewer`."""
 
 from importlib import resources
 from pathlib import PurePosixPath
@@ -50,7 +50,10 @@ async def file(request: web.Request) -> web.Response:
 
 def _answer(name: str) -> web.Response:
     kind = TYPES.get(PurePosixPath(name).suffix)
-    path = resources.files("conch.gateway") / "page" / name
-    if kind is None or not path.is_file():
+    package = resources.files("conch.gateway")
+    found = [
+        path for path in (package / "page" / name, package / "viewer" / name) if path.is_file()
+    ]
+    if kind is None or not found:
         raise web.HTTPNotFound
-    return web.Response(body=path.read_bytes(), headers={**HEADERS, "Content-Type": kind})
+    return web.Response(body=found[0].read_bytes(), headers={**HEADERS, "Content-Type": kind})

@@ -7,7 +7,7 @@ Nor does it need that clients call the components, whose key the models inherit.
 """
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -43,13 +43,7 @@ def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
         ServerError: an argument that Triton would refuse.
     """
     found = []
-    arguments = iter(extra_args)
-    for argument in arguments:
-        option, is_joined, setting = argument.partition("=")
-        if option not in OPTIONS:
-            continue
-        if not is_joined:
-            setting = next(arguments, "")
+    for option, setting in settings_of(extra_args, OPTIONS):
         apis, _, pair = setting.partition(":")
         header, _, value = pair.partition("=")
         if not (apis and header and value):
@@ -59,6 +53,15 @@ def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
             )
         found.append(Restriction(option, tuple(apis.split(",")), header, value))
     return found
+
+
+def settings_of(extra_args: Iterable[str], options: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield option and value of each `--option value` and `--option=value` of these options."""
+    arguments = iter(extra_args)
+    for argument in arguments:
+        option, is_joined, setting = argument.partition("=")
+        if option in options:
+            yield option, setting if is_joined else next(arguments, "")
 
 
 def new_key() -> str:

@@ -82,6 +82,7 @@ def _config_of(path: Path, name: str, host: str) -> str:
     if config.name:
         config.name = name
     if host:
-        config.parameters.clear()
+        for key in [key for key in config.parameters if not key.isupper()]:
+            del config.parameters[key]  # those in upper case are Triton's
         config.parameters["host"].string_value = host
     return str(config)

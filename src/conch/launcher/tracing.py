@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from conch.launcher.admin import settings_of
+
 ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 RESOURCE = "OTEL_RESOURCE_ATTRIBUTES"
 """Environment variables of OpenTelemetry's SDK."""
@@ -17,7 +19,8 @@ def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dic
         extra_args: The caller's own arguments for `tritonserver`.
         base: Environment so far; what it says of OpenTelemetry stays.
     """
-    settings = list(_settings(extra_args))
+    pairs = [setting.partition("=") for _, setting in settings_of(extra_args, (OPTION,))]
+    settings = [(name, value) for name, _, value in pairs]
     environment = dict(base)
     if ("mode", "opentelemetry") not in settings:
         return environment
@@ -26,14 +29,3 @@ def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dic
     attributes = [value for name, value in settings if name == "opentelemetry,resource"]
     environment.setdefault(RESOURCE, ",".join(attributes))
     return environment
-
-
-def _settings(extra_args: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Yield name and value of each `--trace-config`."""
-    arguments = iter(extra_args)
-    for argument in arguments:
-        option, is_joined, setting = argument.partition("=")
-        if option == OPTION:
-            setting = setting if is_joined else next(arguments, "")
-            name, _, value = setting.partition("=")
-            yield name, value

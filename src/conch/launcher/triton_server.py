@@ -24,14 +24,14 @@ from conch.launcher.aliases import check_aliases, with_aliases
 from conch.launcher.command import Endpoints, server_command
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import server_environment, shared_memory_shortage
-from conch.launcher.healing import Pace, frozen, stopped_since
+from conch.launcher.healing import frozen, stopped_since
 from conch.launcher.installation import (
     Installation,
     check_numpy,
     find_installation,
     wheel_root,
 )
-from conch.launcher.keeper import LOOK_S, Keeper
+from conch.launcher.keeper import Keeper
 from conch.launcher.logs import LOGGER, LogLine, tail
 from conch.launcher.ports import pick_free, require_free, resolve_host
 from conch.launcher.process import ServerProcess, Workspace
@@ -41,6 +41,7 @@ from conch.launcher.repositories import (
     model_names,
     models_with_config,
 )
+from conch.launcher.supervisor import Supervisor
 from conch.launcher.tracing import trace_environment
 from conch.launcher.weights import with_weights
 from conch.launcher.whisper import with_whisper, with_whisper_found
@@ -56,8 +57,6 @@ POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
 END_OF_WATCH_S = 1.0
 """Seconds for a watch to end, unless it starts the server again."""
-HEALTHY_S = 60.0
-"""Seconds between two starts after which the next failure is treated as the first."""
 
 
 class _PortLostError(ServerError):
@@ -211,13 +210,39 @@ class TritonServer:
         Raises:
             ServerError: the server was not started.
         """
-        endpoints, start, pace = self._listening(), self._start_on, Pace(HEALTHY_S)
-        ended = ended or threading.Event()
-        assert start is not None
-        while not ended.is_set():
-            if reason := self._watch(endpoints, ended):
-                LOGGER.error("tritonserver is started again: %s", reason)
-                self._restart(start, endpoints, pace, ended)
+        Supervisor(self, self._listening()).run(ended or threading.Event())
+
+    def start_again(self, endpoints: Endpoints) -> None:
+        """Kill the server that was started, and start another one on these ports.
+
+        Raises:
+            ServerError: it cannot start.
+        """
+        assert self._start_on is not None
+        self._end(timeout_s=0)
+        self._process = None
+        self._start_on(endpoints)
+
+    def new_keeper(self, endpoints: Endpoints) -> Keeper:
+        """Return what heals the models of the server that runs now, on these ports.
+
+        Raises:
+            OSError: their processes cannot be listed.
+        """
+        return Keeper(
+            self.pid,
+            endpoints,
+            self._restricted,
+            entry_points=(*ENTRY_POINTS, *self.config.also_as),
+            load_timeout_s=self.config.startup_timeout_s,
+            heals=self.heals,
+            processes=self._first_processes,
+        )
+
+    def close_to_others(self) -> None:
+        """Take the rights of other users of this machine away from the shared memory."""
+        assert self._workspace is not None
+        self._workspace.close_to_others()
 
     @contextlib.contextmanager
     def healing(self) -> Iterator[None]:
@@ -292,71 +317,6 @@ class TritonServer:
         free = iter(pick_free(address, 3))
         http, grpc, metrics = (port or next(free) for port in self.config.ports().values())
         return Endpoints(address, http, grpc, metrics)
-
-    def _watch(self, endpoints: Endpoints, ended: threading.Event) -> str:
-        """Heal models until only a new server helps; return why, nothing if `ended` is set."""
-        assert self._workspace is not None
-        try:
-            keeper = Keeper(
-                self.pid,
-                endpoints,
-                self._restricted,
-                entry_points=(*ENTRY_POINTS, *self.config.also_as),
-                load_timeout_s=self.config.startup_timeout_s,
-                heals=self.heals,
-                processes=self._first_processes,
-            )
-        except OSError as error:
-            return f"its models' processes cannot be listed: {error}"
-        blind = False
-        try:
-            while self.process.poll() is None:
-                if ended.wait(LOOK_S):
-                    return ""
-                try:
-                    keeper.look()
-                    self._workspace.close_to_others()  # a model that was healed has new segments
-                    blind = False
-                except OSError as error:
-                    # Connections to the gateway may hold all file descriptors of this program.
-                    if not blind:
-                        LOGGER.error("the models' processes cannot be watched: %s", error)
-                    blind = True
-        except ServerError as error:
-            return str(error)
-        finally:
-            keeper.close()
-        if ended.is_set():
-            return ""
-        how = diagnosis.describe_exit(self.process.poll())
-        return (
-            f"tritonserver ended by itself ({how}); the last lines of its log:\n{self.log_tail()}"
-        )
-
-    def _restart(
-        self,
-        start: Callable[[Endpoints], None],
-        endpoints: Endpoints,
-        pace: Pace,
-        ended: threading.Event,
-    ) -> None:
-        began = time.monotonic()
-        # Whoever waits for an answer hears at once that there will be none.
-        with contextlib.suppress(OSError):
-            self.kill()
-        while not ended.wait(pace.wait_s(time.monotonic())):
-            pace.attempt(time.monotonic())
-            try:
-                self._end(timeout_s=0)
-                self._process = None
-                start(endpoints)
-            except (ServerError, OSError) as error:
-                if not ended.is_set():
-                    LOGGER.error("tritonserver could not be started again: %s", error)
-            else:
-                self.restarts += 1
-                LOGGER.warning("tritonserver serves again after %.1f s", time.monotonic() - began)
-                return
 
     def _try_start(
         self, installation: Installation, environment: dict[str, str], endpoints: Endpoints

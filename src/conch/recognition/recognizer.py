@@ -10,6 +10,7 @@ from conch.bls.admission import Admission
 from conch.bls.call import Components
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import RecordingTurns
+from conch.bls.deadline import Deadline
 from conch.bls.fair_order import Share
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
@@ -65,7 +66,8 @@ class Recognizer:
         with self._arrived(request):
             options = _options(request)
             turns = [self._turns() for _ in range(request.num_rows)]
-            calls = [self._calls(components, turn, options) for turn in turns]
+            deadline = Deadline(options.deadline_ms, started=request.arrived)
+            calls = [self._calls(components, turn, deadline) for turn in turns]
 
             async def transcribe(row: int, work: "_Work") -> Transcript:
                 with naming_row(row, len(rows)):
@@ -107,7 +109,8 @@ class Recognizer:
         with self._arrived(request):
             options = _options(request)
             turn = self._turns()
-            calls = self._calls(components, turn, options)
+            deadline = Deadline(options.deadline_ms, started=request.arrived)
+            calls = self._calls(components, turn, deadline)
             async with calls.limited():
                 await check_text_models(options, calls)
                 (row,) = await self._opened(request, options)
@@ -150,10 +153,8 @@ class Recognizer:
     def _turns(self) -> RecordingTurns:
         return RecordingTurns(self.runtime.limits)
 
-    def _calls(
-        self, components: Components, turns: RecordingTurns, options: RecognitionOptions
-    ) -> Calls:
-        return self.runtime.calls(components, OFFLINE, options.deadline_ms, turns)
+    def _calls(self, components: Components, turns: RecordingTurns, deadline: Deadline) -> Calls:
+        return self.runtime.calls(components, OFFLINE, deadline, turns)
 
     async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
         if request.audio is None:

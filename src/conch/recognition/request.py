@@ -49,8 +49,10 @@ class SpeechRequest:
     """Name of the model that was asked."""
     outputs: tuple[str, ...] = ("TRANSCRIPTS", "SCORES", "RESULT")
     """Names of the tensors that the client wants."""
-    takes_several: bool = False
-    """Whether each segment may be an answer of its own."""
+    is_decoupled: bool = False
+    """Whether each segment is an answer of its own."""
+    arrived: float | None = None
+    """When the request came, on the monotonic clock; None for now."""
 
     def check(self) -> None:
         """Check that the tensors go together.

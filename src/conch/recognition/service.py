@@ -75,23 +75,24 @@ class Recognition:
             request_id=message.request_id,
             model=message.model,
             outputs=message.outputs,
-            takes_several=message.takes_several,
+            is_decoupled=message.is_decoupled,
+            arrived=message.arrived,
         )
 
     async def run(self, request: SpeechRequest, job: Job) -> AsyncGenerator[Answer, None]:
-        """Yield one answer, or one per segment and a last one to a client that takes several.
+        """Yield one answer; if the request is decoupled, one per segment and a last one.
 
         Raises:
             TranscriptionError: as `Recognizer.recognize`.
         """
         record = job.record
-        if request.stream_id and not request.takes_several:
+        if request.stream_id and not request.is_decoupled:
             record.leave_out()  # a live stream has one line, which is written at its end
             transcripts = await self._recognizer.recognize(request, job.components)
             yield {name: rows[0] for name, rows in _tensors(transcripts, request.outputs).items()}
             return
         record.mode, record.fields["rows"] = OFFLINE, request.num_rows
-        if not request.takes_several:
+        if not request.is_decoupled:
             transcripts = await self._recognizer.recognize(request, job.components)
             _note(record, transcripts)
             yield _tensors(transcripts, request.outputs)

@@ -19,16 +19,17 @@ from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.messages import address_of, message_of
+from conch.triton.messages import address_of, is_of_this_server, start
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.model_processes import ModelProcesses, boot_time_s
-from conch.triton.responders import responder_of
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.tracing import RequestSpan, Tracer, tracer_of_environment
 from conch.wire.needs import SERVED_VARIABLE
 
 logger = logging.getLogger(__name__)
 
+DRAIN_TIMEOUT_S = 5.0
+"""Longest time for requests of other processes to be answered, in seconds."""
 FINISH_TIMEOUT_S = 10.0
 """Longest time for requests in flight to be cancelled, and for their calls to end, in seconds: more
 than a component that hangs has to answer."""
@@ -50,7 +51,7 @@ class EntryPoint(Generic[Config]):
         own: OwnComponents,
         model: str,
         *,
-        takes_several: bool = False,
+        is_decoupled: bool = False,
     ) -> None:
         """Start the event loop, and the threads in which component calls wait.
 
@@ -59,12 +60,12 @@ class EntryPoint(Generic[Config]):
             config: Limits.
             own: Traits of this server's components.
             model: Label of the metrics, and name in the access log.
-            takes_several: Whether the model is decoupled.
+            is_decoupled: Whether the model is decoupled.
         """
         log_to_stderr()
         for lack in missing_arguments(parents_command(), os.environ, config.max_calls_in_flight):
             logger.warning("this tritonserver was started without %s", lack)
-        self._model, self._takes_several = model, takes_several
+        self._model, self._is_decoupled = model, is_decoupled
         self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
         self._answers = Answers()
         metrics = Metrics()
@@ -76,23 +77,24 @@ class EntryPoint(Generic[Config]):
         made = service(config, runtime)
         self._tracer = tracer_of_environment()
         self._publisher = MetricsPublisher(model, metrics, made.gauges)
-        connection = _Connection(lanes, self._hangs, self._tracer)
-        self._host = Host(made, runtime, connection, lanes.audio)
-        self._relays = RelayServer(address_of(model), self._host.start)
+        server = _Server(lanes, self._hangs, self._tracer)
+        self._host = Host(made, runtime, server, lanes.audio)
+        self._relays = RelayServer(address_of(model), self._host.start, is_of_this_server)
         self._hangs.start()
 
     def start(self, request: Any) -> None:
         """Start to answer a request of Triton, without waiting for it."""
-        responder = responder_of(request, self._answers, takes_several=self._takes_several)
-        message = message_of(request, self._model, takes_several=self._takes_several)
-        self._host.start(message, responder)
+        start(
+            request, self._model, self._answers, self._host.start, is_decoupled=self._is_decoupled
+        )
 
     def close(self) -> None:
         """Free ended streams, cancel what still runs, and stop all threads.
 
-        Triton waits for the requests in flight before it calls this. A call that never ends is not
-        waited for.
+        Triton waits for its requests to this model before it calls this. Those of other processes
+        have DRAIN_TIMEOUT_S more. A call that never ends is not waited for.
         """
+        self._relays.drain(DRAIN_TIMEOUT_S)
         self._host.close(FINISH_TIMEOUT_S, self._stop_calls)
         self._relays.close()
         self._publisher.close()
@@ -108,8 +110,8 @@ class EntryPoint(Generic[Config]):
         self._answers.close()
 
 
-class _Connection:
-    """Components and spans for requests; see `conch.bls.host.Connection`."""
+class _Server:
+    """Components and spans for requests; see `conch.bls.host.Server`."""
 
     def __init__(self, lanes: Lanes, hangs: HangWatch, tracer: Tracer | None) -> None:
         self._lanes, self._hangs, self._tracer = lanes, hangs, tracer

@@ -9,8 +9,7 @@ from conch.bls.relay import Relay, RelayConfig
 from conch.triton.answers import Answers
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.messages import address_of, message_of
-from conch.triton.responders import responder_of
+from conch.triton.messages import address_of, is_of_this_server, start
 
 
 class RelayPoint:
@@ -25,15 +24,15 @@ class RelayPoint:
         """
         log_to_stderr()
         policy = json.loads(args["model_config"]).get("model_transaction_policy", {})
-        self._model, self._takes_several = args["model_name"], bool(policy.get("decoupled"))
+        self._model, self._is_decoupled = args["model_name"], bool(policy.get("decoupled"))
         self._answers = Answers()
-        self._relay = Relay(address_of(config.host), config.host)
+        self._relay = Relay(address_of(config.host), config.host, is_of_this_server)
 
     def start(self, request: Any) -> None:
         """Start to answer a request of Triton, without waiting for it."""
-        message = message_of(request, self._model, takes_several=self._takes_several)
-        responder = responder_of(request, self._answers, takes_several=self._takes_several)
-        self._relay.start(message, responder)
+        start(
+            request, self._model, self._answers, self._relay.start, is_decoupled=self._is_decoupled
+        )
         watch.called()
 
     def close(self) -> None:

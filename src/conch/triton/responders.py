@@ -63,15 +63,15 @@ class SeveralResponder(SingleResponder):
         self._send(pb_utils.InferenceResponse(error=triton_error(error)))
 
 
-def responder_of(request: Any, answers: Answers, *, takes_several: bool) -> Responder:
+def responder_of(request: Any, answers: Answers, *, is_decoupled: bool) -> Responder:
     """Return what answers a request.
 
     Args:
         request: The request of Triton.
         answers: Threads that send.
-        takes_several: Whether its model is decoupled.
+        is_decoupled: Whether its model is decoupled.
     """
-    kind = SeveralResponder if takes_several else SingleResponder
+    kind = SeveralResponder if is_decoupled else SingleResponder
     return kind(request.get_response_sender(), answers)
 
 

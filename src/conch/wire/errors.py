@@ -9,7 +9,6 @@ Only a `TranscriptionError` is about a single request:
     │       └── UnreachableError         there was none
     ├── BenchError               a benchmark cannot be run as asked
     ├── BulkError                a bulk run cannot begin or go on
-    ├── AgreeError               recordings cannot be labelled as asked
     └── TranscriptionError       one request cannot be answered
         ├── InvalidRequestError      the request itself is wrong
         │   ├── OptionError              an option: unknown, mistyped, out of range
@@ -75,11 +74,8 @@ class BenchError(ConchError):
 
 
 class BulkError(ConchError):
-    """A bulk run cannot begin or go on; the message names the input, the output or the server."""
-
-
-class AgreeError(ConchError):
-    """Recordings cannot be labelled as asked; the message names the input, option or output."""
+    """A run over many recordings cannot begin or go on; the message names what is wrong: an input,
+    an option, the output or the server."""
 
 
 class TranscriptionError(ConchError):

@@ -1,7 +1,6 @@
 """Join texts as their script wants: with spaces, or without them.
 
-Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words. `page/joining.js` of the
-gateway holds the same rule.
+Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
 """
 
 import re

@@ -321,7 +321,7 @@ class RecognitionOptions:
         own = _defaults_of(options).items()
         options = replace(options, **{key: value for key, value in own if key not in chosen})
         for name, item in known.items():
-            if getattr(options, name) and not options._is_followed(name, item.metadata["decoders"]):
+            if getattr(options, name) and not options.is_followed(name, item.metadata["decoders"]):
                 wanted = " or ".join(item.metadata["decoders"])
                 raise OptionError(
                     f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
@@ -334,7 +334,7 @@ class RecognitionOptions:
             options = replace(options, coverage=False)
         return options
 
-    def _is_followed(self, name: str, decoders: tuple[str, ...]) -> bool:
+    def is_followed(self, name: str, decoders: tuple[str, ...]) -> bool:
         """Return whether one of the passes uses an option of these decoders."""
         if not decoders or self.decoder in decoders:
             return True

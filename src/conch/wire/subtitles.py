@@ -3,8 +3,7 @@
 The rules are those that broadcasters share (BBC Subtitle Guidelines, Netflix Timed Text Style
 Guide): short lines, time to read, breaks at phrases. Cues are runs of words. Each run costs
 something, and a dynamic programme finds the runs that cost least in all (Bellman, 1954, "The theory
-of dynamic programming"), in time linear in the words. `page/subtitles.js` of the gateway does the
-same sums in the same order, so that a download of the page is the same file.
+of dynamic programming"), in time linear in the words.
 
 A character counts by its columns: wide ones, such as Chinese, count two.
 """

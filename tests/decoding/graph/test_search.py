@@ -272,13 +272,10 @@ def test_streams_of_several_threads_share_a_graph(graph):
     assert together == alone
 
 
-def test_log_probs_are_checked(graph):
+def test_frames_of_another_vocabulary_or_after_the_end_are_refused(graph):
     stream = WfstStream(graph, WIDE)
-    with pytest.raises(InvalidRequestError, match=r"\[T, 5\].*is: \[3, 4\]"):
+    with pytest.raises(InvalidRequestError, match=r"log_probs is \[3, 4\]"):
         stream.advance(np.zeros((3, 4), np.float32))
-    for value in (np.nan, np.inf):
-        with pytest.raises(InvalidRequestError, match="not NaN"):
-            stream.advance(np.full((3, 5), value, np.float32))
     stream.advance(sure_of("a"))
     assert stream.finish()[0].text == "a"
     with pytest.raises(InvalidRequestError, match="finished"):

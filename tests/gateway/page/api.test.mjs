@@ -1,10 +1,12 @@
-// What the page makes of answers that are no answers of the gateway.
+// What the page asks for, and what it makes of answers that are no answers of the gateway.
 
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
 import {
   ApiError,
+  componentsFor,
+  formatted,
   getJson,
   keepKey,
   key,
@@ -55,6 +57,20 @@ test("where the browser keeps nothing for sites, the page keeps the key", () => 
   assert.equal(key(), "secret");
   keepKey("");
   assert.equal(key(), "");
+});
+
+test("a path is asked for without long lists of words, which a query has no room for", async () => {
+  const asked = [];
+  put("fetch", { value: async (path) => (asked.push(path), new Response('{"components": []}')) });
+  const fields = { model: "conch-ctc", hotwords: "a".repeat(9000), vad: false };
+  assert.deepEqual(await componentsFor(fields, true), []);
+  assert.deepEqual(asked, ["/v1/components?model=conch-ctc&vad=false&live=true"]);
+});
+
+test("an error of a format is the server's", async () => {
+  const error = { error: { message: "format: takes text, srt" } };
+  put("fetch", { value: async () => new Response(JSON.stringify(error), { status: 400 }) });
+  await assert.rejects(formatted({ segments: [] }, "docx"), /takes text, srt/);
 });
 
 test("a page of a proxy is no answer", async () => {

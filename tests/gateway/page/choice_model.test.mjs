@@ -7,7 +7,7 @@ import { fieldsOf, inWords } from "../../../src/conch/gateway/page/choice_model.
 
 const option = (name, kind, value, more = {}) => ({
   ...{ name, kind, default: value, low: null, high: null, choices: null, help: "", decoders: [] },
-  ...{ live: true, recordings: true },
+  ...{ live_decoders: more.decoders ?? [], by_accuracy: false, live: true, recordings: true },
   ...more,
 });
 const OPTIONS = [
@@ -15,8 +15,8 @@ const OPTIONS = [
   option("lm_weight", "float", null),
   option("vad", "bool", true),
   option("language", "str", "auto"),
-  option("hotwords", "str", "", { decoders: ["ctc"] }),
-  option("attention_rescore", "bool", false, { decoders: ["ctc", "wfst"] }),
+  option("hotwords", "str", "", { decoders: ["ctc"], live_decoders: ["ctc", "attention"] }),
+  option("attention_rescore", "bool", false, { decoders: ["ctc", "wfst"], by_accuracy: true }),
   option("partials", "bool", true, { recordings: false }),
   option("channels", "int", "mix", { choices: ["mix", "split"], low: 1, high: 64, live: false }),
 ];

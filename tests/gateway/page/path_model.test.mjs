@@ -1,17 +1,31 @@
-// What the picture of a path shows. test_page_modules.py compares plans with conch.wire.needs.
+// What the picture of a path shows. What a request needs is told by the server.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  COMPONENTS,
   duration,
   inWords,
   onOneScale,
   plan,
-  planned,
-  taken,
+  stepsOf,
+  taken as takenOf,
 } from "../../../src/conch/gateway/page/path_model.js";
+
+const component = (name, family, step) => ({ name, title: name, family, step, needed: null });
+const COMPONENTS = [
+  component("vad", "vad", "find speech"),
+  component("attention_encoder", "attention", "encode"),
+  component("ctc_encoder", "ctc", "encode"),
+  component("attention_decoder", "attention", "decode"),
+  component("ctc_decoder", "ctc", "decode"),
+  component("neural_rescorer", "neural", "rescore"),
+  component("rescorer", "ngram", "rescore"),
+  component("punctuator", "punctuation", "write"),
+];
+const needing = (...names) =>
+  COMPONENTS.map((one) => ({ ...one, needed: names.includes(one.name) ? "decoder=ctc" : null }));
+const taken = (stages) => takenOf(COMPONENTS, stages);
 
 const STAGES = {
   vad: { calls: 1, ms: 20 },
@@ -75,6 +89,30 @@ test("rescoring stands between decoders and text", () => {
 test("wires pass what is not called", () => {
   const model = taken({ ctc_decoder: { calls: 1, ms: 1 } });
   assert.deepEqual(lit(model), ["audio>ctc_decoder", "ctc_decoder>text"]);
+  const called = { calls: 1, ms: 1 };
+  const written = taken({ attention_encoder: called, ctc_decoder: called, punctuator: called });
+  assert.deepEqual(lit(written), [
+    "attention_encoder>text",
+    "audio>attention_encoder",
+    "audio>ctc_decoder",
+    "ctc_decoder>punctuator",
+    "punctuator>text",
+  ]);
+});
+
+test("each family has a lane, and steps without it take all of them", () => {
+  const wires = plan(COMPONENTS).wires.map(({ from, to }) => `${from}>${to}`);
+  assert.deepEqual(wires, [
+    ...["audio>vad", "vad>attention_encoder", "vad>ctc_encoder"],
+    ...["attention_encoder>attention_decoder", "ctc_encoder>ctc_decoder"],
+    ...["attention_decoder>neural_rescorer", "ctc_decoder>neural_rescorer"],
+    ...["attention_decoder>rescorer", "ctc_decoder>rescorer"],
+    ...["neural_rescorer>punctuator", "rescorer>punctuator", "punctuator>text"],
+  ]);
+  assert.deepEqual(
+    stepsOf(COMPONENTS).map((step) => step.length),
+    [1, 2, 2, 2, 1],
+  );
 });
 
 test("no wire is drawn twice, and the lit ones lie above", () => {
@@ -99,7 +137,9 @@ test("a component with a stage but no calls was not called", () => {
 });
 
 test("a plan is outlined, not lit as called", () => {
-  const model = plan(planned({ accuracy: "best" }));
+  const model = plan(
+    needing("vad", "attention_encoder", "ctc_encoder", "attention_decoder", "ctc_decoder"),
+  );
   assert.deepEqual(withState(model, "called"), []);
   assert.deepEqual(withState(model, "planned"), [
     "vad",
@@ -107,7 +147,6 @@ test("a plan is outlined, not lit as called", () => {
     "ctc_encoder",
     "attention_decoder",
     "ctc_decoder",
-    "neural_rescorer",
   ]);
   assert.match(inWords(model), /^Will call vad, /);
 });
@@ -137,8 +176,11 @@ test("durations", () => {
 });
 
 test("what a live session may still call is outlined, and is no part of the words", () => {
-  const model = taken({ vad: { calls: 3, ms: 9 } }, new Set(["vad", "attention_encoder"]));
+  const called = { vad: { calls: 3, ms: 9 } };
+  const components = needing("vad", "attention_encoder");
+  const model = takenOf(components, called, true);
   assert.deepEqual(withState(model, "called"), ["vad"]);
   assert.deepEqual(withState(model, "planned"), ["attention_encoder"]);
   assert.equal(inWords(model), "Called vad 3 times, 9.0 ms.");
+  assert.deepEqual(withState(takenOf(components, called), "planned"), []);
 });

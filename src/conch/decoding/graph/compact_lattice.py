@@ -5,7 +5,7 @@ framework", ICASSP): states are sets of states of the search's lattice, each wit
 its weight, and a weight holds the units too. kaldifst has none for this kind of weight.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -144,9 +144,11 @@ def compact_lattice(
 
     # In the order of the lattice: what a state costs is known only after all arcs to it.
     waiting: list[tuple[int, int]] = []
+    order: list[int] = []
     number_of({paths.start: ONE}, 0.0)
     while waiting:
         _, source = heappop(waiting)
+        order.append(source)
         spread, final = _spread(raw, subsets[source])
         if final is not None and reached[source] + final.cost <= least + beam + _DELTA:
             finals[source] = final
@@ -165,7 +167,7 @@ def compact_lattice(
             num_labels += len(common.labels)
             if len(subsets) > MAX_STATES or num_labels > MAX_LABELS:
                 return None
-    return _sorted(found, finals, len(subsets))
+    return _connected(found, finals, order)
 
 
 _Subset = dict[int, Weight]
@@ -203,33 +205,25 @@ def _common(weights: Sequence[Weight]) -> Weight:
     return best._replace(labels=first[:shared])
 
 
-def _sorted(arcs: Sequence[Arc], finals: dict[int, Weight], num_states: int) -> CompactLattice:
-    """Return a lattice whose arcs lead to higher states; those that reach no end are left out."""
-    leaving: dict[int, list[Arc]] = defaultdict(list)
-    entering: dict[int, list[int]] = defaultdict(list)
+def _connected(
+    arcs: Sequence[Arc], finals: dict[int, Weight], order: Sequence[int]
+) -> CompactLattice:
+    """Return a lattice of the states that reach an end, numbered in an order of the arcs."""
+    useful = set(finals)
+    leaving: dict[int, list[int]] = defaultdict(list)
     for arc in arcs:
-        leaving[arc.source].append(arc)
-        entering[arc.target].append(arc.source)
-    useful, waiting = set(finals), list(finals)
-    while waiting:
-        for source in entering[waiting.pop()]:
-            if source not in useful:
-                useful.add(source)
-                waiting.append(source)
-    missing = [len(entering[state]) for state in range(num_states)]
-    order: dict[int, int] = {}
-    free = deque([0])
-    while free:
-        state = free.popleft()
-        if state in useful:
-            order[state] = len(order)
-        for arc in leaving[state]:
-            missing[arc.target] -= 1
-            if not missing[arc.target]:
-                free.append(arc.target)
-    kept = [arc for arc in arcs if arc.source in useful and arc.target in useful]
-    numbered = [Arc(order[arc.source], order[arc.target], arc.word, arc.weight) for arc in kept]
-    ends = {order[state]: weight for state, weight in finals.items()}
+        leaving[arc.source].append(arc.target)
+    for state in reversed(order):
+        if not useful.isdisjoint(leaving[state]):
+            useful.add(state)
+    kept = (state for state in order if state in useful)
+    numbers = {state: number for number, state in enumerate(kept)}
+    numbered = [
+        Arc(numbers[arc.source], numbers[arc.target], arc.word, arc.weight)
+        for arc in arcs
+        if arc.source in useful and arc.target in useful
+    ]
+    ends = {numbers[state]: weight for state, weight in finals.items()}
     return CompactLattice(tuple(sorted(numbered, key=lambda arc: arc[:3])), ends)
 
 
@@ -282,7 +276,7 @@ class _Raw:
         return min(self._place[state] for state in states)
 
     def steps(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
-        """Return the next words from a state, each with what it leads to, and the end before one.
+        """Return the next words from a state, with their targets, and the end before a word.
 
         Each has the weight of the best path.
         """

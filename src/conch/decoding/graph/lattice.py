@@ -4,9 +4,9 @@ kaldi-decoder's own lattice decoder has no limit on active tokens, and takes min
 of noise; this one keeps to `max_active`.
 """
 
-import tempfile
+import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -357,9 +357,9 @@ def _loaded(lattice: FstArrays, *, output_is_word: bool) -> Any:
     if output_is_word:
         arcs = arcs.copy()
         arcs["olabel"] = arcs["ilabel"]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "lattice")
-        write_fst(path, FstArrays(arcs, lattice.first, lattice.finals, lattice.start))
+    with open(os.memfd_create("lattice"), "wb") as file:
+        path = Path(f"/proc/self/fd/{file.fileno()}")
+        write_fst(path, replace(lattice, arcs=arcs))
         fst = kaldifst.StdVectorFst(kaldifst.StdConstFst.read(str(path)))
     kaldifst.connect(fst)
     return fst

@@ -186,22 +186,17 @@ class WfstStream:
         """Search further.
 
         Args:
-            log_probs: float32 `[T, vocab_size]` of the next frames; T may be 0.
+            log_probs: float32 `[T, vocab_size]` of the next frames, numbers below infinity; T may
+                be 0.
 
         Raises:
-            InvalidRequestError: they are of another shape or not numbers, or the stream is
-                finished.
+            InvalidRequestError: they are of another vocabulary, or the stream is finished.
         """
         if self._is_finished:
             raise InvalidRequestError("the stream is finished: begin another one")
-        width = len(self._graph.vocab)
-        if log_probs.ndim != 2 or log_probs.shape[1] != width:
-            raise InvalidRequestError(
-                f"log_probs must be [T, {width}], as the graph's vocabulary; is: "
-                f"{list(log_probs.shape)}"
-            )
-        if np.isnan(log_probs).any() or np.isposinf(log_probs).any():
-            raise InvalidRequestError("log_probs must be numbers below infinity, not NaN")
+        if log_probs.shape[1:] != (len(self._graph.vocab),):
+            # kaldi-decoder would read other memory.
+            raise InvalidRequestError(f"log_probs is {list(log_probs.shape)}, not [T, vocab_size]")
         if len(log_probs):
             frames = log_probs.astype(np.float32)
             frames[:, BLANK] -= self._config.blank_penalty

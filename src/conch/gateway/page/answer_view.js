@@ -14,16 +14,17 @@ export class AnswerView {
    * @param {object} settings
    * @param {string} settings.title
    * @param {string} settings.fileName Without its ending.
-   * @param {Set<string>} settings.planned Components that the request will call.
+   * @param {import("./path_model.js").Component[]} settings.components
    * @param {import("./player.js").Player} settings.player
    * @param {() => Promise<any>} settings.askCandidates Returns a transcript with n-best lists.
    * @param {(error: Error) => string} settings.explain
    */
-  constructor({ title, fileName, planned, player, askCandidates, explain }) {
+  constructor({ title, fileName, components, player, askCandidates, explain }) {
     /** @type {any} */
     this.transcript = null;
     /** @type {{element: HTMLElement, text: string, start: number, end: number}[]} */
     this.words = [];
+    this.components = components;
     this.player = player;
     this.fileName = fileName;
     this.askCandidates = askCandidates;
@@ -54,7 +55,7 @@ export class AnswerView {
       this.candidates,
     );
     this.path = new PathView(path);
-    this.path.show(plan(planned));
+    this.path.show(plan(components));
     this.path.running = true;
     player.follow(this, (seconds) => this.markPlaying(seconds));
   }
@@ -81,7 +82,7 @@ export class AnswerView {
     this.arrange();
     if (place >= 0) this.goTo(place);
     this.path.running = false;
-    this.path.show(taken(transcript.stages));
+    this.path.show(taken(this.components, transcript.stages));
     const seconds = (transcript.stages.total?.ms ?? 0) / 1000;
     const speed = seconds > 0 ? `, ${fast(transcript.duration / seconds)} × as fast as spoken` : "";
     const time = seconds > 0 ? ` in ${duration(seconds * 1000)}${speed}` : "";
@@ -94,7 +95,7 @@ export class AnswerView {
       "Other candidates",
     );
     this.tools.replaceChildren(
-      downloads(() => this.transcript, this.fileName),
+      downloads(() => this.transcript, this.fileName, this.explain),
       ask,
     );
   }

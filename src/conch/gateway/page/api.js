@@ -3,6 +3,8 @@
 import { SseReader } from "./sse.js";
 
 const KEY = "conch-key";
+/** Characters of a value in a query: no component is needed for the words of a longer one. */
+const MAX_VALUE = 1000;
 const UNREADABLE =
   "The file cannot be read: it is a folder, or it was changed or moved since it was chosen. " +
   "Choose it again.";
@@ -51,14 +53,48 @@ export function keepKey(value) {
  * @throws {ApiError} No answer, or an error.
  */
 export async function getJson(path) {
+  return parsed(await asked(path));
+}
+
+/**
+ * Return all components, each with the option for which a request needs it.
+ * @param {Record<string, any>} fields Those of the request.
+ * @param {boolean} isLive
+ * @returns {Promise<import("./path_model.js").Component[]>}
+ * @throws {ApiError} No answer, or the fields contradict each other.
+ */
+export async function componentsFor(fields, isLive) {
+  const short = Object.entries(fields).filter(([, value]) => String(value).length <= MAX_VALUE);
+  const query = new URLSearchParams({ ...Object.fromEntries(short), live: isLive });
+  return (await getJson(`/v1/components?${query}`)).components;
+}
+
+/**
+ * Return a transcript in another format.
+ * @param {any} transcript
+ * @param {string} format
+ * @returns {Promise<string>}
+ * @throws {ApiError} No answer, or an error.
+ */
+export function formatted(transcript, format) {
+  return asked("/v1/format", { method: "POST", body: JSON.stringify({ format, transcript }) });
+}
+
+/**
+ * @param {string} path
+ * @param {RequestInit} [settings]
+ * @returns {Promise<string>} The answer's text.
+ * @throws {ApiError} No answer, or an error.
+ */
+async function asked(path, settings) {
   const headers = key() ? { Authorization: `Bearer ${key()}` } : {};
   const unanswered = () => {
     throw new ApiError(0, { message: "The server does not answer." });
   };
-  const answer = await fetch(path, { headers }).catch(unanswered);
+  const answer = await fetch(path, { headers, ...settings }).catch(unanswered);
   const text = await answer.text().catch(unanswered);
   if (!answer.ok) throw errorOf(answer.status, text, answer.headers.get("Retry-After"));
-  return parsed(text);
+  return text;
 }
 
 /**

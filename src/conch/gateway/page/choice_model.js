@@ -3,11 +3,9 @@
 /**
  * @typedef {{name: string, kind: string, default: any, default_in_words: string,
  *   low: number | null, high: number | null, choices: string[] | null, help: string,
- *   decoders: string[], live: boolean, recordings: boolean}} Option An item of `/v1/options`.
+ *   decoders: string[], live_decoders: string[], by_accuracy: boolean, live: boolean,
+ *   recordings: boolean}} Option An item of `/v1/options`.
  */
-
-/** Switches that `accuracy` sets too: those of `conch.wire.presets`. */
-const BY_ACCURACY = new Set(["rescore", "ctc_rescore", "attention_rescore", "lm_fusion"]);
 
 /**
  * Return the options to send: those that somebody chose and that the path takes. An option that is
@@ -36,15 +34,15 @@ export function isFor(option, isLive) {
 }
 
 /**
- * Return whether one of the passes uses an option. Before Whisper's, live audio has one with CTC.
+ * Return whether one of the passes uses an option.
  * @param {Option} option
  * @param {string} [decoder]
  * @param {boolean} [isLive]
  * @returns {boolean}
  */
 export function isFollowed(option, decoder = "attention", isLive = false) {
-  if (!option.decoders?.length || option.decoders.includes(decoder)) return true;
-  return isLive && decoder === "attention" && option.name !== "attention_rescore";
+  const takers = isLive ? option.live_decoders : option.decoders;
+  return !takers.length || takers.includes(decoder);
 }
 
 /**
@@ -61,7 +59,7 @@ export function isNumber(option) {
  * @returns {boolean}
  */
 export function hasThreeStates(option) {
-  return BY_ACCURACY.has(option.name);
+  return option.by_accuracy && option.kind === "bool";
 }
 
 /**

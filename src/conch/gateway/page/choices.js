@@ -94,12 +94,6 @@ export class Choices {
     return this.model.startsWith("conch-") ? this.model.slice("conch-".length) : undefined;
   }
 
-  /** @returns {Record<string, any>} What a path is planned by. */
-  planFields(isLive) {
-    const { model, ...options } = this.fields(isLive);
-    return this.decoder ? { ...options, decoder: this.decoder } : options;
-  }
-
   /**
    * @param {boolean} isLive
    * @returns {string} In a few words.

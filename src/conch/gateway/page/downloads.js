@@ -1,27 +1,54 @@
 /** Buttons that save a transcript as a file. */
 
+import { formatted } from "./api.js";
 import { el } from "./dom.js";
-import { FORMATS } from "./formats.js";
+
+/** What the server writes, by the ending of the file. */
+const FORMATS = {
+  txt: { format: "text", type: "text/plain" },
+  srt: { format: "srt", type: "application/x-subrip" },
+  vtt: { format: "vtt", type: "text/vtt" },
+};
 
 /**
  * @param {() => any} transcript Asked for at the press of a button.
  * @param {string} name Of the file, without its ending.
+ * @param {(error: Error) => string} explain
  * @returns {HTMLElement}
  */
-export function downloads(transcript, name) {
-  const buttons = Object.entries(FORMATS).map(([ending, { write, type }]) =>
-    el(
-      "button",
-      { type: "button", on: { click: () => save(write(transcript()), `${name}.${ending}`, type) } },
-      ending,
-    ),
-  );
+export function downloads(transcript, name, explain) {
+  const problem = el("span", { role: "status" });
+  const button = (ending, type, write) => {
+    const press = async () => {
+      try {
+        save(await write(transcript()), `${name}.${ending}`, type);
+        problem.textContent = "";
+      } catch (error) {
+        problem.textContent = explain(error);
+      }
+    };
+    return el("button", { type: "button", on: { click: press } }, ending);
+  };
   return el(
     "div",
     { class: "downloads", role: "group", "aria-label": "Download" },
     el("span", { "aria-hidden": "true" }, "Download"),
-    ...buttons,
+    ...Object.entries(FORMATS).map(([ending, { format, type }]) =>
+      button(ending, type, (said) => formatted(said, format)),
+    ),
+    button("json", "application/json", asJson),
+    problem,
   );
+}
+
+/**
+ * Return all that the server said as JSON. A live session comes without its whole text.
+ * @param {any} transcript
+ * @returns {Promise<string>}
+ */
+async function asJson(transcript) {
+  const text = transcript.text ?? (await formatted(transcript, "text")).trimEnd();
+  return `${JSON.stringify({ text, ...transcript }, null, 2)}\n`;
 }
 
 /**

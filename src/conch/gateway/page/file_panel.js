@@ -1,9 +1,9 @@
 /** Transcribe a file: once, or by two choices whose answers stand side by side. */
 
 import { AnswerView } from "./answer_view.js";
-import { transcribe } from "./api.js";
+import { componentsFor, transcribe } from "./api.js";
 import { el } from "./dom.js";
-import { onOneScale, planned, taken } from "./path_model.js";
+import { onOneScale, taken } from "./path_model.js";
 import { Player } from "./player.js";
 import { StatusLine } from "./status_line.js";
 import { diffWords } from "./word_diff.js";
@@ -12,7 +12,7 @@ import { diffWords } from "./word_diff.js";
 const NBEST = 5;
 
 /**
- * @typedef {{title: string, fields: Record<string, any>, plan: Record<string, any>}} Way
+ * @typedef {{title: string, fields: Record<string, any>}} Way
  */
 
 export class FilePanel {
@@ -99,7 +99,9 @@ export class FilePanel {
     let views = [];
     this.busy(true);
     try {
-      views = ways.map((way) => this.viewOf(way, this.file, running.signal));
+      const paths = await Promise.all(ways.map((way) => componentsFor(way.fields, false)));
+      running.signal.throwIfAborted();
+      views = ways.map((way, at) => this.viewOf(way, paths[at], this.file, running.signal));
       this.show(views);
       // One after the other, so that neither slows the other's times.
       for (const [at, way] of ways.entries())
@@ -182,7 +184,9 @@ export class FilePanel {
     const { a, b, edits } = diffWords(texts[0], texts[1]);
     one.mark(a);
     other.mark(b);
-    const paths = onOneScale([one, other].map((view) => taken(view.transcript.stages)));
+    const paths = onOneScale(
+      [one, other].map((view) => taken(view.components, view.transcript.stages)),
+    );
     [one, other].forEach((view, at) => view.path.show(paths[at]));
     return edits
       ? `Done: ${count(edits, "word")} marked.`
@@ -191,17 +195,18 @@ export class FilePanel {
 
   /**
    * @param {Way} way
+   * @param {import("./path_model.js").Component[]} components
    * @param {File} file
    * @param {AbortSignal} signal
    * @returns {AnswerView}
    */
-  viewOf(way, file, signal) {
+  viewOf(way, components, file, signal) {
     const beam = Number(way.fields.beam_size ?? NBEST);
     const fields = { ...way.fields, response_format: "conch", nbest: Math.min(NBEST, beam) };
     return new AnswerView({
       title: way.title,
       fileName: file.name.replace(/\.[^.]*$/, "") || "transcript",
-      planned: planned(way.plan),
+      components,
       player: this.player,
       askCandidates: () => transcribe(file, fields, { signal }),
       explain: this.explain,

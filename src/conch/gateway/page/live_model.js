@@ -1,7 +1,5 @@
 /** What the messages of live sessions say so far: utterances, and how late the text is. */
 
-import { joinedText } from "./joining.js";
-
 /**
  * @typedef {{text: string, start: number, end: number, confidence: number}} Word
  * @typedef {{index: number, start: number, end: number, firm: string, tentative: string,
@@ -172,8 +170,9 @@ export class LiveModel {
   }
 
   /**
-   * Return all that was said as a transcript, to download.
-   * @returns {{text: string, duration: number, segments: object[]}}
+   * Return all that was said as a transcript, to download. Its text is left to the server, which
+   * knows how each script joins its words.
+   * @returns {{duration: number, segments: object[]}}
    */
   transcript() {
     const ordered = [...this.utterances.values()].sort((one, other) => one.index - other.index);
@@ -183,8 +182,7 @@ export class LiveModel {
         return { index, start, end: Math.max(start, end), text, endpoint, words };
       })
       .filter((segment) => segment.text);
-    const text = joinedText(segments.map((segment) => segment.text));
-    return { text, duration: this.audioS, segments };
+    return { duration: this.audioS, segments };
   }
 }
 

@@ -1,11 +1,12 @@
 /** Show live text as it is spoken: utterance by utterance, each in the states that it has. */
 
+import { componentsFor } from "./api.js";
 import { clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { LiveModel, piecesThatStay, told } from "./live_model.js";
 import { ListenSession } from "./listen_session.js";
 import { openMicrophone } from "./microphone.js";
-import { plan, planned, taken } from "./path_model.js";
+import { plan, taken } from "./path_model.js";
 import { PathView } from "./path_view.js";
 import { StatusLine } from "./status_line.js";
 
@@ -35,14 +36,18 @@ export class LivePanel {
    * @param {() => void} settings.onMicrophone The browser has opened a microphone.
    * @param {(state: "off" | "on" | "ending") => void} settings.onState
    * @param {(path: string) => Promise<string>} settings.explainRefusal Why it refuses at a path.
+   * @param {(error: Error) => string} settings.explain
    */
-  constructor(host, { way, microphone, onMicrophone, onState, explainRefusal }) {
+  constructor(host, { way, microphone, onMicrophone, onState, explainRefusal, explain }) {
     this.host = host;
     this.way = way;
     this.choice = microphone;
     this.onMicrophone = onMicrophone;
     this.onState = onState;
     this.explainRefusal = explainRefusal;
+    this.explain = explain;
+    /** @type {import("./path_model.js").Component[]} */
+    this.components = [];
     this.state = "off";
     /** All that was said since the page was loaded. */
     this.model = new LiveModel();
@@ -116,8 +121,7 @@ export class LivePanel {
       this.problem = "";
       this.hasResumed = false;
       this.model.begin();
-      this.expected = planned(way.plan, true);
-      this.path.show(plan(this.expected));
+      this.plan(way.fields);
       this.path.running = true;
       this.status.say("Waiting for the microphone…");
       microphone = await openMicrophone(this.choice(), {
@@ -143,6 +147,15 @@ export class LivePanel {
       // It came too late, or there is nobody to send it to.
       if (this.microphone !== microphone) await microphone?.stop();
     }
+  }
+
+  /**
+   * Draw the path that a session plans. The session itself reports wrong fields.
+   * @param {Record<string, any>} fields
+   */
+  async plan(fields) {
+    this.components = await componentsFor(fields, true).catch(() => []);
+    if (this.state === "on") this.path.show(plan(this.components));
   }
 
   /**
@@ -225,7 +238,7 @@ export class LivePanel {
     if (utterance) this.show(utterance);
     if (message.type === "stats") {
       // What may still come is outlined while somebody speaks.
-      this.path.show(taken(message.stages, this.state === "on" ? this.expected : undefined));
+      this.path.show(taken(this.components, message.stages, this.state === "on"));
     }
     if (message.type === "error")
       this.status.say((this.problem = message.error?.message ?? "The server failed."), true);
@@ -315,7 +328,9 @@ export class LivePanel {
     parts.item = el("li", {}, parts.time, el("p", {}, parts.firm, parts.tentative, parts.newest));
     this.list.append(parts.item);
     this.shown.set(index, parts);
-    if (!this.tools.firstChild) this.tools.append(downloads(() => this.model.transcript(), "live"));
+    if (!this.tools.firstChild) {
+      this.tools.append(downloads(() => this.model.transcript(), "live", this.explain));
+    }
     for (const [oldest, { item }] of this.shown) {
       if (this.shown.size <= MAX_SHOWN) break;
       item.remove();

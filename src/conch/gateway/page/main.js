@@ -1,12 +1,12 @@
 /** Puts the page together: two ways in, the choices, and what comes back. */
 
-import { ApiError, getJson, keepKey, key } from "./api.js";
+import { ApiError, componentsFor, getJson, keepKey, key } from "./api.js";
 import { Choices } from "./choices.js";
 import { byId, el } from "./dom.js";
 import { FilePanel } from "./file_panel.js";
 import { LivePanel } from "./live_panel.js";
 import { microphones } from "./microphone.js";
-import { plan, planned } from "./path_model.js";
+import { plan } from "./path_model.js";
 import { PathView } from "./path_view.js";
 
 const FULL = "The server takes no more sessions now; try again in a minute.";
@@ -67,8 +67,25 @@ function chosen() {
   byId("choices-now").textContent = isComparing()
     ? `${forms.a?.summary(isLive)}  |  ${forms.b?.summary(isLive)}`
     : (forms.a?.summary(isLive) ?? "");
-  for (const name of /** @type {("a" | "b")[]} */ (["a", "b"])) {
-    plans[name].show(plan(planned(forms[name]?.planFields(isLive) ?? {}, isLive)));
+  draw("a", isLive);
+  if (isComparing()) draw("b", isLive);
+}
+
+/** The latest question for the path of each form: an answer to an older one comes too late. */
+const asked = { a: {}, b: {} };
+
+/**
+ * Draw the path that a form plans.
+ * @param {"a" | "b"} name
+ * @param {boolean} isLive
+ */
+async function draw(name, isLive) {
+  const mine = (asked[name] = {});
+  try {
+    const components = await componentsFor(forms[name]?.fields(isLive) ?? {}, isLive);
+    if (asked[name] === mine) plans[name].show(plan(components));
+  } catch (error) {
+    if (asked[name] === mine) plans[name].say(explain(error));
   }
 }
 
@@ -95,7 +112,6 @@ function wayOf(name, isLive) {
   return {
     title: `${prefix}${form?.summary(isLive) ?? "Conch's choice"}`,
     fields: form?.fields(isLive) ?? {},
-    plan: form?.planFields(isLive) ?? {},
   };
 }
 
@@ -127,6 +143,7 @@ const file = new FilePanel(byId("file-panel"), {
 });
 
 const live = new LivePanel(byId("live-panel"), {
+  explain,
   way: () => waysOf(["a"], true)?.[0] ?? null,
   microphone: () => ({
     deviceId: byId("device").value,

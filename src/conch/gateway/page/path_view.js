@@ -1,11 +1,12 @@
 /** Draw a path: components as boxes, wires between them, and a table of their times. */
 
 import { el, freshId, svg } from "./dom.js";
-import { SINK, SOURCE, STEPS, duration, inWords } from "./path_model.js";
+import { SINK, SOURCE, duration, inWords, stepsOf } from "./path_model.js";
 
 /**
  * @typedef {import("./path_model.js").PathModel} PathModel
  * @typedef {import("./path_model.js").Box} Box
+ * @typedef {import("./path_model.js").Component} Component
  * @typedef {{x: number, y: number, width: number, height: number}} Place
  * @typedef {{width: number, height: number, isTall: boolean, headings: [number, number, string][],
  *   places: Record<string, Place>}} Layout
@@ -14,59 +15,62 @@ import { SINK, SOURCE, STEPS, duration, inWords } from "./path_model.js";
 /** Narrower than this the picture stands upright. */
 const WIDE_PX = 950;
 
-/** From left to right, one row per family of models. */
-const WIDE = layoutOf({
-  ...{ width: 1000, height: 318, isTall: false },
-  places: {
-    [SOURCE]: [8, 147, 62, 54],
-    vad: [104, 137, 130, 74],
-    attention_encoder: [282, 40, 176, 74],
-    ctc_encoder: [282, 137, 176, 74],
-    ctc_streaming_encoder: [282, 234, 176, 74],
-    attention_decoder: [506, 40, 176, 74],
-    ctc_decoder: [506, 137, 176, 74],
-    ctc_streaming_decoder: [506, 234, 176, 74],
-    neural_rescorer: [738, 88, 150, 74],
-    rescorer: [738, 186, 150, 74],
-    [SINK]: [930, 147, 62, 54],
-  },
-  headings: [
-    [169, 18, STEPS[0]],
-    [370, 18, STEPS[1]],
-    [594, 18, STEPS[2]],
-    [813, 18, STEPS[3]],
-  ],
-});
-
-/** From top to bottom, one column per family of models. */
-const TALL = layoutOf({
-  ...{ width: 344, height: 584, isTall: true },
-  places: {
-    [SOURCE]: [136, 4, 72, 36],
-    vad: [112, 76, 120, 74],
-    attention_encoder: [4, 196, 106, 74],
-    ctc_encoder: [119, 196, 106, 74],
-    ctc_streaming_encoder: [234, 196, 106, 74],
-    attention_decoder: [4, 314, 106, 74],
-    ctc_decoder: [119, 314, 106, 74],
-    ctc_streaming_decoder: [234, 314, 106, 74],
-    neural_rescorer: [62, 432, 104, 74],
-    rescorer: [178, 432, 104, 74],
-    [SINK]: [136, 544, 72, 36],
-  },
-  headings: [],
-});
+/** Between two columns of a wide picture, and between two rows of either. */
+const GAP = 40;
+const BOX_HEIGHT = 74;
 
 /**
- * @param {any} raw
+ * Return the picture from left to right, a column for each step.
+ * @param {Component[]} components
  * @returns {Layout}
  */
-function layoutOf(raw) {
-  const places = Object.entries(raw.places).map(([name, [x, y, width, height]]) => [
-    name,
-    { x, y, width, height },
-  ]);
-  return { ...raw, places: Object.fromEntries(places) };
+function wide(components) {
+  const steps = stepsOf(components);
+  const pitch = BOX_HEIGHT + 23;
+  const height = 27 + pitch * Math.max(1, ...steps.map((step) => step.length));
+  const middle = (height + 30) / 2;
+  /** @type {Record<string, Place>} */
+  const places = {};
+  /** @type {[number, number, string][]} */
+  const headings = [];
+  const end = { y: middle - 27, width: 62, height: 54 };
+  let x = 8;
+  places[SOURCE] = { x, ...end };
+  x += end.width + GAP;
+  for (const step of steps) {
+    const width = Math.max(130, ...step.map(({ name }) => 28 + 7 * name.length));
+    headings.push([x + width / 2, 18, step[0].step]);
+    step.forEach(({ name }, row) => {
+      const y = middle + (row - step.length / 2) * pitch + 11;
+      places[name] = { x, y, width, height: BOX_HEIGHT };
+    });
+    x += width + GAP;
+  }
+  places[SINK] = { x, ...end };
+  return { width: x + end.width + 8, height, isTall: false, headings, places };
+}
+
+/**
+ * Return the picture from top to bottom, a row for each step.
+ * @param {Component[]} components
+ * @returns {Layout}
+ */
+function tall(components) {
+  const steps = stepsOf(components);
+  const [width, boxWidth, pitch] = [344, 106, 115];
+  const end = { x: width / 2 - 36, width: 72, height: 36 };
+  /** @type {Record<string, Place>} */
+  const places = { [SOURCE]: { y: 4, ...end } };
+  let y = 76;
+  for (const step of steps) {
+    step.forEach(({ name }, column) => {
+      const x = width / 2 - boxWidth / 2 + (column - (step.length - 1) / 2) * pitch;
+      places[name] = { x, y, width: boxWidth, height: BOX_HEIGHT };
+    });
+    y += BOX_HEIGHT + GAP + 4;
+  }
+  places[SINK] = { y, ...end };
+  return { width, height: y + end.height + 4, isTall: true, headings: [], places };
 }
 
 export class PathView {
@@ -100,12 +104,22 @@ export class PathView {
     this.model = model;
     // A folded picture has no width yet.
     if (!this.host.clientWidth) return;
-    const layout = this.host.clientWidth < WIDE_PX ? TALL : WIDE;
-    if (layout !== this.layout) this.lay(layout, model);
+    const isTall = this.host.clientWidth < WIDE_PX;
+    const isLaid = this.layout?.isTall === isTall && model.boxes.every((box) => this.parts[box.name]);
+    if (!isLaid) this.lay(isTall ? tall(model.boxes) : wide(model.boxes), model);
     this.title.textContent = inWords(model);
     for (const box of model.boxes) this.fill(this.parts[box.name], box);
     this.wire(model);
     if (this.table) this.table.replaceChildren(...(model.isPlan ? [] : [timesOf(model)]));
+  }
+
+  /**
+   * Say why there is no picture.
+   * @param {string} text
+   */
+  say(text) {
+    this.model = this.layout = null;
+    this.picture.replaceChildren(el("p", { class: "hint" }, text));
   }
 
   /**
@@ -169,7 +183,7 @@ export class PathView {
       bar: svg("rect", { ...bar, class: "path-bar" }),
       group: null,
     };
-    const detail = this.layout.isTall ? box.role : box.name;
+    const detail = this.layout.isTall ? box.step : box.name;
     parts.group = svg(
       "g",
       { class: "path-box" },

@@ -1,14 +1,12 @@
 """Short-lived secrets for browsers, which open sessions with settings that the page chooses."""
 
-import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 
-from conch.client.timeouts import timeout
+from conch.gateway.body import body_of
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime.client_events import parse_json
 from conch.gateway.realtime.config import SessionConfig
@@ -66,14 +64,7 @@ def _secret(
 
 async def _body_of(request: web.Request) -> Mapping[str, Any]:
     request.app[GATEWAY].count_request(request[CALLER])
-    try:
-        async with timeout(BODY_S):
-            data = await _at_most(request.content, MAX_BODY_BYTES + 1)
-    except asyncio.TimeoutError:
-        message = f"the body did not come within {BODY_S:g} s"
-        raise ApiError(408, message, param="body", code="upload_stalled") from None
-    if len(data) > MAX_BODY_BYTES:
-        raise _wrong_body(f"takes at most {MAX_BODY_BYTES} bytes")
+    data = await body_of(request, MAX_BODY_BYTES, BODY_S)
     try:
         body = parse_json(data.decode() or "{}")
     except ValueError as error:
@@ -81,13 +72,6 @@ async def _body_of(request: web.Request) -> Mapping[str, Any]:
     if not isinstance(body, dict):
         raise _wrong_body("takes a JSON object")
     return body
-
-
-async def _at_most(content: aiohttp.StreamReader, size: int) -> bytes:
-    data = b""
-    while len(data) < size and (more := await content.read(size - len(data))):
-        data += more
-    return data
 
 
 def _wrong_body(problem: str) -> ApiError:

@@ -12,6 +12,7 @@ from conch.audio.live import LiveAudio
 from conch.bls.access_log import NO_MODE, AccessRecord
 from conch.bls.call import Components
 from conch.bls.calls import Calls
+from conch.bls.deadline import Deadline
 from conch.bls.metrics import REFUSED
 from conch.bls.runtime import Runtime
 from conch.component import Array
@@ -207,7 +208,8 @@ class OpenStreams:
     ) -> Transcript | _Refused:
         """Answer a chunk after those before it. An error ends the stream."""
         options = entry.stream.options
-        calls = self._runtime.live_calls(components, options.mode, options.deadline_ms)
+        deadline = Deadline(options.deadline_ms, started=request.arrived)
+        calls = self._runtime.live_calls(components, options.mode, deadline)
         arrived = time.monotonic()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with calls.limited(), entry.turn:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import jiwer
 import pytest
 
-from conch.agree.stretches import Stretch, by_segment, whole
+from conch.pseudo_labels.compare import Stretch, by_segment, whole
 from conch.wire.result import Hypothesis, Segment, Transcript
 
 

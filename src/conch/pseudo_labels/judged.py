@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.agree.inputs import Clip
-from conch.agree.journal import Entry
-from conch.agree.stretches import Side, Stretch
 from conch.bench.manifest import Utterance, read_manifest
 from conch.bench.measures import Scoring, WordErrors, language_of, pooled, word_errors
 from conch.bench.tables import number, percent, table
-from conch.wire.errors import AgreeError
+from conch.bulk.inputs import Source
+from conch.pseudo_labels.compare import Side, Stretch
+from conch.pseudo_labels.journal import Entry
+from conch.wire.errors import BulkError
 
 THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
@@ -23,35 +23,35 @@ class Judged:
     errors: WordErrors
 
 
-def judged(heard: Sequence[tuple[Clip, Entry]], references: Path, text: Side = "a") -> list[Judged]:
+def judged(
+    entries: Sequence[tuple[Source, Entry]], references: Path, text: Side = "a"
+) -> list[Judged]:
     """Return the recordings that have a reference, with the errors of their labels.
 
     Args:
-        heard: Recordings without an error, each as a whole.
+        entries: Recordings without an error, each as a whole.
         references: Manifest with their texts.
         text: Whose text is the label.
 
     Raises:
-        AgreeError: no recording has a reference.
+        BulkError: no recording has a reference.
         BenchError: the manifest cannot be read.
     """
     known: Mapping[Path, Utterance] = {
         item.path.resolve(): item for item in read_manifest(references) if item.text
     }
-    found = [
-        Judged(stretch, _errors(known[clip.path.resolve()], stretch, text))
-        for clip, entry in heard
-        if clip.path.resolve() in known
-        for stretch in entry.stretches
-    ]
+    found = []
+    for source, entry in entries:
+        said = known.get(Path(source.path).resolve())
+        if said is None:
+            continue
+        for stretch in entry.stretches:
+            language = language_of(said.language, stretch.language)
+            scoring = Scoring.of("auto", language)
+            found.append(Judged(stretch, word_errors(said.text, stretch.text(text), scoring)))
     if not found:
-        raise AgreeError(f"--references {references} has no text of any of these recordings")
+        raise BulkError(f"--references {references} has no text of any of these recordings")
     return found
-
-
-def _errors(said: Utterance, stretch: Stretch, text: Side) -> WordErrors:
-    language = language_of(said.language, stretch.language)
-    return word_errors(said.text, stretch.text(text), Scoring.of("auto", language))
 
 
 def markdown(items: Sequence[Judged], max_cer: float) -> str:

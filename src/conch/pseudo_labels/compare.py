@@ -1,4 +1,4 @@
-"""What two recognisers heard in a recording or a segment of it, and how far they agree."""
+"""The texts of two recognisers for a recording or a segment of it, and how far they agree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,28 +52,28 @@ class Stretch:
 
 
 def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
-    """Return what two recognisers heard in a whole recording.
+    """Return the texts of two recognisers for a whole recording.
 
     Args:
-        a: What the first one heard.
-        b: What the second one heard.
-        language: Code of the language; empty takes what the answers tell, else English.
+        a: Transcript of the first one.
+        b: Transcript of the second one.
+        language: Code of the language; empty takes that of the transcripts, else English.
     """
     spoken = language_of(language, a.language, b.language)
     return _stretch(0.0, a.duration, a.text, b.text, spoken)
 
 
 def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch]:
-    """Return what two recognisers heard in each segment, in order of time.
+    """Return the texts of two recognisers for each segment, in order of time.
 
-    The segments are those of the voice activity detection, which both recognisers begin with. One
-    that only one of them found has no text by the other.
+    The segments are those of the voice activity detection, with which both begin. One that only one
+    of them has is without a text of the other.
 
     Args:
-        a: What the first one heard.
-        b: What the second one heard.
-        language: Code of the language; empty takes what the answers tell of each segment, else of
-            the whole, else English.
+        a: Transcript of the first one.
+        b: Transcript of the second one.
+        language: Code of the language; empty takes that of the segment, else of the transcripts,
+            else English.
     """
     heard_a, heard_b = _by_span(a.segments), _by_span(b.segments)
     found = []

@@ -1,0 +1,151 @@
+"""`POST /v1/format`: a transcript as subtitles, or in another format for files."""
+
+import asyncio
+import math
+import re
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from aiohttp import web
+
+from conch.gateway.body import body_of
+from conch.gateway.errors import ApiError
+from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
+from conch.gateway.state import CALLER, GATEWAY
+from conch.wire.formats import FORMATS
+from conch.wire.joining import joined_text
+from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
+
+Format = Literal["text", "srt", "vtt", "ctm", "stm"]
+Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
+
+MAX_BYTES = 12 * 2**20
+"""Largest body: a day of words takes 10 MB."""
+BODY_S = 60.0
+"""Seconds for the whole body to come."""
+BYTES_OF_BYTE = 24
+"""Bytes in memory for each byte of a body."""
+
+
+class WrittenWord(msgspec.Struct, frozen=True):
+    """A word of a transcript to write."""
+
+    text: str
+    """The word, with its punctuation."""
+    start: Seconds
+    """Seconds on the audio's clock."""
+    end: Seconds
+    """Seconds on the audio's clock."""
+    confidence: float | None = None
+    """In (0, 1]; of ctm."""
+
+
+class WrittenSegment(msgspec.Struct, frozen=True):
+    """A segment of a transcript to write."""
+
+    start: Seconds
+    """Seconds on the audio's clock."""
+    end: Seconds
+    """Seconds on the audio's clock."""
+    text: str = ""
+    """The text."""
+    words: tuple[WrittenWord, ...] = ()
+    """The words; without them, the words of the text share its time."""
+    channel: int = 0
+    """Number of the channel, from 1; 0 if the channels are mixed."""
+    language: str = ""
+    """Code of the language; of stm."""
+
+
+class WrittenTranscript(msgspec.Struct, frozen=True):
+    """A transcript to write; further keys, as those of response_format=conch, are ignored."""
+
+    segments: tuple[WrittenSegment, ...]
+    """Segments in order of time."""
+    text: str | None = None
+    """The whole text; by default that of the segments."""
+    channels: tuple[Any, ...] = ()
+    """The channels, if they are split: with several, each line or cue has its channel."""
+
+
+class FormatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A transcript, and how to write it."""
+
+    transcript: WrittenTranscript
+    """The transcript."""
+    format: Format
+    """The format, as response_format of a transcription."""
+    name: str = RECORDING
+    """Name of the recording; of ctm and stm."""
+
+
+async def write(request: web.Request) -> web.Response:
+    """Answer with a transcript in the format that is asked for.
+
+    Raises:
+        ApiError: the body is wrong, the caller has used up a limit, or the gateway is full.
+    """
+    gateway = request.app[GATEWAY]
+    gateway.count_request(request[CALLER])
+    length = min(request.content_length or MAX_BYTES, MAX_BYTES)
+    with gateway.uploads.taken(min(length * BYTES_OF_BYTE, gateway.uploads.most)):
+        body = await body_of(request, MAX_BYTES, BODY_S)
+        # In a thread, and few at once: the cues of a day take a core for seconds.
+        async with gateway.writing:
+            asked, text = await asyncio.to_thread(_written, body)
+    return web.Response(text=text, content_type=CONTENT_TYPES[asked.format])
+
+
+def _written(body: bytes) -> tuple[FormatRequest, str]:
+    asked = read(body)
+    return asked, FORMATS[asked.format](transcript_of(asked.transcript), asked.name)
+
+
+def read(body: bytes) -> FormatRequest:
+    """Return what a body asks for.
+
+    Raises:
+        ApiError: a field is wrong; `param` names it.
+    """
+    try:
+        return msgspec.json.decode(body, type=FormatRequest)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at ")
+        found = re.search(r"`\$\.(.+)`", place), re.search(r"field `(.+)`", problem)
+        param = ".".join(match[1] for match in found if match) or "body"
+        if param == "format":
+            problem = f"takes {', '.join(get_args(Format))}: {problem}"
+        message = f"{param}: {problem}"
+    except (msgspec.DecodeError, RecursionError) as error:
+        param, message = "body", f"the body takes JSON: {error}"
+    raise ApiError(400, message, param=param, code="invalid_value")
+
+
+def transcript_of(written: WrittenTranscript) -> Transcript:
+    """Return the transcript that is to be written; it has no scores."""
+
+    def segment_of(item: WrittenSegment) -> Segment:
+        words = tuple(
+            Word(word.text, word.start, word.end, _known(word.confidence)) for word in item.words
+        )
+        best = Hypothesis(item.text, 0.0, 0.0)
+        return Segment(
+            item.start, item.end, (best,), words, channel=item.channel, language=item.language
+        )
+
+    segments = tuple(map(segment_of, written.segments))
+    text = written.text
+    if text is None:
+        text = joined_text(segment.text for segment in segments)
+    return Transcript(
+        nbest=(Hypothesis(text, 0.0, 0.0),),
+        segments=segments,
+        duration=0.0,
+        path=(),
+        stages={},
+        channels=tuple(Channel(number, "", 0.0) for number, _ in enumerate(written.channels, 1)),
+    )
+
+
+def _known(confidence: float | None) -> float:
+    return math.nan if confidence is None else confidence

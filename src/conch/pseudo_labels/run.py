@@ -1,0 +1,105 @@
+"""Have recordings transcribed twice, several at once, and keep the texts."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Literal
+
+from conch.bulk.inputs import Source, read_audio
+from conch.bulk.sending import Sender, Sending
+from conch.pseudo_labels.compare import Side, by_segment, whole
+from conch.pseudo_labels.journal import Entry, Journal, stamp_of
+from conch.wire.errors import BulkError, OptionError
+from conch.wire.result import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Recogniser:
+    """One of the two."""
+
+    side: Side
+    options: Mapping[str, Any]
+    """Options of its requests that differ from the server's defaults."""
+    url: str
+    """Address of its server."""
+
+
+async def transcribe(
+    sources: Sequence[Source],
+    recognisers: tuple[Recogniser, Recogniser],
+    by: Literal["file", "segment"],
+    sending: Sending,
+    journal: Journal,
+    done: Callable[[Entry], None],
+) -> None:
+    """Have both recognisers transcribe the recordings, and append each to the journal.
+
+    Args:
+        sources: Files on this machine.
+        recognisers: a and b.
+        by: Whether whole files are compared, or their segments.
+        sending: How requests are sent; its `jobs` are recordings in flight.
+        journal: Where the texts go.
+        done: Called with each entry after it was written.
+
+    Raises:
+        BulkError: a server refuses a recogniser's options, lacks a model, or is gone and does not
+            come back; or the journal cannot be written.
+    """
+
+    async def work(waiting: Iterator[Source]) -> None:
+        # The jobs share one iterator: a free one takes the next recording.
+        for source in waiting:
+            entry = await _entry(source, recognisers, senders, by)
+            journal.append(entry)
+            done(entry)
+
+    async with AsyncExitStack() as stack:
+        urls = {item.url for item in recognisers}
+        senders = {url: Sender(repeat(url).__next__, sending) for url in urls}
+        for sender in senders.values():
+            stack.push_async_callback(sender.close)
+        waiting = iter(sources)
+        jobs = [asyncio.create_task(work(waiting)) for _ in range(min(sending.jobs, len(sources)))]
+        try:
+            await asyncio.gather(*jobs)
+        finally:
+            for job in jobs:
+                job.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
+
+
+async def _entry(
+    source: Source,
+    recognisers: tuple[Recogniser, Recogniser],
+    senders: Mapping[str, Sender],
+    by: Literal["file", "segment"],
+) -> Entry:
+    """Return the texts of both, or why one of them has none."""
+    stamp = await asyncio.to_thread(stamp_of, source)
+    read: list[bytes] = []
+
+    async def audio() -> bytes:
+        if not read:
+            read.append(await asyncio.to_thread(read_audio, source))
+        return read[0]
+
+    transcripts: list[Transcript] = []
+    for recogniser in recognisers:
+        answer = await senders[recogniser.url].transcribe(audio, recogniser.options)
+        if isinstance(answer.error, OptionError):
+            # All recordings would fail by it.
+            raise BulkError(f"--{recogniser.side}: {answer.error}")
+        if answer.transcript is None:
+            reason = f"{recogniser.side}: {answer.error}" if read else str(answer.error)
+            return Entry(source.path, stamp, error=reason)
+        transcripts.append(answer.transcript)
+    a, b = transcripts
+    named = [str(item.options.get("language", "auto")) for item in recognisers]
+    language = source.columns.get("language", "").strip() or next(
+        (item for item in named if item != "auto"), ""
+    )
+    found = [whole(a, b, language)] if by == "file" else by_segment(a, b, language)
+    return Entry(source.path, stamp, tuple(found))

@@ -1,0 +1,117 @@
+"""GET /v1/components: what a request with the fields of the query needs, by the server's rules."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway.components import COMPONENTS, components_for
+from conch.wire.needs import components_of, needed_for
+from conch.wire.options import RecognitionOptions
+
+ROOT = Path(__file__).parents[2]
+OPTIONS: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"vad": False},
+    *({"decoder": decoder} for decoder in ("attention", "ctc", "wfst")),
+    *(
+        {"decoder": decoder, "accuracy": accuracy}
+        for decoder in ("attention", "ctc", "wfst")
+        for accuracy in ("fast", "balanced", "best")
+    ),
+    {"rescore": True},
+    {"rescore": True, "rescorer": "ngram"},
+    {"accuracy": "best", "rescore": False},
+    {"accuracy": "best", "ctc_rescore": False},
+    {"ctc_rescore": True},
+    {"decoder": "ctc", "attention_rescore": True},
+    {"decoder": "wfst", "rescore": True, "attention_rescore": True},
+)
+LIVE_OPTIONS: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"vad": False},
+    {"mode": "streaming"},
+    {"mode": "two_pass"},
+    {"endpointing": False},
+    {"hotwords": "Conch"},
+    {"hotwords": "Conch", "decoder": "attention"},
+    {"lm_fusion": True},
+    {"decoder": "ctc"},
+    {"decoder": "wfst", "mode": "two_pass"},
+    {"accuracy": "best"},
+    {"accuracy": "best", "decoder": "wfst", "mode": "two_pass"},
+    {"ctc_rescore": True},
+    {"decoder": "ctc", "rescore": True},
+    {"decoder": "ctc", "mode": "two_pass", "attention_rescore": True},
+)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Return the address of a gateway without a server."""
+    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
+        yield f"{service.url}/v1/components"
+
+
+def needed(url: str, query: Mapping[str, Any]) -> dict[str, str]:
+    texts = {
+        name: str(value).lower() if value in (True, False) else value
+        for name, value in query.items()
+    }
+    with urlopen(f"{url}?{urlencode(texts)}", timeout=10) as answer:
+        found = json.load(answer)["components"]
+    assert [item["name"] for item in found[: len(COMPONENTS)]] == [item.name for item in COMPONENTS]
+    return {item["name"]: item["needed"] for item in found if item["needed"]}
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_recording_needs_what_the_server_needs(url: str, options: Mapping[str, Any]) -> None:
+    assert needed(url, options) == components_of(RecognitionOptions.parse(options))
+
+
+@pytest.mark.parametrize("options", LIVE_OPTIONS, ids=str)
+def test_live_audio_needs_what_the_server_needs(url: str, options: Mapping[str, Any]) -> None:
+    parsed = RecognitionOptions.parse(options, live=True)
+    assert needed(url, {**options, "live": True}) == components_of(parsed)
+
+
+def test_a_model_and_fields_of_openais_are_options_too(url: str) -> None:
+    assert needed(url, {"model": "conch-wfst"}).keys() == {"vad", "ctc_encoder", "ctc_decoder"}
+    assert needed(url, {"stream": "true", "temperature": "0"}) == needed(url, {})
+
+
+def test_wrong_fields_are_the_error_of_the_request_itself(url: str) -> None:
+    for query, param in (
+        ({"nbest": 200}, "nbest"),
+        ({"decoder": "ctc", "task": "translate"}, "task"),
+        ({"live": "true", "mode": "offline"}, "mode"),
+        ({"model": "other"}, "model"),
+    ):
+        with pytest.raises(HTTPError) as caught:
+            needed(url, query)
+        assert json.loads(caught.value.read())["error"]["param"] == param
+
+
+def test_every_component_is_there_and_some_option_needs_it() -> None:
+    folders = {path.parent.name for path in (ROOT / "component_models").glob("*/config.pbtxt")}
+    assert {item.name for item in COMPONENTS} == folders
+    assert all(needed_for(item.name) for item in COMPONENTS)
+    assert [item.name for item in sorted(COMPONENTS, key=step_of)] == [i.name for i in COMPONENTS]
+
+
+def step_of(component: Any) -> int:
+    return ["find speech", "encode", "decode", "rescore", "write"].index(component.step)
+
+
+def test_models_of_post_come_last() -> None:
+    found = components_for(RecognitionOptions.parse({"post": "redact,shout"}))
+    assert [(item.name, item.needed) for item in found[-2:]] == [
+        ("redact", "post=redact"),
+        ("shout", "post=shout"),
+    ]

@@ -1,0 +1,174 @@
+"""POST /v1/format: transcripts as files, and what is wrong with a request."""
+
+# ruff: noqa: RUF001
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway.errors import ApiError
+from conch.gateway.format import MAX_BYTES, read, transcript_of
+from conch.wire.formats import FORMATS
+from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
+
+TEXT = (
+    "The legend that they were invincible — above and beyond the processes of a democracy — has "
+    "been shattered. Really? He said “no.” Then, a <b>very</b> long-winded-compound-word-that-is-"
+    "longer-than-a-line & some more words without any end that just go on --> and on"
+)
+
+
+def words(text: str, start: float = 0.3) -> tuple[Word, ...]:
+    """Return a text's words, one each 0.37 s, with a pause after every ninth."""
+    made = []
+    for place, word in enumerate(text.split()):
+        begin = start + 0.37 * place + 0.8 * (place // 9)
+        made.append(Word(word, round(begin, 3), round(begin + 0.375, 3), 0.9))
+    return tuple(made)
+
+
+def transcript(*segments: Segment, channels: int = 0) -> Transcript:
+    text = " ".join(segment.text for segment in segments)
+    return Transcript(
+        nbest=(Hypothesis(text, -1.0, -1.0),),
+        segments=segments,
+        duration=60.0,
+        path=("vad",),
+        stages={},
+        channels=tuple(Channel(number + 1, "", -1.0) for number in range(channels)),
+    )
+
+
+def segment(text: str, *, start: float = 0.0, timed: bool = True, channel: int = 0) -> Segment:
+    said = words(text, start) if timed else ()
+    best = (Hypothesis(text, -1.0, -1.0),)
+    return Segment(start, start + 30.25, best, said, channel=channel)
+
+
+def drawn(rng: random.Random) -> Transcript:
+    """Words of all lengths and times that are sometimes impossible, as alignments can be."""
+    clock, segments = 0.0, []
+    for _ in range(rng.randint(1, 5)):
+        said = []
+        for _ in range(rng.randint(0, 40)):
+            text = rng.choice(
+                ["x", "of", "the", "hello", "Mr.", "because", "w" * 21, "z" * 60, "好"]
+            )
+            text += rng.choice(["", "", "", ",", ".", "?”", "。"])
+            length = rng.choice([0.0, 0.1, 0.2, 0.4, 0.7, 3.0, 12.0])
+            said.append(Word(text, clock + rng.uniform(-0.2, 0.1), clock + length, 0.5))
+            clock += length + rng.choice([0.0, 0.0, 0.0, 0.3, 0.8, 2.0])
+        text = " ".join(word.text for word in said)
+        begins = said[0].start if said else clock
+        segments.append(
+            Segment(
+                begins, clock, (Hypothesis(text, -1, -1),), tuple(said), channel=rng.choice([1, 2])
+            )
+        )
+    return transcript(*segments, channels=rng.choice([1, 2]))
+
+
+TRANSCRIPTS = {
+    "with word times": transcript(segment(TEXT), segment(TEXT, start=31.5)),
+    "without word times": transcript(segment(TEXT, timed=False)),
+    "two channels": transcript(
+        segment(TEXT, channel=1), segment("Yes, I see.", start=4.2, channel=2), channels=2
+    ),
+    "silence": transcript(),
+    "mixed scripts": transcript(
+        segment(
+            "我 用 Python 写 程 序 ， 你 好 。 今 日 は いい 天 気 です 。 안녕하세요. 반갑습니다"
+        ),
+        segment("สวัส ดี ครับ Fine, thanks! ｶﾅ “好” 😀 é", start=11.0),
+        segment("我用 Python 写程序，你好。สวัสดี the end, it is", start=20.0, timed=False),
+        segment("彼は「明日」と言った。ラーメン（笑）人々 เก็บน้ำแล้วๆ --->", start=60.0, timed=False),
+    ),
+    **{f"drawn {seed}": drawn(random.Random(seed)) for seed in range(30)},
+}
+
+
+WRITTEN = ("text", "srt", "vtt", "ctm", "stm")
+
+
+@pytest.mark.parametrize("kind", TRANSCRIPTS)
+def test_a_file_is_what_conch_transcribe_writes(kind: str) -> None:
+    said = TRANSCRIPTS[kind]
+    for name in WRITTEN:
+        body = {"transcript": json.loads(said.to_json()), "format": name, "name": "talk"}
+        asked = read(json.dumps(body).encode())
+        assert FORMATS[name](transcript_of(asked.transcript), asked.name) == FORMATS[name](
+            said, "talk"
+        )
+
+
+def asked_with(**changes: Any) -> bytes:
+    segment = {"start": 0, "end": 1, "text": "Hello."}
+    return json.dumps({"transcript": {"segments": [segment]}, "format": "srt", **changes}).encode()
+
+
+def test_the_text_is_that_of_the_segments_if_none_is_sent() -> None:
+    segments = [
+        {"start": at, "end": at + 1, "text": text} for at, text in enumerate(("你好。", "好。"))
+    ]
+    asked = read(asked_with(transcript={"segments": segments}, format="text"))
+    assert FORMATS["text"](transcript_of(asked.transcript), "") == "你好。好。\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "param"),
+    [
+        (asked_with(format="docx"), "format"),
+        (asked_with(max_chars=3), "max_chars"),
+        (asked_with(name=3), "name"),
+        (asked_with(transcript={}), "transcript.segments"),
+        (
+            asked_with(transcript={"segments": [{"start": 0, "end": "1"}]}),
+            "transcript.segments[0].end",
+        ),
+        (
+            asked_with(transcript={"segments": [{"start": 0, "end": 1e300}]}),
+            "transcript.segments[0].end",
+        ),
+        (b"", "body"),
+        (b"[]", "body"),
+        (b"{", "body"),
+        (b"\xff", "body"),
+        (b'{"transcript": {"segments": [], "x": ' + b"[" * 100_000, "body"),
+    ],
+)
+def test_an_error_names_what_is_wrong(sent: bytes, param: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        read(sent)
+    assert (caught.value.status, caught.value.code) == (400, "invalid_value")
+    assert caught.value.param == param
+    if param == "format":
+        assert "text, srt, vtt, ctm, stm" in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Return the address of a gateway without a server, which it takes none for."""
+    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
+        yield f"{service.url}/v1/format"
+
+
+def test_a_gateway_answers_with_the_file(url: str) -> None:
+    for name, kind in (("srt", "text/plain"), ("vtt", "text/vtt")):
+        with urlopen(Request(url, asked_with(format=name)), timeout=10) as answer:
+            assert answer.headers.get_content_type() == kind
+            assert answer.headers.get_content_charset() == "utf-8"
+            assert answer.read().decode().endswith("\nHello.\n\n")
+
+
+def test_a_body_that_is_too_large_is_refused(url: str) -> None:
+    body = asked_with(name="a" * MAX_BYTES)
+    with pytest.raises(HTTPError) as caught:
+        urlopen(Request(url, body), timeout=30)
+    assert caught.value.code == 400
+    assert f"at most {MAX_BYTES} bytes" in json.loads(caught.value.read())["error"]["message"]
