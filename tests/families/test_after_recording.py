@@ -91,4 +91,5 @@ def test_without_a_hook_that_is_asked_no_audio_is_kept_and_the_json_is_as_ever(s
     assert WholeRecording(RecognitionOptions.parse({})).keep(0) is None
     assert WholeRecording(RecognitionOptions.parse(ASKED)).keep(0) is not None
     for part in answer(SPOKEN, streamed=streamed):
+        assert part.extra is None
         assert not {"extra", "revised"} & {*json.loads(part.to_json())}

@@ -180,4 +180,4 @@ def test_its_hook_works_on_the_whole_recording_with_its_options_and_its_componen
 
 def test_its_hook_is_not_called_where_its_option_is_not_sent() -> None:
     found, components = recognised()
-    assert (found.extra, "word_counter" in components.calls) == ({}, False)
+    assert (found.extra, "word_counter" in components.calls) == (None, False)

@@ -302,7 +302,9 @@ def speech_finder() -> SpeechFinder:
 
 def text_scorers(options: RecognitionOptions) -> Sequence[TextScorer]:
     """Return what scores the texts of a request again; the rescorer is not auto."""
-    return [item for item in _all("text_scorers") if item.is_asked(options)]
+    asked = [item for item in _all("text_scorers") if item.is_asked(options)]
+    # Language models take longest, so they begin first.
+    return sorted(asked, key=lambda item: item.score != "lm_score")
 
 
 def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Sequence[TextRewriter]:
@@ -322,9 +324,15 @@ def _recogniser(decoder: str) -> Recogniser[Any]:
 
 
 def _named(decoder: str, kind: str) -> Any:
-    """Return the hook of a kind that a decoder has."""
-    names = (getattr(family.hooks, kind).get(decoder) for family in all_families())
-    return _loaded(next(filter(None, names)))
+    """Return the hook of a kind that a decoder has.
+
+    Raises:
+        LookupError: no family offers one.
+    """
+    for family in all_families():
+        if name := getattr(family.hooks, kind).get(decoder):
+            return _loaded(name)
+    raise LookupError(f"no family offers {kind} for decoder {decoder}")
 
 
 def _all(kind: str) -> list[Any]:

@@ -82,7 +82,7 @@ class Recognizer:
                 self._count_audio(rows[row])
                 warnings = (*rows[row].warnings, *speech_warnings(after.segments))
                 transcript = _transcript(after.segments, rows[row], calls[row], options, warnings)
-                return replace(transcript, extra=after.extra)
+                return replace(transcript, extra=after.extra or None)
 
             async with calls[0].limited():
                 await check_text_models(options, calls[0])
@@ -127,7 +127,7 @@ class Recognizer:
                     warnings = (*row.warnings, *speech_warnings(after.segments))
                     last = _transcript([], row, calls, options, warnings)
                     revised = () if [*after.segments] == found else spoken(after.segments)
-                    yield replace(last, extra=after.extra, revised=revised)
+                    yield replace(last, extra=after.extra or None, revised=revised)
 
     @contextmanager
     def _arrived(self, request: SpeechRequest) -> Iterator[None]:

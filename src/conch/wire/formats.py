@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from conch.wire.joining import joined_text
-from conch.wire.result import RARE, Transcript, strict_json
+from conch.wire.result import Transcript, strict_json
 from conch.wire.scoring_formats import to_ctm, to_stm
 from conch.wire.subtitles import cues
 
@@ -54,7 +54,6 @@ def _plain(item: Any, nbest: int) -> Any:
         field.name: _plain(getattr(item, field.name), nbest)
         for field in fields(item)
         if field.name != "nbest" and getattr(item, field.name) != field.default
-        if field.name not in RARE or getattr(item, field.name)
     }
     best, *others = _plain(getattr(item, "nbest", ()), nbest)[:nbest] or [{}]
     return {**best, **({"alternatives": others} if others else {}), **plain}

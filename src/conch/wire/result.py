@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from conch.wire.joining import joined_text
@@ -215,9 +215,9 @@ class Transcript:
     """Mean of the segments' probabilities, by their length, for that language; None as theirs."""
     translated_from: str = ""
     """Language of most of the speech before its translation, with `task=translate`."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Recordings: what the steps over the whole recording found, by name. In the JSON only if there
-    is something; of a streamed answer, in its last part."""
+    extra: Mapping[str, Any] | None = None
+    """Recordings: what steps over the whole recording have found, by name; None without such steps,
+    and then not in the JSON. Of a streamed answer, in its last part."""
     revised: tuple[Segment, ...] = ()
     """Recordings, the last part of a streamed answer: all segments, in place of those of the parts
     before, if a step over the whole recording has changed some. In the JSON only then."""

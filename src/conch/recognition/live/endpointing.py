@@ -14,7 +14,7 @@ Rule = Literal["silence", "no_speech", "length"]
 LONG_PART = 0.6
 """Share of the longest utterance after which it ends at a short pause, not within a word."""
 SHORT_PAUSE_MS = 96
-"""Three frames of the VAD. Stops within a word are shorter; gaps between the CTC model's letters
+"""Three frames of the VAD. Stops within a word are shorter; gaps between a CTC model's letters
 may be longer."""
 
 
@@ -49,7 +49,7 @@ def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
 
 @dataclass(frozen=True, slots=True)
 class SpeechProbs:
-    """Speech probabilities of the VAD or, without it, of the CTC model."""
+    """Speech probabilities of the VAD or, without it, of the first pass."""
 
     probs: Array
     """FP32 `[frames]`."""

@@ -51,7 +51,7 @@ class Utterance:
     score: float = 0.0
     """Score of the text."""
     steps: tuple[Step, ...] = ()
-    """All of its audio: for Whisper's passes, and for a component that loses the stream."""
+    """All of its audio: for passes over it, and for a component that loses the stream."""
     encoded: Mapping[str, Frames] = field(default_factory=dict)
     """What the first pass keeps of its audio for a second pass, by the encoder whose output it is.
     """

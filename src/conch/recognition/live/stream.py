@@ -68,7 +68,7 @@ class LiveStream:
         metrics: Metrics,
         config: RecognitionConfig,
         shared: SharedPasses,
-        without_attention: RecognitionOptions | None,
+        without_second_pass: RecognitionOptions | None,
     ) -> None:
         """Start with no audio and no utterance.
 
@@ -79,13 +79,13 @@ class LiveStream:
             metrics: Where endpoints are counted.
             config: Limits.
             shared: What the passes of all streams share.
-            without_attention: Options in place of these on a server without the attention models;
-                None if only these will do.
+            without_second_pass: Options in place of these on a server that lacks the second
+                recogniser; None if only these will do.
         """
         self.audio = audio
         self._detached, self._metrics = detached, metrics
         self._config, self._shared = config, shared
-        self._without_attention = without_attention
+        self._without_second_pass = without_second_pass
         self._is_chosen = False
         """Whether `_choose` was called, by the first chunk."""
         self._state: State = Waiting()
@@ -178,7 +178,7 @@ class LiveStream:
         first pass is missing or knows another language. Neither replaces what was asked for.
         """
         self._is_chosen = True
-        other, recogniser = self._without_attention, recogniser_of(self.options)
+        other, recogniser = self._without_second_pass, recogniser_of(self.options)
         pair = recogniser.encoder, recogniser.decoder
         if other and not all([await calls.is_loaded(model) for model in pair]):
             self._use(other)
