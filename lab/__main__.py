@@ -4,21 +4,22 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from conch.cli.bench import run_in_order
 from conch.wire.errors import ConchError
 from lab import suite
 from lab.bulk import command as bulk
 from lab.chaos import command as chaos
-from lab.decoder import command as decoder
 from lab.fairness import command as fairness
 from lab.first import command as first
+from lab.gateway import command as gateway
 from lab.growth import command as growth
 from lab.header import PROGRAM
+from lab.live import command as live
 from lab.manifest import command as manifest
 from lab.names import command as names
 from lab.offline import command as offline
 from lab.orchestration import command as orchestration
 from lab.paths import command as paths
+from lab.perf_analyzer import command as perf_analyzer
 from lab.recordings import command as recordings
 
 NAME = " ".join(PROGRAM)
@@ -35,19 +36,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     offline.add_offline(commands)
+    live.add_live(commands)
     recordings.add_recordings(commands)
     paths.add_paths(commands)
-    decoder.add_decoder(commands)
     names.add_names(commands)
     orchestration.add_orchestration(commands)
     suite.add_suite(commands)
     growth.add_growth(commands)
+    gateway.add_gateway(commands)
     fairness.add_fairness(commands)
     first.add_first(commands)
     chaos.add_chaos(commands)
     bulk.add_bulk(commands)
+    perf_analyzer.add_perf_analyzer_input(commands)
     manifest.add_manifest(commands)
-    run_in_order(commands)
     return parser
 
 

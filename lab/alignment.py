@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.bench.measures import ENGLISH_WORDS, Scoring, WordErrors
+from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, WordErrors
 from conch.wire.joining import joined_text
 from lab.parts import Part
 

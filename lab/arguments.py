@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.arguments import number
+from conch.cli.arguments import number, positive
 from conch.cli.bench_arguments import count
 from conch.wire.errors import BenchError
 from lab.recordings.joined import Joining
@@ -13,6 +13,12 @@ MAX_SECONDS = 36_000.0
 """Longest joined recording, in seconds."""
 MAX_PAUSE_S = 60.0
 """Longest pause between joined utterances, in seconds."""
+
+
+def add_whole(group: "argparse._ActionsContainer", flag: str, default: int, help: str) -> None:
+    """Add a flag that takes a whole number from 1."""
+    help = f"{help} (default: {default})"
+    group.add_argument(flag, type=positive, default=default, metavar="N", help=help)
 
 
 def add_joining(what: "argparse._ArgumentGroup") -> None:

@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from conch.bench.load import Load
-from conch.bench.manifest import Utterance
-from conch.bench.measures import (
+from conch.bench.offline import Measured, OfflineRun
+from conch.bench.records import Flat
+from conch.bench.speed import Latency, latency_ms, rtfx
+from conch.scoring.error_rates import (
     ENGLISH_WORDS,
     Accuracy,
-    Latency,
     Scoring,
     WordErrors,
     accuracy,
     language_of_texts,
-    latency_ms,
-    rtfx,
 )
-from conch.bench.offline import Measured, OfflineRun
-from conch.bench.records import Flat
+from conch.scoring.manifest import Utterance
 from conch.wire.result import Transcript
 from lab.alignment import Alignment, DeletedRun, align, reference_words
 from lab.baselines.faster_whisper import BaselineRun, Options

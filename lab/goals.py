@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conch.bench.live_figures import LiveRun
+from lab.live.figures import ViewedRun
 from lab.orchestration import in_process
 from lab.orchestration.added import AddedTime
 from lab.orchestration.figures import LoadRatio, Ratio, SystemFigures
@@ -83,7 +83,7 @@ def offline(
     ]
 
 
-def live(best: LiveRun) -> list[Goal]:
+def live(best: ViewedRun) -> list[Goal]:
     """Return the goal of a live report, for its largest run that kept up."""
     share = best.orchestration_share if best.keeps_up else None
     goal = f"orchestration's share of CPU, {best.streams} streams"

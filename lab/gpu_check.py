@@ -10,7 +10,6 @@ The steps, in this order unless --steps names others:
     live_fast  live streams, each sending its next chunk when the last one is answered
     live       live streams in real time: latency of every chunk, and of each stream's last one
     baseline   faster-whisper on the same device, with the same weights and no server
-    decoder    `python -m lab decoder` on the device and on the CPU, beside pyctcdecode
 
 Each step writes OUT/STEP.json after every measurement. A measurement that fails or times out is
 reported, and the next one follows. After --budget-s the remaining ones are named and left out.
@@ -39,16 +38,17 @@ from typing import Any
 import numpy as np
 
 from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
-from conch.bench.live_figures import Script, StreamOutcome, figures
-from conch.bench.manifest import Utterance, read_manifest, select
-from conch.bench.measures import latency_ms, rtfx, word_error_rate
+from conch.bench.live_figures import Script, StreamRecord, figures
 from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.samples import load_samples
-from conch.bench.tables import number, percent, table
+from conch.bench.speed import latency_ms, rtfx
 from conch.client import AsyncClient, Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import shipped_repositories
 from conch.models.whisper.config import model_folder
+from conch.scoring.error_rates import ENGLISH_WORDS, word_error_rate
+from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.scoring.tables import number, percent, table
 from conch.wire.errors import ConchError
 from lab.manifest.writing import write_manifest
 from lab.waveforms import waveform_of
@@ -109,7 +109,7 @@ class Plan:
     processes: int
     """Processes that send the live streams: each sends about 300 in real time."""
     device: str
-    """Device of the steps without a server: cpu or cuda."""
+    """Device of the step without a server: cpu or cuda."""
     whisper: str
     """A CTranslate2 Whisper folder for faster-whisper; empty is the shipped one."""
 
@@ -271,10 +271,10 @@ def _streamed(plan: Plan, streams: int, paced: bool) -> dict[str, Any]:
         # The end of the block ends the processes, also those that wait for a server.
         parts = pool.map_async(sent, loads, chunksize=1).get(timeout_s)
         used = cpu_since(os.getpid(), before)
-    outcomes = [item for part in parts for item in part.outcomes]
+    records = [item for part in parts for item in part.records]
     wall_s = max(part.ended for part in parts) - min(part.begun for part in parts)
-    report: dict[str, Any] = asdict(figures(outcomes, CHUNK_MS, used))
-    ends = [value for item in outcomes for value in item.end_s]
+    report: dict[str, Any] = asdict(figures(records, CHUNK_MS, ENGLISH_WORDS, sum(used.values())))
+    ends = [value for item in records for value in item.end_s]
     report |= {
         "load": "real time" if paced else "as fast as answered",
         "servers": len(plan.urls),
@@ -312,8 +312,8 @@ class Load:
 class Sent:
     """The outcomes of a process's streams."""
 
-    outcomes: list[StreamOutcome]
-    """Outcomes of the streams, without their audio."""
+    records: list[StreamRecord]
+    """Of the streams, without their audio."""
     audio_s: float
     begun: float
     """Seconds since the epoch, after the uncounted streams."""
@@ -337,14 +337,18 @@ def sent(load: Load) -> Sent:
     if load.paced:
         warm_up(load.url, said, benchmark)
     begun = time.time()
-    run = all_streams if load.paced else _unpaced
-    outcomes = asyncio.run(run(load.url, said, benchmark))
+    streams = (
+        all_streams(load.url, said, benchmark, StreamRecord)
+        if load.paced
+        else _unpaced(load.url, said, benchmark)
+    )
+    records = asyncio.run(streams)
     ended = time.time()
     audio_s = sum(len(item.waveform) / item.sample_rate for item in said)
     silence = np.zeros(0, np.float32)
-    for item in outcomes:
+    for item in records:
         item.script = replace(item.script, waveform=silence)
-    return Sent(outcomes, audio_s, begun, ended)
+    return Sent(records, audio_s, begun, ended)
 
 
 def _cut(script: Script, seconds: float) -> Script:
@@ -357,11 +361,11 @@ def _cut(script: Script, seconds: float) -> Script:
 
 async def _unpaced(
     url: str, said: Sequence[Script], benchmark: LiveBenchmark
-) -> list[StreamOutcome]:
+) -> list[StreamRecord]:
     async with AsyncClient(url, connections=2 * len(said)) as client:
 
-        async def one(script: Script) -> StreamOutcome:
-            outcome = StreamOutcome(script)
+        async def one(script: Script) -> StreamRecord:
+            record = StreamRecord(script, benchmark.has_second_pass)
             block = script.sample_rate * benchmark.chunk_ms // 1000
             try:
                 async with client.live(
@@ -372,13 +376,13 @@ async def _unpaced(
                         is_last = start + block >= len(script.waveform)
                         asked = time.perf_counter()
                         answer = await (stream.finish(chunk) if is_last else stream.send(chunk))
-                        outcome.chunk_s.append(time.perf_counter() - asked)
+                        record.chunk_s.append(time.perf_counter() - asked)
                         if is_last:
-                            outcome.end_s.append(outcome.chunk_s[-1])
-                        outcome.text = answer.text
+                            record.end_s.append(record.chunk_s[-1])
+                        record.text = answer.text
             except ConchError as error:
-                outcome.error = str(error) or type(error).__name__
-            return outcome
+                record.error = str(error) or type(error).__name__
+            return record
 
         return await asyncio.gather(*map(one, said))
 
@@ -427,22 +431,6 @@ def whisper_child(batch_size: int, manifest: Path, device: str, whisper: str) ->
     }
 
 
-def decoder(plan: Plan) -> Measurements:
-    """Measure `python -m lab decoder` on the device, in batches of two sizes, and on the CPU."""
-    ways = ((plan.device, 128), (plan.device, 32), ("cpu", 32))
-    return {
-        f"{device}, batches of {size}": partial(_decoded, plan, device, size)
-        for device, size in ways
-    }
-
-
-def _decoded(plan: Plan, device: str, batch_size: int) -> dict[str, Any]:
-    batch = [f"--batch-size={batch_size}", f"--limit={batch_size}", "--runs=2"]
-    where = [f"--manifest={plan.manifest}", f"--device={device}"]
-    report = _report(plan, plan.left_s(), ["-m", "lab", "decoder", *where, *batch])
-    return {key: report[key] for key in ("device", "batch_size", "limit", "ways")}
-
-
 STEPS: Mapping[str, Callable[[Plan], Measurements]] = {
     "texts": texts,
     "offline": offline,
@@ -450,9 +438,8 @@ STEPS: Mapping[str, Callable[[Plan], Measurements]] = {
     # Last of the steps with servers: streams that are given up leave work behind.
     "live": live,
     "baseline": baseline,
-    "decoder": decoder,
 }
-SERVERLESS = {"baseline", "decoder"}
+SERVERLESS = {"baseline"}
 
 
 def dealt(count: int, among: int) -> list[int]:
@@ -541,24 +528,11 @@ def summary(step: str, report: Report) -> str:
         ]
         columns = ["streams", "keeps up", "RTFx", *(f"chunk {key} ms" for key in keys)]
         return table([*columns, *(f"last {key} ms" for key in keys), "errors"], rows)
-    if step == "baseline":
-        rows = [
-            [str(item["batch_size"]), item["device"], number(item["rtfx"]), percent(item["wer"])]
-            for item in report
-        ]
-        return table(["faster-whisper, batch", "device", "RTFx", "WER %"], rows)
     rows = [
-        [
-            f"{item['device']}, batch {item['batch_size']}: {way['name']}",
-            number(way["ms_per_utterance"], 2),
-            number(way["rtfx"], 0),
-            number(way["speedup"], 1),
-            percent(way["wer"]),
-        ]
+        [str(item["batch_size"]), item["device"], number(item["rtfx"]), percent(item["wer"])]
         for item in report
-        for way in item["ways"]
     ]
-    return table(["decoding", "ms per utterance", "RTFx", "times pyctcdecode", "WER %"], rows)
+    return table(["faster-whisper, batch", "device", "RTFx", "WER %"], rows)
 
 
 def run_step(step: str, plan: Plan) -> list[str]:
@@ -637,7 +611,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--streams", type=_counts, default=_counts("100,500,1000,2000"))
     parser.add_argument("--stream-s", type=float, default=20.0, help="audio of a live stream")
     parser.add_argument("--processes", type=int, default=4, help="that send the live streams")
-    parser.add_argument("--device", default="cuda", help="of decoder and baseline: cpu or cuda")
+    parser.add_argument("--device", default="cuda", help="of the baseline: cpu or cuda")
     parser.add_argument("--whisper", default="", metavar="FOLDER", help="of the baseline")
     parser.add_argument("--budget-s", type=float, default=540.0, help="for everything")
     parser.add_argument("--whisper-child", type=int, help=argparse.SUPPRESS)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.bench.manifest import Utterance
+from conch.scoring.manifest import Utterance
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conch.bench.served import inference_client
+from conch.bench.servers import inference_client
 
 
 def model_parameters(url: str, model: str) -> dict[str, str]:

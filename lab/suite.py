@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench import COMPARING, require
-from conch.bench.live import LiveReport
 from conch.bench.records import Flat
-from conch.cli.arguments import Subparsers, positive
-from conch.cli.bench_arguments import add_find_largest, counts, in_order, write_json
-from lab.arguments import add_baseline, folder
+from conch.cli.arguments import Subparsers
+from conch.cli.bench_arguments import (
+    add_benchmark,
+    add_counts,
+    add_find_largest,
+    in_order,
+    write_json,
+)
+from conch.scoring import COMPARING, require
+from lab.arguments import add_baseline, add_whole, folder
 from lab.goals import Goal
-from lab.header import PROGRAM
+from lab.live.benchmark import ViewerReport
 from lab.orchestration.command import add_compared, benchmark_of, status_of
 
 EPILOG = """
@@ -29,52 +34,45 @@ exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 
 def add_suite(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "suite",
+        run_suite,
         help="everything in one go: orchestration, offline and live, into a folder",
         description="Run the benchmarks orchestration, offline and live one after the other.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     how = add_compared(parser)
-    how.add_argument(
-        "--streams",
-        type=counts,
-        action="append",
-        metavar="N[,N…]",
-        help="live streams at once (default: 8,16,24)",
-    )
-    how.add_argument(
-        "--seconds", type=positive, default=30, metavar="N", help="of a stream (default: 30)"
-    )
+    add_counts(how, "--streams", "live streams at once (default: 8,16,24)")
+    add_whole(how, "--seconds", 30, "of a stream")
     add_find_largest(how)
     how.add_argument(
         "--stream-source", metavar="SOURCE", help="of the streams (default: that of --source)"
     )
     add_baseline(how)
     how.add_argument("--folder", type=folder, required=True, help="for everything that is found")
-    parser.set_defaults(run=run_suite)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedLive:
     """A live report with its goals."""
 
-    report: Flat[LiveReport]
+    report: Flat[ViewerReport]
     goals: Sequence[Goal]
 
 
 def run_suite(args: argparse.Namespace) -> int:
     """Run the benchmarks, write the folder and return the exit code."""
-    from conch.bench import live, live_report
-    from conch.bench.manifest import chosen
-    from lab import goals, plots
+    from lab import goals
+    from lab.live import benchmark as live
+    from lab.live import report as live_report
     from lab.offline import benchmark as offline
     from lab.offline import report as offline_report
     from lab.orchestration import benchmark as orchestration
+    from lab.orchestration import plots
     from lab.orchestration import report as orchestration_report
 
-    require("matplotlib", "faster_whisper", extra="lab")
+    require("matplotlib", *(["faster_whisper"] if args.baseline else []), extra="lab")
     require(*COMPARING)
     into: Path = args.folder
     orchestrated = benchmark_of(args)
@@ -87,7 +85,7 @@ def run_suite(args: argparse.Namespace) -> int:
         send="file",
         baseline=args.baseline,
     )
-    spoken = live.LiveBenchmark(
+    spoken = live.ViewerBenchmark(
         **choice,
         source=args.stream_source or args.source,
         streams=in_order(args.streams or [[8, 16, 24]]),
@@ -96,19 +94,19 @@ def run_suite(args: argparse.Namespace) -> int:
     )
     # Report a wrong selection now, not after half an hour.
     for selection in (sent, spoken):
-        chosen(selection)
+        selection.utterances()
     compared = orchestration.run(orchestrated)
     _write(into, "orchestration", compared, orchestration_report.markdown(compared))
     recordings = offline.run(sent)
     _write(into, "offline", recordings, offline_report.markdown(recordings))
-    streams = live.run(spoken, PROGRAM)
+    streams = live.run(spoken)
     judged = JudgedLive(report=streams, goals=goals.live(streams.best))
     table = f"{orchestration_report.goals_table(judged.goals)}\n\n{live_report.markdown(streams)}"
     _write(into, "live", judged, table)
     plots.write(compared.systems, into)
     errors = [item.judged.run.figures.errors for item in recordings.runs]
     # The other runs searched for the largest number of streams, so their errors are expected.
-    errors += [item.errors for item in streams.runs[: len(spoken.streams)]]
+    errors += [item.run.errors for item in streams.runs[: len(spoken.streams)]]
     return 1 if any(errors) else status_of(compared)
 
 

@@ -23,8 +23,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.manifest import Utterance, read_manifest, select
-from conch.bench.measures import (
+from conch.bench.memory import cpu_by_process, cpu_since, process_tree, tree_memory
+from conch.bench.progress import progress
+from conch.bench.samples import Sample, load_samples
+from conch.cli.arguments import output, positive
+from conch.cli.bench_arguments import add_metric
+from conch.client import Client
+from conch.launcher import ServerConfig, TritonServer
+from conch.scoring.error_rates import (
     Accuracy,
     Metric,
     Scoring,
@@ -32,14 +38,8 @@ from conch.bench.measures import (
     language_of_texts,
     word_errors,
 )
-from conch.bench.memory import cpu_by_process, cpu_since, process_tree, tree_memory
-from conch.bench.progress import progress
-from conch.bench.samples import Sample, load_samples
-from conch.bench.tables import number, percent, table
-from conch.cli.arguments import output, positive
-from conch.cli.bench_arguments import add_metric
-from conch.client import Client
-from conch.launcher import ServerConfig, TritonServer
+from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.scoring.tables import number, percent, table
 from conch.wire.errors import ConchError
 
 MODELS = ("speech", "vad", "attention_encoder", "attention_decoder")

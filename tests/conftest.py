@@ -7,7 +7,7 @@ import pytest
 
 OWN_SERVERS = (
     "tests/integration/test_aliases.py",
-    "tests/integration/test_bench_gateway.py",
+    "tests/integration/test_lab_gateway.py",
     "tests/integration/test_clock.py",
     "tests/integration/test_cluster.py",
     "tests/integration/test_days.py",

@@ -36,16 +36,28 @@ ARROWS: Mapping[str, set[str]] = {
     # What starts servers, watches their processes and asks them.
     "processes": set(),
     "launcher": {"catalogue", "packaged", "processes", "wire"},
-    "bulk": {"audio", "bench", "client", "component", "models", "wire"},
-    "bench": {"client", "launcher", "packaged", "wire"},
-    "pseudo_labels": {"bench", "bulk", "component", "wire"},
+    # Manifests and error rates: what a benchmark, bulk runs and pseudo-labels share.
+    "scoring": {"packaged", "wire"},
+    "bulk": {"audio", "client", "component", "models", "scoring", "wire"},
+    "bench": {"client", "launcher", "packaged", "scoring", "wire"},
+    "pseudo_labels": {"bulk", "component", "scoring", "wire"},
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "packaged", "wire"},
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {
-        *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "gateway"),
-        *("graphs", "language", "launcher", "models", "packaged", "pseudo_labels", "wire"),
+        *(
+            "audio",
+            "bench",
+            "bulk",
+            "catalogue",
+            "client",
+            "decoding",
+            "deploy",
+            "gateway",
+            "graphs",
+        ),
+        *("language", "launcher", "models", "packaged", "pseudo_labels", "scoring", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""
@@ -55,6 +67,7 @@ HEAVY = {
     "bulk": {"torch", "scipy", "psutil", "ctranslate2", "kaldi_decoder"},
     # The benchmarks that are installed need no more than a client, and jiwer for word errors.
     "bench": {"torch", "faster_whisper", "scipy", "soxr", "matplotlib"},
+    "scoring": {"torch", "scipy", "soxr", "tritonclient", "psutil"},
     "client": {"torch", "scipy", "soxr", "av", "psutil"},
     "wire": {"tritonclient", "scipy", "soundfile", "soxr", "torch"},
 }

@@ -20,10 +20,9 @@ import soundfile
 from conch.bench.header import Header
 from conch.bench.records import Flat
 from conch.bench.report import origin
-from conch.bench.served import triton_version
-from conch.bench.tables import number, percent, table
-from conch.bench.target import server_of
+from conch.bench.servers import server_of, triton_version
 from conch.cli.demo import SPEECH
+from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
 from lab.bulk import cluster
 from lab.header import lab_header

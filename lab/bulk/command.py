@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, positive
-from conch.cli.bench_arguments import add_output, add_url, write_report
+from conch.cli.bench_arguments import add_benchmark, add_output, add_url, write_report
 
 EPILOG = """
 examples:
@@ -19,13 +19,14 @@ exit codes: 0 measured, 1 not measured, 2 wrong usage
 
 def add_bulk(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "bulk",
+        run_bulk,
         help="what conch bulk costs beside conch transcribe, and hours for a million hours",
         description="Transcribe the same files with conch transcribe and with conch bulk, on one "
         "server. All files are the sample of conch demo, repeated.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_argument_group("what is transcribed")
     what.add_argument(
@@ -69,7 +70,6 @@ def add_bulk(commands: Subparsers) -> None:
         help="times that each is measured; the median counts (default: 3)",
     )
     add_output(parser)
-    parser.set_defaults(run=run_bulk)
 
 
 def run_bulk(args: argparse.Namespace) -> int:

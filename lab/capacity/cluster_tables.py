@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.bench.tables import number, table
+from conch.scoring.tables import number, table
 from lab.capacity.capacity import works
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "guide" / "cluster.md"

@@ -7,7 +7,7 @@ import math
 import re
 from pathlib import Path
 
-from conch.bench.tables import number, table
+from conch.scoring.tables import number, table
 from lab.capacity.capacity import ENCODERS, WINDOW_S, Encoder, value, works
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "notes" / "scaling.md"

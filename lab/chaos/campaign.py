@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from conch.bench.header import Header
 from conch.bench.records import Flat
-from conch.bench.served import triton_version
+from conch.bench.servers import triton_version
 from conch.client import AsyncClient
 from conch.gateway import GatewayConfig
 from conch.launcher.repositories import shipped_repositories

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, number, positive
-from conch.cli.bench_arguments import add_output, count, write_report
+from conch.cli.bench_arguments import add_benchmark, add_output, count, write_report
+from lab.arguments import add_whole
 
 CHAOS_EPILOG = """
 phases:
@@ -33,22 +34,17 @@ exit codes: 0 everything held, 1 something did not, 2 wrong usage
 
 def add_chaos(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "chaos",
+        run_chaos,
         help="hostile requests, overload and faults against a server of its own",
         description="Start a server, attack it, and tell what did not hold.",
         epilog=CHAOS_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_argument_group("what is done")
     what.add_argument("--seed", type=count, default=1, metavar="N", help="(default: %(default)s)")
-    what.add_argument(
-        "--requests",
-        type=positive,
-        default=3_000,
-        metavar="N",
-        help="hostile requests of the fuzz, over all doors (default: %(default)s)",
-    )
+    add_whole(what, "--requests", 3_000, "hostile requests of the fuzz, over all doors")
     what.add_argument(
         "--minutes",
         type=number("a number of minutes above 0", lambda value: 0 < value < float("inf")),
@@ -79,7 +75,6 @@ def add_chaos(commands: Subparsers) -> None:
         metavar="FILE.md",
         help="write the table between the markers of this document",
     )
-    parser.set_defaults(run=run_chaos)
 
 
 def run_chaos(args: argparse.Namespace) -> int:
@@ -98,10 +93,10 @@ def run_chaos(args: argparse.Namespace) -> int:
         return 1 if soaked.lost or soaked.restarts else 0
     phases = tuple(args.phases.split(",")) if args.phases else PHASES
     if unknown := [name for name in phases if name not in PHASES]:
-        return _refused(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")
+        args.usage_error(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")
     door, _, place = (args.only or "").partition(":")
     if args.only and (door not in DOORS or not (place or "0").isdecimal()):
-        return _refused(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
+        args.usage_error(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
     print(f"chaos: seed {args.seed}", file=sys.stderr)
     report = run(
         ChaosCampaign(
@@ -117,8 +112,3 @@ def run_chaos(args: argparse.Namespace) -> int:
     if args.notes:
         write_into(args.notes, report)
     return 1 if report.failures else 0
-
-
-def _refused(message: str) -> int:
-    print(f"lab chaos: {message}", file=sys.stderr)
-    return 2

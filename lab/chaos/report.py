@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from conch.bench.tables import number, table
+from conch.scoring.tables import number, table
 from lab.chaos.answers import OUTCOMES
 from lab.chaos.campaign import ChaosReport
 from lab.chaos.strikes import Strike

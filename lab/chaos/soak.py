@@ -16,8 +16,8 @@ import psutil
 
 from conch.bench.header import Header
 from conch.bench.records import Flat
-from conch.bench.served import triton_version
-from conch.bench.tables import number, table
+from conch.bench.servers import triton_version
+from conch.scoring.tables import number, table
 from lab.chaos.honest import (
     BY_GATEWAY,
     BY_GRPC,

@@ -16,14 +16,13 @@ import numpy as np
 import soundfile
 
 from conch.bench.header import Header
-from conch.bench.measures import Latency, latency_ms, rtfx
 from conch.bench.records import Flat
 from conch.bench.report import origin
-from conch.bench.served import triton_version
-from conch.bench.tables import number, table
-from conch.bench.target import server_of
+from conch.bench.servers import server_of, triton_version
+from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
+from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError
 from lab.header import lab_header
 

@@ -3,8 +3,9 @@
 import argparse
 import dataclasses
 
-from conch.cli.arguments import Subparsers, positive
-from conch.cli.bench_arguments import add_output, add_url, write_report
+from conch.cli.arguments import Subparsers
+from conch.cli.bench_arguments import add_benchmark, add_output, add_url, write_report
+from lab.arguments import add_whole
 
 EPILOG = """
 examples:
@@ -17,32 +18,24 @@ exit codes: 0 measured, 1 not measured, or an answer was wrong, 2 wrong usage
 
 def add_fairness(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "fairness",
+        run_fairness,
         help="who waits how long: a crowd at once, and a short recording beside a long one",
         description="Send one recording from many clients at once, and a short one while a long "
         "one is recognised. All recordings are the sample of conch demo, repeated.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_argument_group("what is sent")
-    for name, value, meaning in (
-        ("clients", 300, "clients of the crowd"),
-        ("seconds", 10, "of each recording of the crowd"),
-        ("short", 5, "seconds of the short recording"),
-        ("long", 3600, "seconds of the long one"),
-        ("times", 12, "times that the short one is sent, alone and beside the long one"),
-    ):
-        what.add_argument(
-            f"--{name}",
-            type=positive,
-            default=value,
-            metavar="N",
-            help=f"{meaning} (default: {value})",
-        )
+    add_whole(what, "--clients", 300, "clients of the crowd")
+    add_whole(what, "--seconds", 10, "of each recording of the crowd")
+    add_whole(what, "--short", 5, "seconds of the short recording")
+    add_whole(what, "--long", 3600, "seconds of the long one")
+    times = "times that the short one is sent, alone and beside the long one"
+    add_whole(what, "--times", 12, times)
     add_url(parser.add_argument_group("how"))
     add_output(parser)
-    parser.set_defaults(run=run_fairness)
 
 
 def run_fairness(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ import io
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -18,14 +18,14 @@ from typing import Any
 import soundfile
 
 from conch.bench.header import Header
-from conch.bench.manifest import read_manifest, select
 from conch.bench.records import Flat
 from conch.bench.report import origin
-from conch.bench.served import triton_version
-from conch.bench.tables import number, table
+from conch.bench.samples import Choice
+from conch.bench.servers import triton_version
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.component import Array
+from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -43,15 +43,12 @@ WARM_UP = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstBenchmark:
+class FirstBenchmark(Choice):
     """Settings of the benchmark."""
 
-    manifest: Path
-    split: str | None = None
-    source: str | None = None
     seconds: int = 600
     """Least length of a recording."""
-    limit: int = 5
+    limit: int | None = 5
     """Largest number of recordings."""
     times: int = 3
     """Times that each one is sent."""
@@ -108,9 +105,7 @@ def run(benchmark: FirstBenchmark) -> FirstReport:
         ServerError: the server cannot be started or reached.
     """
     header = lab_header("first", benchmark)
-    utterances = select(
-        read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source
-    )
+    utterances = replace(benchmark, limit=None).utterances()
     with TemporaryDirectory(prefix="conch-first-") as folder:
         joining = Joining(seconds=benchmark.seconds)
         made = write_recordings(utterances, joining, Path(folder), benchmark.limit)

@@ -18,21 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench import COMPARING, live_figures, require
 from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Header
 from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
-from conch.bench.live_figures import LiveRun
+from conch.bench.live_figures import LiveRun, StreamRecord, figures
 from conch.bench.load import Offer
-from conch.bench.manifest import Utterance, chosen, select
-from conch.bench.measures import share_of
 from conch.bench.memory import Memory, MemorySampler
 from conch.bench.offline import send_all
-from conch.bench.own_server import own_server
 from conch.bench.records import Flat
-from conch.bench.samples import Sample, load_samples
-from conch.bench.served import triton_version
+from conch.bench.samples import Choice, Sample, load_samples
+from conch.bench.servers import own_server, triton_version
 from conch.component.waveform import SAMPLE_RATE
+from conch.scoring import COMPARING, require
+from conch.scoring.error_rates import ENGLISH_WORDS
+from conch.scoring.manifest import Utterance, select
+from lab.cpu import ORCHESTRATION, share_of
 from lab.header import lab_header
 from lab.model_repository import repository_of
 from lab.settings import Setting
@@ -58,13 +58,9 @@ OPTIONS = {"language": "en"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrowthBenchmark:
+class GrowthBenchmark(Choice):
     """Settings of the benchmark. An empty sequence leaves a part without rows."""
 
-    manifest: Path
-    split: str | None = None
-    source: str | None = None
-    limit: int | None = None
     lengths: Sequence[int] = (1, 5, 30, 300, 3600)
     """Seconds of a recording."""
     concurrency: Sequence[int] = (1, 4, 16, 64, 256)
@@ -169,7 +165,7 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
         ServerError: a server cannot be started, for example because `model` is no Whisper folder.
     """
     require(*COMPARING)
-    samples = [_resampled(item) for item in load_samples(chosen(benchmark), "waveform")]
+    samples = [_resampled(item) for item in load_samples(benchmark.utterances(), "waveform")]
     audio = joined([item.audio for item in samples if isinstance(item.audio, np.ndarray)])
     header = lab_header("growth", benchmark)
     lengths, concurrency = [], []
@@ -240,14 +236,14 @@ def costs(used_s: Mapping[str, float], audio_s: float) -> Cost:
     """
     if not audio_s:
         return Cost()
-    orchestration = sum(used_s.get(name, 0.0) for name in live_figures.ORCHESTRATION)
+    orchestration = sum(used_s.get(name, 0.0) for name in ORCHESTRATION)
     return Cost(
         cpu_s_per_audio_s={
             **{name: round(seconds / audio_s, 5) for name, seconds in used_s.items()},
             "total": round(sum(used_s.values()) / audio_s, 5),
         },
         orchestration_cpu_s_per_audio_s=round(orchestration / audio_s, 6),
-        orchestration_share=share_of(used_s, live_figures.ORCHESTRATION),
+        orchestration_share=share_of(used_s, ORCHESTRATION),
     )
 
 
@@ -270,9 +266,7 @@ async def _sent(
 ) -> RunFigures:
     offered = Offer(concurrency=clients)
     load = await send_all(url, samples, offered=offered, options=options or {})
-    return run_figures(
-        [item.utterance for item in samples], [item.duration_s for item in samples], load
-    )
+    return run_figures(samples, load)
 
 
 def _recordings(
@@ -314,9 +308,10 @@ def _streams(
     warm_up(url, said, live)
     with _watched(memory) as taken:
         before = memory.cpu_s()
-        outcomes = asyncio.run(all_streams(url, said, live))
-        figures = live_figures.figures(outcomes, live.chunk_ms, memory.cpu_since(before))
-    return StreamsRow(figures=figures, taken=taken(figures.audio_s))
+        records = asyncio.run(all_streams(url, said, live, StreamRecord))
+        used_s = sum(memory.cpu_since(before).values())
+        found = figures(records, live.chunk_ms, ENGLISH_WORDS, used_s)
+    return StreamsRow(figures=found, taken=taken(found.audio_s))
 
 
 @contextmanager

@@ -3,9 +3,18 @@
 import argparse
 from pathlib import Path
 
-from conch.bench import require
-from conch.cli.arguments import Subparsers, output, positive
-from conch.cli.bench_arguments import add_output, add_what, counts, in_order, write_report
+from conch.cli.arguments import Subparsers, output
+from conch.cli.bench_arguments import (
+    add_benchmark,
+    add_counts,
+    add_output,
+    add_what,
+    choice_of,
+    in_order,
+    write_report,
+)
+from conch.scoring import require
+from lab.arguments import add_whole
 
 EPILOG = """
 examples:
@@ -26,10 +35,7 @@ def run_growth(args: argparse.Namespace) -> int:
         require("matplotlib", extra="lab")
     report = benchmark.run(
         benchmark.GrowthBenchmark(
-            manifest=args.manifest,
-            split=args.split,
-            source=args.source,
-            limit=args.limit,
+            **choice_of(args),
             lengths=in_order(args.lengths or [[1, 5, 30, 300, 3600]]),
             concurrency=in_order(args.concurrency or [[1, 4, 16, 64, 256]]),
             streams=in_order(args.streams or [[1, 8, 24]]),
@@ -45,26 +51,23 @@ def run_growth(args: argparse.Namespace) -> int:
 
 def add_growth(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "growth",
+        run_growth,
         help="the cost of a second of audio as lengths, clients, streams and models grow",
         description="Let the length of recordings, the number of clients, the number of live "
         "streams and the model grow, one at a time, and see what a second of audio costs: CPU "
         "by process, and memory. The command starts its servers.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_what(parser)
     how = parser.add_argument_group("how")
-    for name, meaning in (
-        ("lengths", "seconds of a recording, sent by one client (default: 1,5,30,300,3600)"),
-        ("concurrency", "clients that send recordings of 5 s (default: 1,4,16,64,256)"),
-        ("streams", "live streams at once (default: 1,8,24)"),
-    ):
-        how.add_argument(f"--{name}", type=counts, action="append", metavar="N[,N…]", help=meaning)
-    how.add_argument(
-        "--seconds", type=positive, default=20, metavar="N", help="of a stream (default: 20)"
-    )
+    lengths = "seconds of a recording, sent by one client (default: 1,5,30,300,3600)"
+    add_counts(how, "--lengths", lengths)
+    add_counts(how, "--concurrency", "clients that send recordings of 5 s (default: 1,4,16,64,256)")
+    add_counts(how, "--streams", "live streams at once (default: 1,8,24)")
+    add_whole(how, "--seconds", 20, "of a stream")
     how.add_argument(
         "--model",
         type=_folder,
@@ -76,7 +79,6 @@ def add_growth(commands: Subparsers) -> None:
     out.add_argument(
         "--plot", type=output, metavar="FILE.png", help="the cost against each of what grows"
     )
-    parser.set_defaults(run=run_growth)
 
 
 def _folder(text: str) -> Path:

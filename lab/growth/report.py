@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conch.bench.figures import RunFigures
-from conch.bench.tables import number, percent, table
+from conch.scoring.tables import number, percent, table
 from lab.growth.benchmark import Cost, GrowthReport, Taken
-from lab.plots import panels
+from lab.panels import panels
 
 PROCESSES = ("vad", "attention_encoder", "attention_decoder", "speech", "tritonserver")
 COST = ["CPU s / audio s", "of it not components'", "not components' %"]

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, output
+from conch.cli.bench_arguments import add_benchmark
 from conch.wire.errors import BenchError
 
 MANIFEST_EPILOG = """
@@ -27,13 +28,14 @@ exit codes: 0 written, 1 not written, 2 wrong usage
 
 def add_manifest(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "manifest",
+        run_manifest,
         help="write the manifest of a LibriSpeech, Common Voice, AISHELL or Kaldi folder",
         description="Write the manifest of a LibriSpeech, Common Voice, AISHELL or Kaldi folder, "
         "for the other benchmarks.",
         epilog=MANIFEST_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument(
@@ -43,7 +45,6 @@ def add_manifest(commands: Subparsers) -> None:
         metavar="FILE.tsv",
         help="(default: manifest.tsv in FOLDER, if that does not exist yet)",
     )
-    parser.set_defaults(run=run_manifest)
 
 
 def run_manifest(args: argparse.Namespace) -> int:

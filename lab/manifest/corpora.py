@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import soundfile
 
-from conch.bench.manifest import Utterance
 from conch.bench.progress import progress
-from conch.bench.recordings import decode
+from conch.scoring.manifest import Utterance
+from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
 
 AUDIO_SUFFIXES = (".flac", ".wav", ".ogg", ".opus", ".mp3")

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from conch.bench.manifest import Utterance
+from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError
 from lab.waveforms import duration_s
 

@@ -3,25 +3,25 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tqdm import tqdm
 
-from conch.bench import COMPARING, require
 from conch.bench.header import Header
 from conch.bench.load import Outcome, closed_loop
-from conch.bench.manifest import Utterance, read_manifest, select, spread
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.report import origin
-from conch.bench.samples import Sample, load_samples
-from conch.bench.served import triton_version
-from conch.bench.tables import number, percent, table
+from conch.bench.samples import Choice, Sample, load_samples
+from conch.bench.servers import triton_version
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
+from conch.scoring import COMPARING, require
+from conch.scoring.manifest import Utterance, read_manifest, select, spread
+from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -46,14 +46,12 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamesBenchmark:
+class NamesBenchmark(Choice):
     """Settings of the benchmark."""
 
-    manifest: Path
     split: str | None = "dev"
     train_split: str = "train"
     """Split whose names are distractors, and whose words are no names to find."""
-    source: str | None = None
     limit: int | None = None
     """Largest number of utterances, half of them with names as long as there are."""
     names: int = 100
@@ -329,7 +327,7 @@ def markdown(report: NamesReport) -> str:
 
 
 def _spoken(benchmark: NamesBenchmark) -> list[Utterance]:
-    return select(read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source)
+    return replace(benchmark, limit=None).utterances()
 
 
 def _sent(options: Mapping[str, Any], names: Names) -> dict[str, Any]:

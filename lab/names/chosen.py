@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from conch.bench.manifest import Utterance
-from conch.bench.measures import normalized
+from conch.scoring.error_rates import normalized
+from conch.scoring.manifest import Utterance
 
 SEED = 22
 LEAST_LETTERS = 4

@@ -1,13 +1,21 @@
 """`python -m lab names`: what hotwords find, what they spoil and what they cost."""
 
 import argparse
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from conch.cli.arguments import Subparsers, positive
-from conch.cli.bench_arguments import add_output, add_url, add_what, count, write_report
+from conch.cli.arguments import Subparsers
+from conch.cli.bench_arguments import (
+    add_benchmark,
+    add_output,
+    add_url,
+    add_what,
+    choice_of,
+    count,
+    write_report,
+)
 from conch.wire.errors import OptionError
+from lab.arguments import add_whole
 
 EPILOG = """
 A run is a name and its options. `hotwords` and `prompt` among them without a value stand for the
@@ -28,13 +36,14 @@ exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong
 
 def add_names(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "names",
+        run_names,
         help="hotwords: names found, words spoiled, names invented",
         description="Send a split with a list of hotwords: rare names that it speaks of, among "
         "names of the training split that nobody says. Count the names that are found.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = add_what(parser)
     what.set_defaults(split="dev")
@@ -44,9 +53,7 @@ def add_names(commands: Subparsers) -> None:
         metavar="NAME",
         help="whose names are distractors, and whose words are not looked for (default: train)",
     )
-    what.add_argument(
-        "--names", type=positive, default=100, metavar="N", help="names to find (default: 100)"
-    )
+    add_whole(what, "--names", 100, "names to find")
     what.add_argument(
         "--distractors",
         type=count,
@@ -72,12 +79,9 @@ def add_names(commands: Subparsers) -> None:
         "--list", action="store_true", help="print the list of hotwords and measure nothing"
     )
     how = parser.add_argument_group("how")
-    how.add_argument(
-        "--concurrency", type=positive, default=1, metavar="N", help="clients at once (default: 1)"
-    )
+    add_whole(how, "--concurrency", 1, "clients at once")
     add_url(how)
     add_output(parser)
-    parser.set_defaults(run=run_names)
 
 
 def run_names(args: argparse.Namespace) -> int:
@@ -85,11 +89,8 @@ def run_names(args: argparse.Namespace) -> int:
     from lab.names import benchmark
 
     settings = benchmark.NamesBenchmark(
-        manifest=args.manifest,
-        split=args.split,
+        **choice_of(args),
         train_split=args.train_split,
-        source=args.source,
-        limit=args.limit,
         names=args.names,
         distractors=args.distractors,
         unlisted=args.unlisted,
@@ -104,14 +105,14 @@ def run_names(args: argparse.Namespace) -> int:
     try:
         report = benchmark.run(settings)
     except OptionError as error:
-        print(f"lab names: {error}", file=sys.stderr)
-        return 2
+        args.usage_error(str(error))
+        raise
     write_report(args, report, benchmark.markdown(report))
     return 1 if any(item.errors == report.utterances for item in report.runs) else 0
 
 
 def _run(text: str) -> tuple[str, Mapping[str, Any]]:
-    from conch.bench.options import parse_options
+    from conch.cli.option_pairs import parse_options
     from lab.names.benchmark import LISTED, RUNS
 
     name, *pairs = text.split(":")

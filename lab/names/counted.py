@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from conch.bench.measures import normalized
+from conch.scoring.error_rates import normalized
 
 
 @dataclass(frozen=True, slots=True)

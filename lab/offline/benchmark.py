@@ -11,16 +11,15 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Literal
 
-from conch.bench import require
 from conch.bench.header import Header
-from conch.bench.manifest import Utterance, chosen
-from conch.bench.measures import Scoring, language_of
-from conch.bench.offline import OfflineBenchmark, check_packages, measure
+from conch.bench.offline import OfflineBenchmark, measure
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import Sample, load_samples
-from conch.bench.served import triton_version
-from conch.bench.target import server_of
+from conch.bench.servers import check_packages, server_of, triton_version
+from conch.scoring import require
+from conch.scoring.error_rates import Scoring, language_of
+from conch.scoring.manifest import Utterance
 from conch.wire.options import RecognitionOptions
 from lab.baselines import faster_whisper
 from lab.figures import (
@@ -112,21 +111,13 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         header = lab_header("offline", benchmark)
         samples = load_samples(utterances, benchmark.send)
         first = load_samples(warmup, benchmark.send)
-        with server_of(benchmark.url) as (url, memory):
-            header = header.with_triton(triton_version(url))
+        with server_of(benchmark.url, benchmark.whisper) as (url, memory):
+            header = header.with_triton(triton_version(url, benchmark.headers))
             served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
             runs: list[JudgedRun] = []
             scorings: list[Scoring] = []
             for offered in benchmark.offers:
-                measured = measure(
-                    url,
-                    samples,
-                    first,
-                    offered,
-                    benchmark.options,
-                    memory,
-                    metric=benchmark.metric,
-                )
+                measured = measure(url, samples, first, offered, benchmark, memory)
                 runs.append(judged_run(measured))
                 scorings = scorings or scorings_of(measured)
         baselines = {}
@@ -165,10 +156,10 @@ def _recordings_and_warmup(
     Utterances serve to warm up for joined recordings.
     """
     if benchmark.joining is None:
-        utterances = chosen(benchmark)
+        utterances = benchmark.utterances()
         yield utterances, list(islice(cycle(utterances), benchmark.warmup))
         return
-    utterances = chosen(replace(benchmark, limit=None))
+    utterances = replace(benchmark, limit=None).utterances()
     with recordings_folder(benchmark.save) as folder:
         recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
         yield recordings, list(islice(cycle(utterances), benchmark.warmup))

@@ -1,22 +1,23 @@
 """`python -m lab offline`: whole recordings, joined or not, next to a baseline."""
 
 import argparse
-import sys
 
 from conch.cli.arguments import Subparsers
 from conch.cli.bench_arguments import (
+    add_benchmark,
     add_metric,
     add_offered,
     add_option,
     add_output,
     add_send,
-    add_url,
+    add_server,
     add_what,
     closed_loops,
     in_order,
+    server_benchmark_of,
     write_report,
 )
-from conch.wire.errors import BenchError, OptionError
+from conch.wire.errors import BenchError
 from lab.arguments import add_baseline, add_joining, joining
 
 EPILOG = """
@@ -32,13 +33,14 @@ exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong
 
 def add_offline(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "offline",
+        run_offline,
         help="whole recordings, joined or not, next to a baseline",
         description="Do what `conch bench offline` does, of long recordings too that are joined of "
         "utterances, and next to a baseline.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = add_what(parser)
     add_send(what)
@@ -47,35 +49,27 @@ def add_offline(commands: Subparsers) -> None:
     add_joining(parser.add_argument_group("long recordings, joined of the utterances"))
     how = parser.add_argument_group("how")
     add_offered(how)
-    add_url(how)
+    add_server(how)
     add_baseline(how)
     add_output(parser)
-    parser.set_defaults(run=run_offline)
 
 
 def run_offline(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
-    from conch.bench.options import parse_options
     from lab.offline import benchmark
     from lab.offline.report import markdown
 
+    settings = server_benchmark_of(args)
     try:
-        options = parse_options(args.option)
         how_joined = joining(args)
-    except (OptionError, BenchError) as error:
-        print(f"lab offline: {error}", file=sys.stderr)
-        return 2
+    except BenchError as error:
+        args.usage_error(str(error))
+        raise
     report = benchmark.run(
         benchmark.ComparisonBenchmark(
-            manifest=args.manifest,
-            split=args.split,
-            source=args.source,
-            limit=args.limit,
+            **settings,
             concurrency=closed_loops(args),
             rates=in_order(args.rate or []),
-            url=args.url,
-            options=options,
-            metric=args.metric,
             send=args.send,
             warmup=args.warmup,
             joining=how_joined,

@@ -1,27 +1,26 @@
 """A report of `python -m lab offline` as Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conch.bench.load import Offer
+from conch.bench.offline import OfflineRun
 from conch.bench.report import (
-    ERROR_COLUMNS,
-    by_source,
     character_errors,
     columns_of,
     comparison,
-    error_cells,
     origin,
     run_cells,
     scoring_line,
-    stages,
 )
-from conch.bench.tables import NOTHING, number, percent, table
+from conch.scoring.error_rates import Accuracy
+from conch.scoring.tables import NOTHING, number, percent, table
 from lab.alignment import MIN_RUN
 from lab.figures import BaselineFigures, Judged, JudgedRun
 from lab.offline.benchmark import ComparedRun, OfflineComparison
 from lab.recordings.joined import Joining
 
+ERROR_COLUMNS = ("words", "sub", "del", "ins", "WER %", "sub %", "del %", "ins %")
 MOST_RUNS = 40
 """Largest number of listed deleted runs of a system; the JSON report has all."""
 ONE_CLIENT = Offer(concurrency=1).title
@@ -40,10 +39,10 @@ def markdown(report: OfflineComparison) -> str:
         _comparison(report),
         _word_errors(report),
         _deleted_runs(report),
-        by_source({name: found.wer_by_source for name, found in accuracies.items()}),
+        _by_source({name: found.wer_by_source for name, found in accuracies.items()}),
         character_errors(runs),
-        by_source({name: found.cer_by_source for name, found in accuracies.items()}, "CER"),
-        stages(runs),
+        _by_source({name: found.cer_by_source for name, found in accuracies.items()}, "CER"),
+        _stages(runs),
         scoring_line(runs),
         origin(report.header, f"{figures.utterances} {_what(report.joining)}", figures.audio_s),
     ]
@@ -102,7 +101,18 @@ def _word_errors(report: OfflineComparison) -> str:
 
 
 def _judged_cells(judged: Judged) -> list[str]:
-    return [*error_cells(judged.accuracy), str(len(judged.deleted_runs))]
+    return [*_error_cells(judged.accuracy), str(len(judged.deleted_runs))]
+
+
+def _error_cells(accuracy: Accuracy) -> list[str]:
+    """Return the cells under `ERROR_COLUMNS`."""
+    words = accuracy.reference_words
+    counts = (accuracy.substitutions, accuracy.deletions, accuracy.insertions)
+    return [
+        *map(str, (words, *counts)),
+        percent(accuracy.wer),
+        *(percent(count / words if words else None) for count in counts),
+    ]
 
 
 def _deleted_runs(report: OfflineComparison) -> str:
@@ -129,6 +139,35 @@ def _deleted_runs(report: OfflineComparison) -> str:
     )
     header = ["deleted in", "by", "from s", "to s", "words", "which"]
     return table(header, rows) + left_out if rows else ""
+
+
+def _by_source(columns: Mapping[str, Mapping[str, float | None]], metric: str = "WER") -> str:
+    """Return the table of the error rate by source; an empty text for a single source.
+
+    Args:
+        columns: error rate by source of each system; the first system has all sources.
+        metric: name of the rate.
+    """
+    first = next(iter(columns.values()))
+    if len(first) < 2:
+        return ""
+    rows = [
+        [source, *(percent(column.get(source)) for column in columns.values())] for source in first
+    ]
+    return table([f"{metric} % by source", *columns], rows)
+
+
+def _stages(runs: Sequence[OfflineRun]) -> str:
+    """Return the table of the work of each component for a request."""
+    names = dict.fromkeys(name for run in runs for name in run.figures.stages)
+    header = ["mean per request", "calls", *(f"ms, {run.title}" for run in runs)]
+    rows = []
+    for name in names:
+        found = [run.figures.stages.get(name) for run in runs]
+        calls = next(stage.calls for stage in found if stage)
+        times = [number(stage.ms if stage else None) for stage in found]
+        rows.append([name, number(calls, 2), *times])
+    return table(header, rows) if rows else ""
 
 
 def _what(joining: Joining | None) -> str:

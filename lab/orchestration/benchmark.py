@@ -12,18 +12,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.bench import COMPARING, require
 from conch.bench.header import Header
 from conch.bench.load import Offer
-from conch.bench.manifest import Utterance, chosen
 from conch.bench.progress import progress
 from conch.bench.records import Flat
+from conch.bench.samples import Choice
+from conch.scoring import COMPARING, require
+from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError, ConchError
 from lab import goals
-from lab.baselines import faster_whisper
 from lab.header import lab_header
 from lab.model_repository import repository_of
 from lab.orchestration import added, hops, in_process
@@ -32,7 +31,6 @@ from lab.orchestration.systems import (
     CONCH,
     CONCH_NO_VAD,
     ENSEMBLE,
-    UNBATCHED,
     Clip,
     System,
     blocking,
@@ -73,7 +71,6 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
             for settings in varied
         ),
         System(name=in_process.NAME, kind="in process", models=PATH, options=ALIKE, has_paced=True),
-        System(name=UNBATCHED, kind="in process, unbatched", models=PATH, options=ALIKE),
         *(
             System(
                 name=blocking(count),
@@ -91,18 +88,13 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
             options={**ALIKE, "vad": False},
         ),
         System(name=ENSEMBLE, kind="served", models=("attention_ensemble", *PATH[1:])),
-        System(name=faster_whisper.NAME, kind="faster-whisper", models=()),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrchestrationBenchmark:
+class OrchestrationBenchmark(Choice):
     """Settings of the benchmark; fields without a docstring are as in `OfflineBenchmark`."""
 
-    manifest: Path
-    split: str | None = None
-    source: str | None = None
-    limit: int | None = None
     concurrency: Sequence[int] = (1, 4, 8)
     rates: Sequence[float] = ()
     instances: Sequence[int] = (1, 4, 8)
@@ -154,8 +146,6 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
     closed = [Offer(concurrency=count) for count in benchmark.concurrency]
     paced = [Offer(rate=rate) for rate in benchmark.rates]
     compared = _chosen_systems(benchmark, closed + paced)
-    if any(system.kind == "faster-whisper" for system in compared):
-        require("faster_whisper", extra="lab")
     header = lab_header("orchestration", benchmark)
     utterances, clips = _clips(benchmark)
     rounds = {system.name: Rounds(system) for system in compared}
@@ -240,7 +230,7 @@ def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) 
 
 def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Clip]]:
     utterances, clips = [], []
-    for utterance in chosen(benchmark):
+    for utterance in benchmark.utterances():
         clip = Clip(utterance.path, waveform_of(utterance.path))
         if clip.duration_s <= LONGEST_S:
             utterances.append(utterance)
@@ -252,8 +242,7 @@ def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Cli
 
 def _bytes_per_request(rounds: Mapping[str, Rounds]) -> dict[str, float] | None:
     """Return the tensors' bytes by component; the path is the same, in process or served."""
-    for name in (in_process.NAME, UNBATCHED):
-        if name in rounds:
-            by_call = rounds[name].measured[0].runs[0].bytes_by_call
-            return {**by_call, "total": sum(by_call.values())}
-    return None
+    if in_process.NAME not in rounds:
+        return None
+    by_call = rounds[in_process.NAME].measured[0].runs[0].bytes_by_call
+    return {**by_call, "total": sum(by_call.values())}

@@ -3,17 +3,26 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from conch.bench import require
-from conch.cli.arguments import Subparsers, positive
-from conch.cli.bench_arguments import add_output, add_rate, add_what, counts, in_order, write_report
-from lab.arguments import folder, settings
+from conch.cli.arguments import Subparsers
+from conch.cli.bench_arguments import (
+    add_benchmark,
+    add_counts,
+    add_output,
+    add_rate,
+    add_what,
+    choice_of,
+    in_order,
+    write_report,
+)
+from conch.scoring import require
+from lab.arguments import add_whole, folder, settings
 
 if TYPE_CHECKING:
     from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport
 
 EPILOG = """
-The systems are: conch; in process; in process, unbatched; blocking x1, x4 and x8 (see --instances);
-conch, no VAD; ensemble, no VAD; faster-whisper. docs/notes/performance.md explains each.
+The systems are: conch; in process; blocking x1, x4 and x8 (see --instances); conch, no VAD;
+ensemble, no VAD. docs/notes/performance.md explains each.
 
 examples:
   python -m lab orchestration --manifest speech/manifest.tsv --split dev --limit 24 \\
@@ -30,25 +39,24 @@ exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 
 def add_orchestration(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "orchestration",
+        run_orchestration,
         help="the offline path by Conch, and by its alternatives",
         description="Run the offline path over the same weights and recordings by Conch, in one "
-        "process, by a blocking BLS model, by an ensemble and by faster-whisper; measure a BLS "
+        "process, by a blocking BLS model and by an ensemble; measure a BLS "
         "call, and what orchestration adds to an utterance.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_compared(parser)
     out = add_output(parser)
     out.add_argument("--plots", type=folder, metavar="FOLDER", help="for the PNG files")
-    parser.set_defaults(run=run_orchestration)
 
 
 def run_orchestration(args: argparse.Namespace) -> int:
     """Measure, print the tables, write the files and return the exit code."""
-    from lab import plots
-    from lab.orchestration import benchmark
+    from lab.orchestration import benchmark, plots
     from lab.orchestration.report import markdown
 
     if args.plots:
@@ -65,10 +73,7 @@ def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
     from lab.orchestration.benchmark import OrchestrationBenchmark
 
     return OrchestrationBenchmark(
-        manifest=args.manifest,
-        split=args.split,
-        source=args.source,
-        limit=args.limit,
+        **choice_of(args),
         concurrency=in_order(args.concurrency or [[1, 4, 8]]),
         rates=in_order(args.rate or []),
         instances=in_order(args.instances or [[1, 4, 8]]),
@@ -88,24 +93,10 @@ def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Add the systems, loads and rounds; return their group."""
     add_what(parser)
     how = parser.add_argument_group("how")
-    how.add_argument(
-        "--concurrency",
-        type=counts,
-        action="append",
-        metavar="N[,N…]",
-        help="clients of the closed loops (default: 1,4,8)",
-    )
+    add_counts(how, "--concurrency", "clients of the closed loops (default: 1,4,8)")
     add_rate(how)
-    how.add_argument(
-        "--instances",
-        type=counts,
-        action="append",
-        metavar="N[,N…]",
-        help="of the blocking BLS model (default: 1,4,8)",
-    )
-    how.add_argument(
-        "--runs", type=positive, default=3, metavar="N", help="rounds through all (default: 3)"
-    )
+    add_counts(how, "--instances", "of the blocking BLS model (default: 1,4,8)")
+    add_whole(how, "--runs", 3, "rounds through all")
     how.add_argument(
         "--only",
         action="append",

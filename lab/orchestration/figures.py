@@ -6,17 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conch.bench.load import Offer
-from conch.bench.manifest import Utterance
-from conch.bench.measures import (
-    Accuracy,
-    Latency,
-    accuracy,
-    latency_ms,
-    rtfx,
-    share_of,
-    word_errors,
-)
 from conch.bench.records import Flat
+from conch.bench.speed import Latency, latency_ms, rtfx
+from conch.scoring.error_rates import Accuracy, accuracy, word_errors
+from conch.scoring.manifest import Utterance
+from lab.cpu import share_of
 from lab.orchestration.systems import CLIENT, Clip, Measured, System, SystemRun
 from lab.served import ServedStage
 

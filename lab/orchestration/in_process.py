@@ -4,8 +4,7 @@
 that holds the components' objects, configured by the same config.pbtxt files, each behind a queue
 that batches as Triton's dynamic batcher does (see `lab.orchestration.component_queues`), and the
 Recognizer that `speech` runs. Computation and batches are the same. Triton, the client, the
-protocol, the processes and the copies between them are missing. With `batched=False` every row has
-a separate call; each component still has one thread, which takes one row after the other.
+protocol, the processes and the copies between them are missing.
 """
 
 import asyncio
@@ -48,7 +47,6 @@ class Job:
     """Of the requests."""
     offers: Sequence[Offer]
     """One load after the other."""
-    batched: bool = True
     warmup: int = 0
     """Requests before the first load."""
 
@@ -112,7 +110,7 @@ def main() -> None:
 
 
 async def _measured(job: Job) -> None:
-    queues = load_components(job.models, batched=job.batched)
+    queues = load_components(job.models)
     waveforms = [waveform_of(Path(path)) for path in job.paths]
     child.say(waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB)
     components = InProcessComponents(queues)

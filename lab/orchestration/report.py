@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from conch.bench.measures import PERCENTILES
 from conch.bench.report import origin
-from conch.bench.tables import NOTHING, number, percent, table
+from conch.bench.speed import PERCENTILES
+from conch.scoring.tables import NOTHING, number, percent, table
 from lab.goals import Goal
 from lab.orchestration.added import AddedTime
 from lab.orchestration.benchmark import OrchestrationReport

@@ -16,14 +16,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
+from conch.bench.load import Load, Offer, closed_loop, offer
 from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
-from conch.bench.served import triton_version
+from conch.bench.servers import triton_version
 from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
-from lab.baselines import faster_whisper
-from lab.model_repository import read_config, repository_of
+from lab.model_repository import repository_of
 from lab.orchestration import in_process
 from lab.orchestration.plain_client import PlainClient
 from lab.served import ServedStage, model_work, stages_since
@@ -34,7 +33,6 @@ Sender = Callable[[int], Awaitable[str]]
 
 CONCH = "conch"
 CONCH_NO_VAD = "conch, no VAD"
-UNBATCHED = f"{in_process.NAME}, unbatched"
 BLOCKING = "blocking"
 ENSEMBLE = "ensemble, no VAD"
 
@@ -59,7 +57,7 @@ class System:
     """One way to run a path."""
 
     name: str
-    kind: Literal["served", "in process", "in process, unbatched", "faster-whisper"]
+    kind: Literal["served", "in process"]
     models: tuple[str, ...]
     """Models to serve or load; for a server, the entry model comes first."""
     settings: tuple[Setting, ...] = ()
@@ -70,10 +68,8 @@ class System:
     """Whether it also runs under paced loads."""
 
     def takes(self, offered: Offer) -> bool:
-        """Report whether the system takes a load; faster-whisper answers one request at a time."""
-        if offered.rate is not None:
-            return self.has_paced
-        return self.kind != "faster-whisper" or offered.concurrency == 1
+        """Report whether the system takes a load."""
+        return offered.rate is None or self.has_paced
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +126,11 @@ def measure(
     taken = [offered for offered in offers if system.takes(offered)]
     if system.kind == "served":
         return _served(system, clips, taken, warmup, on_answer)
-    if system.kind == "faster-whisper":
-        return _faster_whisper(clips, taken, warmup, on_answer)
     job = in_process.Job(
         paths=tuple(str(clip.path) for clip in clips),
         models=system.models,
         options=system.options,
         offers=taken,
-        batched=system.kind == "in process",
         warmup=warmup,
     )
     found, memory_mb = in_process.measure(job, on_answer)
@@ -146,27 +139,6 @@ def measure(
         for offered, run in zip(taken, found, strict=True)
     ]
     return Measured(runs, Memory(memory_mb, {system.kind: memory_mb}))
-
-
-def _faster_whisper(
-    clips: Sequence[Clip], offers: Sequence[Offer], warmup: int, on_answer: Callable[[], None]
-) -> Measured:
-    parameters = read_config("attention_encoder").parameters
-    served = {name: item.string_value for name, item in parameters.items()}
-    runs, memory_mb = [], 0.0
-    for offered in offers:
-        requests = range(requests_of(offered, len(clips)))
-        paths = [clips[index % len(clips)].path for index in requests]
-        job = faster_whisper.faster_whisper_job(paths, served, warmup_paths=paths[:warmup])
-        run = faster_whisper.measure(job, on_answer)
-        outcomes = tuple(
-            Outcome(index, latency_s, text)
-            for index, (latency_s, text) in enumerate(zip(run.latencies_s, run.texts, strict=True))
-        )
-        load = Load(outcomes, run.wall_s)
-        runs.append(SystemRun(offered, load, {faster_whisper.NAME: run.cpu_s}, {}))
-        memory_mb = max(memory_mb, run.memory_mb)
-    return Measured(runs, Memory(memory_mb, {faster_whisper.NAME: memory_mb}))
 
 
 def _served(

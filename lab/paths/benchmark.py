@@ -10,16 +10,15 @@ from typing import Any
 from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Header
 from conch.bench.load import Offer
-from conch.bench.manifest import chosen
-from conch.bench.offline import check_packages, send_all
+from conch.bench.offline import send_all
 from conch.bench.records import Flat
 from conch.bench.report import origin
-from conch.bench.samples import load_samples
-from conch.bench.served import triton_version
-from conch.bench.tables import number, percent, table
-from conch.bench.target import server_of
+from conch.bench.samples import Choice, load_samples
+from conch.bench.servers import check_packages, server_of, triton_version
+from conch.scoring.tables import number, percent, table
 from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
+from lab.panels import panels
 
 CTC = {"decoder": "ctc"}
 NGRAM = {"rescore": True, "rescorer": "ngram"}
@@ -51,13 +50,9 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PathsBenchmark:
-    """Settings of the benchmark; fields as in `OfflineBenchmark`."""
+class PathsBenchmark(Choice):
+    """Settings of the benchmark."""
 
-    manifest: Path
-    split: str | None = None
-    source: str | None = None
-    limit: int | None = None
     concurrency: int = 4
     url: str | None = None
     warmup: int = 4
@@ -90,7 +85,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = chosen(benchmark)
+    utterances = benchmark.utterances()
     check_packages(benchmark.url, utterances)
     samples = load_samples(utterances, "waveform")
     header = lab_header("paths", benchmark)
@@ -114,7 +109,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
                     name=name,
                     options=RecognitionOptions.parse(options),
                     load=offered.load,
-                    figures=run_figures(utterances, [item.duration_s for item in samples], load),
+                    figures=run_figures(samples, load),
                 )
             )
     return PathsReport(header=header, paths=found)
@@ -144,20 +139,14 @@ def markdown(report: PathsReport) -> str:
 
 def plot(paths: Sequence[PathFigures], file: Path) -> None:
     """Draw WER against RTFx; lower and further right is better."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-    for path in paths:
-        rtfx, wer = path.figures.rtfx, path.figures.accuracy.wer
-        if rtfx and wer is not None:
-            point = rtfx, 100 * wer
-            axes.plot(*point, "o")
-            axes.annotate(path.name, point, xytext=(5, 4), textcoords="offset points", fontsize=8)
-    axes.set(xscale="log", xlabel="RTFx", ylabel="WER, %")
-    axes.grid(which="both", alpha=0.3)
-    axes.margins(x=0.3, y=0.1)
-    figure.savefig(file, dpi=120)
-    pyplot.close(figure)
+    with panels(file) as (axes,):
+        for path in paths:
+            rtfx, wer = path.figures.rtfx, path.figures.accuracy.wer
+            if rtfx and wer is not None:
+                point = rtfx, 100 * wer
+                axes.plot(*point, "o")
+                offset = {"xytext": (5, 4), "textcoords": "offset points"}
+                axes.annotate(path.name, point, fontsize=8, **offset)
+        axes.set(xscale="log", xlabel="RTFx", ylabel="WER, %")
+        axes.grid(which="both", alpha=0.3)
+        axes.margins(x=0.3, y=0.1)

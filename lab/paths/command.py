@@ -4,10 +4,18 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from conch.bench import require
-from conch.cli.arguments import Subparsers, output, positive
-from conch.cli.bench_arguments import add_output, add_url, add_what, write_report
+from conch.cli.arguments import Subparsers, output
+from conch.cli.bench_arguments import (
+    add_benchmark,
+    add_output,
+    add_url,
+    add_what,
+    choice_of,
+    write_report,
+)
+from conch.scoring import require
 from conch.wire.errors import OptionError
+from lab.arguments import add_whole
 
 EPILOG = """
 examples:
@@ -20,13 +28,14 @@ exit codes: 0 measured, 1 not measured or every request of a path failed, 2 wron
 
 def add_paths(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "paths",
+        run_paths,
         help="accuracy against speed of several paths",
         description="Send the same recordings down several paths of one server, one after the "
         "other, in a closed loop.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_what(parser).add_argument(
         "--path",
@@ -38,13 +47,10 @@ def add_paths(commands: Subparsers) -> None:
         "each kind of rescoring)",
     )
     how = parser.add_argument_group("how")
-    how.add_argument(
-        "--concurrency", type=positive, default=4, metavar="N", help="clients at once (default: 4)"
-    )
+    add_whole(how, "--concurrency", 4, "clients at once")
     add_url(how)
     out = add_output(parser)
     out.add_argument("--plot", type=output, metavar="FILE.png", help="WER against RTFx")
-    parser.set_defaults(run=run_paths)
 
 
 def run_paths(args: argparse.Namespace) -> int:
@@ -55,10 +61,7 @@ def run_paths(args: argparse.Namespace) -> int:
         require("matplotlib", extra="lab")
     report = benchmark.run(
         benchmark.PathsBenchmark(
-            manifest=args.manifest,
-            split=args.split,
-            source=args.source,
-            limit=args.limit,
+            **choice_of(args),
             concurrency=args.concurrency,
             url=args.url,
             paths=dict(args.path) or benchmark.PATHS,
@@ -72,7 +75,7 @@ def run_paths(args: argparse.Namespace) -> int:
 
 
 def _path(text: str) -> tuple[str, Mapping[str, Any]]:
-    from conch.bench.options import parse_options
+    from conch.cli.option_pairs import parse_options
 
     name, *pairs = text.split(":")
     try:

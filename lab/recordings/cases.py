@@ -3,28 +3,26 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
-from conch.bench import require
 from conch.bench.header import Header
 from conch.bench.load import Offer
-from conch.bench.manifest import Utterance, read_manifest, select
-from conch.bench.measures import rtfx
-from conch.bench.offline import check_packages, measure
+from conch.bench.offline import measure
 from conch.bench.progress import progress
 from conch.bench.records import Flat
-from conch.bench.samples import load_samples
-from conch.bench.served import triton_version
-from conch.bench.target import server_of
+from conch.bench.samples import ServerBenchmark, load_samples
+from conch.bench.servers import check_packages, server_of, triton_version
+from conch.scoring import require
+from conch.scoring.error_rates import ENGLISH_WORDS
+from conch.scoring.manifest import Utterance, select
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from lab.baselines import faster_whisper
-from lab.baselines.cache import BaselineCache
-from lab.figures import JudgedRun, Scored, Spoken, Versus, judged, judged_run, versus
+from lab.figures import BaselineFigures, JudgedRun, Versus, baseline_figures, judged_run, versus
 from lab.header import lab_header
 from lab.parts import JoinedUtterance
 from lab.recordings.files import write_recordings
@@ -63,34 +61,15 @@ CASE_NAMES = (*(case.name for case in CASES), SOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordingsBenchmark:
-    """Settings of the benchmark; fields as in `OfflineBenchmark`."""
+class RecordingsBenchmark(ServerBenchmark):
+    """Settings of the benchmark; `limit` and `metric` are not used."""
 
-    manifest: Path
-    split: str | None = None
-    source: str | None = None
     cases: Sequence[str] = CASE_NAMES
     """Some of `CASE_NAMES`."""
     minutes: float | None = None
     """Most minutes of audio of a case, at least one recording; None takes all."""
-    url: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     warmup: int = 4
     baseline: Literal["faster-whisper"] | None = None
-    baseline_cache: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedFigures:
-    """The figures of a case that apply to a baseline."""
-
-    scored: Flat[Scored]
-    wall_s: float
-    utterances: int
-    cached: int
-    """Recordings whose text and time come from an earlier run."""
-    options: faster_whisper.Options
-    """Options that shape the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +86,7 @@ class CaseFigures:
     """Amount of audio."""
     conch: JudgedRun
     """Figures with one client."""
-    baseline: CachedFigures | None = None
+    baseline: BaselineFigures | None = None
     versus: Versus | None = None
     took_s: float
     """Seconds for Conch and the baseline together, with warming up."""
@@ -140,16 +119,13 @@ def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
     the server has stopped, if the benchmark started it.
 
     Raises:
-        BenchError: the manifest, an audio file or a package is missing, no case has enough speech,
-            or the baseline's cache is broken.
+        BenchError: the manifest, an audio file or a package is missing, or no case has
+            enough speech.
         ServerError: no server answers, or it cannot be started.
     """
     if benchmark.baseline:
         require("faster_whisper", extra="lab")
-    cache = BaselineCache(benchmark.baseline_cache)
-    utterances = select(
-        read_manifest(benchmark.manifest), split=benchmark.split, source=benchmark.source
-    )
+    utterances = benchmark.utterances()
     check_packages(benchmark.url, utterances)
     warmup = list(islice(cycle(utterances), benchmark.warmup))
     header = lab_header("recordings", benchmark)
@@ -166,7 +142,7 @@ def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
                 seconds = sum(sample.duration_s for sample in samples)
                 _say(f"{case.title}: recordings: {len(samples)}, {seconds / 60:.1f} min")
                 one = Offer(concurrency=1)
-                measured = measure(url, samples, first, one, benchmark.options, memory)
+                measured = measure(url, samples, first, one, benchmark, memory)
                 found = judged_run(measured)
                 # Release minutes of samples before the next case is measured.
                 del samples, measured
@@ -175,7 +151,7 @@ def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
                 rows.append(_row(case, found, seconds, took_s))
         if benchmark.baseline:
             rows = [
-                _compared(row, recordings, served, warmup, cache)
+                _compared(row, recordings, served, warmup)
                 for row, (_, recordings) in zip(rows, made, strict=True)
             ]
     return RecordingsReport(
@@ -240,7 +216,6 @@ def _compared(
     recordings: Sequence[JoinedUtterance],
     served: Mapping[str, str],
     warmup: Sequence[Utterance],
-    cache: BaselineCache,
 ) -> CaseFigures:
     """Return the row with the baseline's figures for the same recordings."""
     started = time.monotonic()
@@ -250,27 +225,16 @@ def _compared(
         warmup_paths=[utterance.path for utterance in warmup],
     )
     with progress(f"{faster_whisper.NAME}: {row.title}", len(recordings)) as bar:
-        found = cache.transcribe(job, on_answer=bar.update)
+        found = faster_whisper.measure(job, on_answer=bar.update)
     durations_s = [recording.parts[-1].end_s for recording in recordings]
-    texts = [answer.text for answer in found.answers]
-    wall_s = sum(answer.latency_s for answer in found.answers)
     took_s = time.monotonic() - started
     _say(f"{row.title}: {faster_whisper.NAME} took {took_s:.0f} s")
-    scored = Scored(
-        rtfx=rtfx(sum(durations_s), wall_s),
-        judged=judged([Spoken(*item) for item in zip(recordings, durations_s, texts, strict=True)]),
-    )
-    figures = CachedFigures(
-        scored=scored,
-        wall_s=round(wall_s, 3),
-        utterances=len(recordings),
-        cached=found.cached,
-        options=job.options,
-    )
+    scorings = [ENGLISH_WORDS] * len(recordings)
+    figures = baseline_figures(recordings, durations_s, found, job.options, scorings)
     return replace(
         row,
         baseline=figures,
-        versus=versus(row.conch.scored, scored),
+        versus=versus(row.conch.scored, figures.scored),
         took_s=round(row.took_s + took_s, 1),
     )
 

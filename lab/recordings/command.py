@@ -1,18 +1,19 @@
 """`python -m lab recordings`: long recordings of several kinds."""
 
 import argparse
-import sys
 
-from conch.cli.arguments import Subparsers, number, output
+from conch.cli.arguments import Subparsers, number
 from conch.cli.bench_arguments import (
+    add_benchmark,
     add_option,
     add_output,
     add_speech,
     add_url,
-    count,
+    add_warmup,
+    choice_of,
+    options_of,
     write_report,
 )
-from conch.wire.errors import OptionError
 from lab.arguments import add_baseline
 
 ALL = "all"
@@ -30,7 +31,7 @@ conch, and six for the baseline. --minutes takes less.
 
 examples:
   python -m lab recordings --manifest speech/manifest.tsv --split dev --baseline faster-whisper \\
-      --baseline-cache faster-whisper.json --json recordings.json --markdown recordings.md
+      --json recordings.json --markdown recordings.md
   python -m lab recordings --manifest calls.tsv --cases 5min,telephone --minutes 20
 
 exit codes: 0 measured, 1 not measured or every recording of a case failed, 2 wrong usage
@@ -39,13 +40,14 @@ exit codes: 0 measured, 1 not measured or every recording of a case failed, 2 wr
 
 def add_recordings(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = commands.add_parser(
+    parser = add_benchmark(
+        commands,
         "recordings",
+        run_recordings,
         help="long recordings of several kinds, in one table",
         description="Join the utterances of a manifest to recordings of several kinds, send them "
         "one at a time, and count wrong, missing and extra words.",
         epilog=RECORDINGS_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = add_speech(parser)
     what.add_argument(
@@ -59,62 +61,34 @@ def add_recordings(commands: Subparsers) -> None:
     )
     add_option(what)
     how = parser.add_argument_group("how")
-    how.add_argument(
-        "--warmup",
-        type=count,
-        default=4,
-        metavar="N",
-        help="utterances before each case that are not counted (default: 4)",
-    )
+    add_warmup(how, 4, "utterances before each case that are not counted (default: 4)")
     add_url(how)
     add_baseline(how)
-    how.add_argument(
-        "--baseline-cache",
-        type=output,
-        metavar="FILE.json",
-        help="take the baseline's texts and times of recordings that are in this file, and put the "
-        "others there",
-    )
     add_output(parser)
-    parser.set_defaults(run=run_recordings)
 
 
 def run_recordings(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
-    from conch.bench.options import parse_options
     from lab.recordings import cases
     from lab.recordings.report import markdown
 
-    try:
-        options = parse_options(args.option)
-    except OptionError as error:
-        return _refused(str(error))
+    options = options_of(args)
     names = cases.CASE_NAMES if args.cases == ALL else tuple(args.cases.split(","))
     unknown = [name for name in names if name not in cases.CASE_NAMES]
     if unknown:
         known = ", ".join(cases.CASE_NAMES)
-        return _refused(f"--cases takes {ALL}, or some of {known}; got {unknown[0]!r}")
-    if args.baseline_cache and not args.baseline:
-        return _refused("--baseline-cache is for --baseline")
+        args.usage_error(f"--cases takes {ALL}, or some of {known}; got {unknown[0]!r}")
     report = cases.run(
         cases.RecordingsBenchmark(
-            manifest=args.manifest,
-            split=args.split,
-            source=args.source,
+            **choice_of(args),
             cases=names,
             minutes=args.minutes,
             url=args.url,
             options=options,
             warmup=args.warmup,
             baseline=args.baseline,
-            baseline_cache=args.baseline_cache,
         )
     )
     write_report(args, report, markdown(report))
     figures = [case.conch.run.figures for case in report.cases]
     return 1 if any(item.errors == item.utterances for item in figures) else 0
-
-
-def _refused(message: str) -> int:
-    print(f"lab recordings: {message}", file=sys.stderr)
-    return 2

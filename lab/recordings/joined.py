@@ -18,9 +18,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.manifest import Utterance
-from conch.bench.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
 from conch.component.waveform import SAMPLE_RATE
+from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError
 from lab.parts import Part
 from lab.recordings.sounds import (
@@ -30,6 +29,7 @@ from lab.recordings.sounds import (
     pink_noise,
     telephone_call,
 )
+from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
 
 
 class TooLittleSpeechError(BenchError):
@@ -55,7 +55,7 @@ class Joining:
     between: Between = "silence"
     """Content of the pauses. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
     is_telephone: bool = False
-    """Whether the recordings are telephone calls; see `conch.bench.telephone`."""
+    """Whether the recordings are telephone calls; see `lab.telephone`."""
 
     @property
     def sample_rate(self) -> int:

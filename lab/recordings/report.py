@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from conch.bench.report import origin
-from conch.bench.tables import number, percent, table
+from conch.scoring.tables import number, percent, table
 from lab.baselines.faster_whisper import NAME
 from lab.figures import DeletedWords, Scored
 from lab.offline.report import MOST_RUNS
@@ -62,25 +62,25 @@ def _beside(titles: Sequence[str], is_compared: bool) -> list[str]:
     return [name for title in titles for name in ((title, "fw") if is_compared else (title,))]
 
 
-def _paired(case: CaseFigures, cells: Callable[[Scored, bool], Sequence[str]]) -> list[str]:
-    systems = [cells(case.conch.scored, False)]
+def _paired(case: CaseFigures, cells: Callable[[Scored], Sequence[str]]) -> list[str]:
+    systems = [cells(case.conch.scored)]
     if case.baseline:
-        systems.append(cells(case.baseline.scored, bool(case.baseline.cached)))
+        systems.append(cells(case.baseline.scored))
     return [cell for pair in zip(*systems, strict=True) for cell in pair]
 
 
-def _figures(scored: Scored, is_cached: bool) -> list[str]:
+def _figures(scored: Scored) -> list[str]:
     accuracy = scored.judged.accuracy
     words = accuracy.reference_words
     return [
         percent(accuracy.wer),
         percent(accuracy.deletions / words if words else None),
         str(len(scored.judged.deleted_runs)),
-        number(scored.rtfx) + ("*" if is_cached else ""),
+        number(scored.rtfx),
     ]
 
 
-def _counts(scored: Scored, is_cached: bool) -> list[str]:
+def _counts(scored: Scored) -> list[str]:
     found = scored.judged.accuracy
     counts = (found.reference_words, found.substitutions, found.deletions, found.insertions)
     return list(map(str, counts))
@@ -100,8 +100,6 @@ def _notes(report: RecordingsReport) -> str:
         notes.append(
             f"fw: {NAME} on the same recordings. only conch: runs of which {NAME} has lost no word."
         )
-    if any(case.baseline and case.baseline.cached for case in cases):
-        notes.append(f"*: of an earlier run of {NAME}, from its cache.")
     errors = sum(case.conch.run.figures.errors for case in cases)
     if errors:
         notes.append(f"**{errors} recordings failed and do not count.**")

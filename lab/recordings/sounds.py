@@ -10,8 +10,8 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from conch.bench.telephone import TELEPHONE_SAMPLE_RATE, rms, telephone
 from conch.component.waveform import SAMPLE_RATE
+from lab.telephone import TELEPHONE_SAMPLE_RATE, rms, telephone
 
 FAINT_DBFS = -70.0
 """RMS of a quiet room in a good microphone."""

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from conch.bench.manifest import read_manifest, select
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.decoder import CtcDecoderConfig
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig
-from lab.decoder.benchmark import encoded
+from conch.scoring.manifest import read_manifest, select
 from lab.training.ctc.ngram_search import NgramSearch
+from lab.training.ctc.texts import encoded
 
 
 def main() -> None:

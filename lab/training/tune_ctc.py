@@ -15,8 +15,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from conch.bench.manifest import read_manifest, select
-from conch.bench.measures import word_error_rate
 from conch.component.arrays import FloatArray
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
@@ -27,9 +25,11 @@ from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.scoring.error_rates import word_error_rate
+from conch.scoring.manifest import read_manifest, select
 from conch.wire.weights import Weights
-from lab.decoder.timing import beam_texts, graph_texts
 from lab.training.ctc.graph_rescoring import Scored, best_texts, scored_lists
+from lab.training.ctc.texts import beam_texts, graph_texts
 from lab.waveforms import waveform_of
 
 BATCH = 32

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from conch.bench.manifest import Utterance, read_manifest, select
-from conch.bench.measures import normalized
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
+from conch.scoring.error_rates import normalized
+from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.weights import TUNED, Opinion, Weights

@@ -5,7 +5,8 @@ import pytest
 
 from conch.bench.figures import ErrorMessage, MeanStage, mean_stages, run_figures
 from conch.bench.load import Load, Outcome
-from conch.bench.manifest import Utterance
+from conch.bench.samples import Sample
+from conch.scoring.manifest import Utterance
 from conch.wire.result import Hypothesis, Stage, Transcript
 
 UTTERANCES = [
@@ -14,6 +15,11 @@ UTTERANCES = [
     Utterance(Path("c.wav"), "and it purred", "dev", "talk"),
     Utterance(Path("d.wav"), "good night cat", "dev", "talk"),
 ]
+
+
+def samples(*durations_s: float) -> list[Sample]:
+    pairs = zip(UTTERANCES, durations_s, strict=False)
+    return [Sample(utterance, b"", 16_000, duration_s) for utterance, duration_s in pairs]
 
 
 def transcript(text: str, **ms: float) -> Transcript:
@@ -32,7 +38,7 @@ def load() -> Load[Transcript]:
 
 
 def test_an_utterance_in_error_counts_as_that_and_nowhere_else() -> None:
-    figures = run_figures(UTTERANCES, [4.0, 2.0, 8.0, 4.0], load())
+    figures = run_figures(samples(4.0, 2.0, 8.0, 4.0), load())
     assert figures.utterances == 4
     assert figures.errors == 1
     assert figures.error_messages == [ErrorMessage("c.wav", "the audio is empty")]
@@ -43,7 +49,7 @@ def test_an_utterance_in_error_counts_as_that_and_nowhere_else() -> None:
 
 
 def test_wer_over_all_and_by_source() -> None:
-    accuracy = run_figures(UTTERANCES, [1.0] * 4, load()).accuracy
+    accuracy = run_figures(samples(1.0, 1.0, 1.0, 1.0), load()).accuracy
     assert accuracy.wer == pytest.approx(1 / 7, abs=1e-6)
     assert accuracy.wer_by_source == {"read": 0.25, "talk": 0}
 
@@ -53,10 +59,9 @@ def test_the_language_is_of_the_manifest_else_of_the_option_else_of_the_answer()
 
     def cer(of_manifest: str = "", option: str = "", of_answer: str = "") -> float | None:
         outcome = Outcome(0, 0.1, replace(told, language=of_answer))
-        said = Utterance(Path("a.wav"), "今天天气", language=of_manifest)
-        return run_figures(
-            [said], [1.0], Load((outcome,), 1.0), "auto", {"language": option}
-        ).accuracy.cer
+        said = Sample(Utterance(Path("a.wav"), "今天天气", language=of_manifest), b"", 16_000, 1.0)
+        options = {"language": option}
+        return run_figures([said], Load((outcome,), 1.0), "auto", options).accuracy.cer
 
     assert cer(of_answer="zh") == cer(option="zh", of_answer="en") == 0.25
     assert cer(of_manifest="zh", option="en", of_answer="en") == 0.25
@@ -65,18 +70,19 @@ def test_the_language_is_of_the_manifest_else_of_the_option_else_of_the_answer()
 
 
 def test_a_translation_is_compared_in_english_whatever_was_spoken() -> None:
-    said = Utterance(Path("a.wav"), "The colour of twenty cats.", language="zh")
+    text = "The colour of twenty cats."
+    said = Sample(Utterance(Path("a.wav"), text, language="zh"), b"", 16_000, 1.0)
     answer = replace(transcript("the color of 20 cats"), language="en", translated_from="zh")
     answered = Load((Outcome(0, 0.1, answer),), 1.0)
     options = {"task": "translate", "language": "zh"}
-    accuracy = run_figures([said], [1.0], answered, "auto", options).accuracy
+    accuracy = run_figures([said], answered, "auto", options).accuracy
     assert (accuracy.wer, accuracy.cer) == (0, None)
     assert accuracy.scoring == ["WER, Whisper's English normaliser"]
 
 
 def test_nothing_answered() -> None:
     failed: Load[Transcript] = Load((Outcome(0, 0.1, None, "no"),), wall_s=1.0)
-    figures = run_figures(UTTERANCES[:1], [4.0], failed)
+    figures = run_figures(samples(4.0), failed)
     assert (figures.rtfx, figures.accuracy.wer, figures.stages) == (None, None, {})
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 WITHOUT = """
 import sys
@@ -11,7 +10,7 @@ for name in ("av", "ctranslate2", "faster_whisper", "jiwer", "kaldi_decoder", "k
              "torch", "wetext", "whisper_normalizer"):
     sys.modules[name] = None
 import conch.cli
-from conch.bench import live, live_report, offline, options, report
+from conch.bench import live, live_report, offline, report
 sys.exit(conch.cli.main(sys.argv[1:]))
 """
 
@@ -27,11 +26,3 @@ def test_benchmarks_of_a_running_server_start_with_a_client_alone() -> None:
             "conch bench: manifest none.tsv cannot be read: "
             "[Errno 2] No such file or directory: 'none.tsv'\n",
         )
-
-
-def test_a_picture_that_cannot_be_drawn_is_said_before_anything_is_measured(tmp_path: Path) -> None:
-    command = ["bench", "live", "--manifest", "none.tsv", "--plot", str(tmp_path / "live.png")]
-    done = subprocess.run([sys.executable, "-c", WITHOUT, *command], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith("conch bench: this benchmark needs matplotlib: ")
-    assert "[lab]" in done.stderr

@@ -1,21 +1,15 @@
-"""The tables and the picture of live streams."""
+"""The table of live streams."""
 
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from conch.bench.header import header
 from conch.bench.live import LiveBenchmark, LiveReport
-from conch.bench.live_figures import LiveRun, RollingFigures, figures
+from conch.bench.live_figures import LiveRun, figures
 from conch.bench.live_report import markdown
-from conch.bench.measures import ENGLISH_WORDS, Latency, Scoring
-from conch.cli.bench_live_plot import plot
+from conch.bench.speed import Latency
+from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
-
-
-def run(streams: int) -> LiveRun:
-    return replace(figures([], 640, None), streams=streams, wer=0.1)
 
 
 def report(*runs: LiveRun, scoring: Scoring = ENGLISH_WORDS) -> str:
@@ -29,45 +23,33 @@ def report(*runs: LiveRun, scoring: Scoring = ENGLISH_WORDS) -> str:
     return markdown(found)
 
 
-def test_what_a_viewer_sees_has_a_table_of_its_own() -> None:
-    seen = replace(
-        run(8),
-        screen_wer_1s=0.25,
-        screen_wer_2s=0.125,
-        firm_lag_ms=Latency(mean=900.4, p50=800.0, p95=1500.0),
-        revised_share=0.5,
-        firm_revised_share=0.02,
-        after_endpoint_ms=Latency(p50=300.0, p95=400.0),
-        cpu_s_per_audio_s=0.0625,
+def test_a_run_is_a_row() -> None:
+    run = replace(
+        figures([], 640, ENGLISH_WORDS),
+        streams=8,
+        keeps_up=True,
+        wer=0.1,
+        chunk_latency_ms=Latency(p50=7.0, p90=20.0, p95=30.4, p99=63.0),
+        first_partial_ms=Latency(p50=1123.0),
+        final_ms=Latency(p50=1544.0),
+        end_ms=Latency(p99=1041.0),
+        cpu_ms_per_chunk=16.4,
+        cpu_s_per_audio_s=0.0256,
+        peak_memory_mb=1830.0,
     )
-    row = "| 8 | 25.00 | 12.50 | 900 | 800 | 1500 | 50.00 | 2.00 | 300 | 400 | 0.062 |"
-    assert row in report(seen)
-    assert "rolling passes" not in report(seen)
+    row = "| 8 | yes | 7 | 20 | 30 | 63 | 1041 | 1123 | 1544 | 16.4 | 0.026 | 1830 | 10.00 |"
+    assert row in report(run)
+    behind = replace(figures([], 640, ENGLISH_WORDS), streams=24, error_messages=["gone", "gone"])
+    text = report(run, behind)
+    assert "| 24 | no | - | - | - | - | - | - | - | - | - | - | - |" in text
+    assert text.count("**gone**") == 1
+    assert "chunks of 640 ms, paced in real time, 60.0 s a stream, pauses of 1.5 s; " in text
 
 
-def test_the_tables_name_the_error_rate_and_the_normaliser() -> None:
-    assert "| WER % | offline WER % |" in report(run(8))
-    found = report(run(8), scoring=Scoring.of("auto", "zh"))
-    assert "| CER % | offline CER % |" in found
-    assert "CER % after 1 s" in found
+def test_the_table_names_the_error_rate_and_the_normaliser() -> None:
+    run = figures([], 640, ENGLISH_WORDS)
+    assert "| WER % |" in report(run)
+    found = report(run, scoring=Scoring.of("auto", "zh"))
+    assert "| CER % |" in found
     assert "WER" not in found
     assert "Error rates: CER, Whisper's basic normaliser, in simplified characters." in found
-
-
-def test_rolling_passes_have_a_table_of_the_runs_that_tell_them() -> None:
-    rolling = RollingFigures(
-        made=40, skipped=3, refused=1, interval_ms=1280.5, late_ms=Latency(mean=210.0, p95=390.0)
-    )
-    table = report(run(4), replace(run(8), rolling=rolling)).partition("rolling passes")[2]
-    assert "| 8 | 40 | 3 | 1 | 1280 | 210 | 390 |" in table
-    assert "| 4 |" not in table
-
-
-def test_a_picture_is_drawn_of_the_figures_that_are_known(tmp_path: Path) -> None:
-    matplotlib = pytest.importorskip("matplotlib")
-    behind = replace(run(4), keeps_up=False, screen_wer_1s=0.3, offline_wer=0.05)
-    plot([behind, replace(run(2), keeps_up=True, screen_wer_1s=0.2)], tmp_path / "live.png")
-    assert (tmp_path / "live.png").read_bytes().startswith(b"\x89PNG")
-    plot([replace(run(2), wer=None)], tmp_path / "nothing.svg")
-    assert "</svg>" in (tmp_path / "nothing.svg").read_text()
-    assert matplotlib.pyplot.get_fignums() == []

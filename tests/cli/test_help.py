@@ -31,8 +31,6 @@ COMMANDS = (
     "demo",
     "bench offline",
     "bench live",
-    "bench gateway",
-    "bench perf-analyzer-input",
     "deploy haproxy",
 )
 

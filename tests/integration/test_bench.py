@@ -131,32 +131,12 @@ def test_live_streams_on_a_running_server(server: Any, tmp_path: Path) -> None:
         assert run["audio_s"] >= 2 * run["streams"]
         assert run["chunks"] >= 4 * run["streams"]
         assert run["chunk_latency_ms"]["p50"] > 0
-        # The server told the times of the reference words.
-        assert 0 <= run["screen_wer_1s"] <= 1.5
-        assert 0 < run["firm_lag_ms"]["p50"] < 60_000
+        assert 0 <= run["wer"] < 1
+        assert 0 < run["final_ms"]["p50"] < 60_000
         # The benchmark did not start this server, so it does not look at its processes.
-        assert run["cpu_ms_per_chunk"] is None
+        assert run["cpu_ms_per_chunk"] is run["peak_memory_mb"] is None
     # The largest run that kept up is at the top level as well.
     assert any(run.items() <= report.items() for run in report["runs"])
     assert (report["benchmark"], report["chunk_ms"]) == ("live", 640)
     assert report["command"].startswith("conch bench live --manifest ")
-    assert "no word times" not in done.stderr
     assert done.stdout == table.read_text()
-
-
-def test_telephone_calls_in_small_chunks_with_a_second_pass(server: Any, tmp_path: Path) -> None:
-    file = tmp_path / "report.json"
-    done = bench(
-        *("--manifest", MANIFEST, "--url", server.http_url, "--streams", 1, "--seconds", 2),
-        *("--warmup", 0, "--chunk-ms", 200, "--telephone", "--option", "mode=two_pass"),
-        *("--json", file),
-        kind="live",
-    )
-    assert done.returncode == 0, done.stderr
-    report = json.loads(file.read_text())
-    assert (report["telephone"], report["chunk_ms"], report["errors"]) == (True, 200, 0)
-    assert report["chunks"] >= 10
-    assert report["after_endpoint_ms"]["p50"] >= 0
-    # The noise costs words, but not all of them.
-    assert report["wer"] < 0.9
-    assert report["screen_wer_2s"] < 1.2

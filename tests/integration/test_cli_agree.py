@@ -9,9 +9,9 @@ import soundfile
 import soxr
 from recordings import Recording
 
-from conch.bench.manifest import read_manifest
-from conch.bench.measures import word_error_rate
 from conch.cli import main
+from conch.scoring.error_rates import word_error_rate
+from conch.scoring.manifest import read_manifest
 
 pytestmark = pytest.mark.server
 

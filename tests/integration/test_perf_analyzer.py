@@ -1,4 +1,4 @@
-"""NVIDIA's perf_analyzer reads the files of `conch bench perf-analyzer-input` and measures."""
+"""NVIDIA's perf_analyzer reads the files of `python -m lab perf-analyzer-input` and measures."""
 
 import re
 import shutil
@@ -11,8 +11,8 @@ import pytest
 from metrics import metrics_of
 from waiting import wait_until
 
-from conch.cli import main
 from conch.launcher import TritonServer
+from lab.__main__ import main
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
@@ -38,7 +38,7 @@ def test_every_printed_command_measures(
     arguments = ["--out", str(tmp_path), "--url", f"grpc://{server.grpc_url}", "--streams", "2"]
     options = ["--option", "word_timestamps=true", "--stream-option", "mode=streaming"]
     manifest = str(DATA / "manifest.tsv")
-    command = ["bench", "perf-analyzer-input", *arguments, *options, "--send", send]
+    command = ["perf-analyzer-input", *arguments, *options, "--send", send]
     assert main([*command, "--limit", "3", manifest]) == 0
     commands = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
     assert len(commands) == 4

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from recordings import Recording, recordings_of
 
-from conch.bench.measures import normalized
 from conch.client import Client
 from conch.launcher import TritonServer
+from conch.scoring.error_rates import normalized
 from conch.wire.options import RecognitionOptions
 
 pytestmark = pytest.mark.server

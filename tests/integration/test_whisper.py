@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from recordings import Recording
 
-from conch.bench.measures import word_error_rate
 from conch.catalogue.known import BASE
 from conch.catalogue.places import state_of
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
+from conch.scoring.error_rates import word_error_rate
 from conch.wire.errors import OptionError
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]

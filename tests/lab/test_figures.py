@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from conch.bench.load import Load, Offer, Outcome
-from conch.bench.manifest import Utterance
-from conch.bench.measures import ENGLISH_WORDS
 from conch.bench.offline import Measured
 from conch.bench.samples import Sample
+from conch.scoring.error_rates import ENGLISH_WORDS
+from conch.scoring.manifest import Utterance
 from conch.wire.result import Hypothesis, Transcript
 from lab.baselines.faster_whisper import BaselineRun, Options
 from lab.figures import (

@@ -7,11 +7,11 @@ import pytest
 from lab.__main__ import build_parser
 
 COMMANDS = (
-    *("offline", "recordings", "paths", "decoder", "names"),
-    *("orchestration", "suite", "growth", "fairness", "first", "chaos", "bulk", "manifest"),
+    *("offline", "live", "recordings", "paths", "names", "orchestration", "suite", "growth"),
+    *("gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "manifest"),
 )
 
-NO_MANIFEST = ("fairness", "chaos", "bulk", "manifest")
+NO_MANIFEST = ("gateway", "fairness", "chaos", "bulk", "perf-analyzer-input", "manifest")
 
 
 def test_every_command_has_a_help() -> None:

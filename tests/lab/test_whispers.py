@@ -6,7 +6,8 @@ import pytest
 
 from conch.bench.figures import run_figures
 from conch.bench.load import Load, Outcome
-from conch.bench.manifest import Utterance
+from conch.bench.samples import Sample
+from conch.scoring.manifest import Utterance
 from conch.wire.result import Hypothesis, Transcript
 from lab import whispers
 from lab.whispers import Figures, accuracy_of, markdown
@@ -53,10 +54,11 @@ def test_each_text_is_compared_in_the_language_of_its_recording(metric, language
     assert found.wer == (None if wer is None else pytest.approx(wer))
     assert found.cer == (None if cer is None else pytest.approx(cer, abs=1e-6))
     answers = [Transcript((Hypothesis(text, -1, -1),), (), 3.0, (), {}) for text in TEXTS]
+    samples = [Sample(utterance, b"", 16_000, 3.0) for utterance in UTTERANCES]
     load = Load(
         tuple(Outcome(*item) for item in zip((0, 1), (0.1, 0.1), answers, strict=True)), wall_s=1.0
     )
-    assert found == run_figures(UTTERANCES, [3.0, 3.0], load, metric, options).accuracy
+    assert found == run_figures(samples, load, metric, options).accuracy
 
 
 def test_words_and_characters_have_a_column_each() -> None:

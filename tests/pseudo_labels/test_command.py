@@ -15,10 +15,10 @@ import soundfile
 from two_recognisers import TwoRecognisers, recording
 from waiting import wait_until
 
-from conch.bench.manifest import read_manifest
 from conch.bulk import sending
 from conch.cli import main
 from conch.cli.agree import recogniser
+from conch.scoring.manifest import read_manifest
 from conch.wire.result import Transcript
 
 COMMAND = ("--a", "attention", "--b", "wfst", "--url", "127.0.0.1:9")

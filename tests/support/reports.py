@@ -6,8 +6,9 @@ from typing import Any
 from conch.bench.figures import ErrorMessage, MeanStage, RunFigures
 from conch.bench.header import Header
 from conch.bench.machine import Machine
-from conch.bench.measures import Accuracy, Latency
 from conch.bench.offline import OfflineRun
+from conch.bench.speed import Latency
+from conch.scoring.error_rates import Accuracy
 from lab.figures import DeletedWords
 
 LATENCY = Latency(p50=100.4, p90=200.0, p95=300.0, p99=400.0, mean=1.0, max=2.0)

@@ -24,12 +24,12 @@ from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.language.ngram import LanguageModelConfig, load_language_model
 from conch.models.ctc.units import Units
-from lab.decoder.timing import graph_texts
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.graph_rescoring import best_texts, scored_lists
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
+from lab.training.ctc.texts import graph_texts
 from lab.training.ctc.trainer import STREAMING_LEFT
 from lab.waveforms import waveform_of
 

@@ -14,7 +14,7 @@ from pygtrie import CharTrie
 from conch.component.arrays import FloatArray
 from conch.language.arpa import read_ngrams
 from conch.language.ngram import LanguageModelConfig, NgramModel, model_path, ngram_lookup
-from lab.decoder.timing import pyctcdecode_labels
+from conch.models.ctc.units import opens_words
 
 History = tuple[str, ...]
 """The words before, the oldest first."""
@@ -95,3 +95,10 @@ class _Scorer(AbstractLanguageModel):
     def _log_prob(self, *words: str) -> float:
         """Return the natural log probability of the last word after the others."""
         return float(self._model.word_scores(words)[-1])
+
+
+def pyctcdecode_labels(vocab: Sequence[str]) -> list[str]:
+    """Return a vocabulary in pyctcdecode's form: ▁ begins words of subwords, else a space does."""
+    if opens_words(vocab):
+        return [unit.replace(" ", "▁") for unit in vocab]
+    return list(vocab)

@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
-from conch.bench.manifest import Utterance
 from conch.models.ctc.units import Characters, Units
+from conch.scoring.manifest import Utterance
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS
 from lab.training.ctc.data import Batches, Waveforms, utterances_of

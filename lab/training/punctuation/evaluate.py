@@ -19,14 +19,14 @@ import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.manifest import read_manifest
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.language.punctuation.model import LOWER, MARKS, PunctuatorConfig
 from conch.language.punctuation.punctuator import Punctuator
 from conch.models.ctc import WEIGHTS
-from lab.decoder.timing import graph_texts
+from conch.scoring.manifest import read_manifest
 from lab.training.ctc.scoring import ExportedModel, log_probs_of
+from lab.training.ctc.texts import graph_texts
 from lab.training.punctuation.written import Heard, case_of, heard_words, words_of_line
 from lab.waveforms import waveform_of
 

@@ -6,19 +6,17 @@ from types import MappingProxyType
 from typing import Any
 
 from conch.bench.load import Load
-from conch.bench.manifest import Utterance
-from conch.bench.measures import (
+from conch.bench.records import Flat
+from conch.bench.samples import Sample
+from conch.bench.speed import Latency, latency_ms, rtfx
+from conch.scoring.error_rates import (
     Accuracy,
-    Latency,
     Metric,
     Scoring,
     accuracy,
     language_of_texts,
-    latency_ms,
-    rtfx,
     word_errors,
 )
-from conch.bench.records import Flat
 from conch.wire.result import Transcript
 
 
@@ -62,31 +60,29 @@ class RunFigures:
 
 
 def run_figures(
-    utterances: Sequence[Utterance],
-    durations_s: Sequence[float],
+    samples: Sequence[Sample],
     load: Load[Transcript],
     metric: Metric = "auto",
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> RunFigures:
-    """Return the figures of a run that sent each utterance once.
+    """Return the figures of a run that sent each sample once.
 
     Args:
-        utterances: what was sent.
-        durations_s: length of each, in seconds.
+        samples: what was sent.
         load: the answers.
         metric: what errors are counted in.
         options: options of the requests; see `language_of_texts`.
     """
     answered = [
-        (outcome.index, outcome.answer, outcome.latency_s)
+        (samples[outcome.index], outcome.answer, outcome.latency_s)
         for outcome in load.outcomes
         if outcome.answer is not None
     ]
-    audio_s = sum(durations_s[index] for index, _, _ in answered)
+    audio_s = sum(sample.duration_s for sample, _, _ in answered)
     errors = [
         (said.source, word_errors(said.text, answer.text, scoring))
-        for index, answer, _ in answered
-        for said in [utterances[index]]
+        for sample, answer, _ in answered
+        for said in [sample.utterance]
         for language in [language_of_texts(options, said.language, answer.language)]
         for scoring in [Scoring.of(metric, language)]
     ]
@@ -99,7 +95,7 @@ def run_figures(
         utterances=len(load.outcomes),
         errors=len(load.outcomes) - len(answered),
         error_messages=[
-            ErrorMessage(str(utterances[outcome.index].path), outcome.error)
+            ErrorMessage(str(samples[outcome.index].utterance.path), outcome.error)
             for outcome in load.outcomes
             if outcome.answer is None
         ],

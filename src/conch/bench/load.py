@@ -40,17 +40,14 @@ class Offer:
     @property
     def title(self) -> str:
         """Its name in a table."""
-        return offer_title(self.concurrency, self.rate)
+        if self.rate is None:
+            return f"{CLOSED_LOOP}, {self.concurrency}"
+        return f"{PACED}, {self.rate:g}/s"
 
     @property
     def connections(self) -> int:
         """Most connections that a client needs."""
         return self.concurrency or PACED_CONNECTIONS
-
-
-def offer_title(concurrency: int | None, rate: float | None) -> str:
-    """Return the name of a load in a table."""
-    return f"{CLOSED_LOOP}, {concurrency}" if rate is None else f"{PACED}, {rate:g}/s"
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from conch.bench import COMPARING, require
 from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Header, header
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
-from conch.bench.manifest import Utterance, chosen, comparable
-from conch.bench.measures import Metric
 from conch.bench.progress import progress
 from conch.bench.records import Flat
-from conch.bench.samples import Sample, Send, load_samples
-from conch.bench.served import NO_HEADERS, triton_version
-from conch.bench.target import server_of
+from conch.bench.samples import Sample, Send, ServerBenchmark, comparable, load_samples
+from conch.bench.servers import NO_HEADERS, check_packages, server_of, triton_version
 from conch.client import AsyncClient
+from conch.scoring.error_rates import Metric
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
@@ -37,30 +33,15 @@ WARMUP_CLIENTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineBenchmark:
+class OfflineBenchmark(ServerBenchmark):
     """Settings of the benchmark."""
 
-    manifest: Path
-    split: str | None = None
-    source: str | None = None
-    limit: int | None = None
-    """Largest number of utterances; see `conch.bench.manifest.spread`."""
     concurrency: Sequence[int] = (1,)
     """Numbers of clients of a closed loop; one run for each."""
     rates: Sequence[float] = ()
     """Rates of paced loads, requests per second; one more run for each."""
-    url: str | None = None
-    """Address of a running server; None starts one for the benchmark."""
-    whisper: str = ""
-    """Name or folder of the Whisper of a server that the benchmark starts; empty: the default."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Headers of every request; no report may tell them."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Request options that differ from the server's defaults."""
     accuracy: Sequence[str] = ()
     """Presets to compare; every load is offered with each. Empty: only that of `options`."""
-    metric: Metric = "auto"
-    """What errors are counted in."""
     send: Send = "waveform"
     warmup: int = 8
     """Uncounted requests before each run."""
@@ -140,13 +121,7 @@ class Measured:
             concurrency=self.offered.concurrency,
             rate=self.offered.rate,
             accuracy=self.accuracy,
-            figures=run_figures(
-                [sample.utterance for sample in self.samples],
-                [sample.duration_s for sample in self.samples],
-                self.load,
-                self.metric,
-                self.options,
-            ),
+            figures=run_figures(self.samples, self.load, self.metric, self.options),
             peak_memory_mb=self.memory.total_mb if self.memory else None,
             memory_by_process_mb=self.memory.by_process_mb if self.memory else None,
         )
@@ -159,7 +134,7 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = comparable(chosen(benchmark))
+    utterances = comparable(benchmark.utterances())
     check_packages(benchmark.url, utterances)
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)
@@ -167,17 +142,7 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
     with server_of(benchmark.url, benchmark.whisper) as (url, memory):
         version = triton_version(url, benchmark.headers)
         runs = [
-            measure(
-                url,
-                samples,
-                warmup,
-                offered,
-                benchmark.options,
-                memory,
-                accuracy=accuracy,
-                headers=benchmark.headers,
-                metric=benchmark.metric,
-            ).run()
+            measure(url, samples, warmup, offered, benchmark, memory, accuracy=accuracy).run()
             for accuracy in benchmark.accuracy or ("",)
             for offered in benchmark.offers
         ]
@@ -189,58 +154,40 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
     )
 
 
-def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
-    """Check that the packages of a benchmark are installed.
-
-    Raises:
-        BenchError: a package is missing.
-    """
-    if any(utterance.text for utterance in utterances):
-        require(*COMPARING)
-    if url is None:
-        require("psutil", extra="server")
-
-
 def measure(
     url: str,
     samples: Sequence[Sample],
     warmup: Sequence[Sample],
     offered: Offer,
-    options: Mapping[str, Any],
+    benchmark: ServerBenchmark,
     memory: "MemorySampler | None",
     *,
     accuracy: str = "",
-    headers: Mapping[str, str] = NO_HEADERS,
-    metric: Metric = "auto",
 ) -> Measured:
     """Send every sample under a load and return the outcomes.
 
     Args:
-        url: Address of the server.
-        samples: What is sent, each once.
-        warmup: What is sent before, uncounted.
-        offered: The load.
-        options: Request options.
-        memory: Measures the server's memory.
-        accuracy: A preset that is compared with others; empty for that of `options`.
-        headers: Headers of every request.
-        metric: What errors are counted in.
+        url: address of the server.
+        samples: sent once each.
+        warmup: sent before, uncounted.
+        offered: the load.
+        benchmark: options and headers of the requests, and what errors are counted in.
+        memory: measures the server's memory.
+        accuracy: a preset that is compared with others; empty for that of the options.
     """
-    sent = {**options, "accuracy": accuracy} if accuracy else options
-    title = ", ".join(filter(None, (accuracy, offered.title)))
+    options = benchmark.options
     job = send_all(
-        url, samples, offered=offered, options=sent, warmup=warmup, title=title, headers=headers
+        url,
+        samples,
+        offered=offered,
+        options={**options, "accuracy": accuracy} if accuracy else options,
+        warmup=warmup,
+        title=", ".join(filter(None, (accuracy, offered.title))),
+        headers=benchmark.headers,
     )
     load = asyncio.run(job)
-    return Measured(
-        offered,
-        samples,
-        load,
-        memory.peak() if memory else None,
-        accuracy,
-        metric,
-        options,
-    )
+    peak = memory.peak() if memory else None
+    return Measured(offered, samples, load, peak, accuracy, benchmark.metric, options)
 
 
 async def send_all(

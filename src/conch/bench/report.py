@@ -1,17 +1,13 @@
 """An offline report as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from conch.bench.figures import RunFigures
 from conch.bench.header import Header
-from conch.bench.measures import Accuracy
 from conch.bench.offline import OfflineReport, OfflineRun
-from conch.bench.tables import number, percent, table
+from conch.scoring.tables import number, percent, table
 
 COLUMNS = ("system", "load", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
 CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
-
-ERROR_COLUMNS = ("words", "sub", "del", "ins", "WER %", "sub %", "del %", "ins %")
 
 
 def markdown(report: OfflineReport) -> str:
@@ -20,11 +16,7 @@ def markdown(report: OfflineReport) -> str:
     parts = [
         f"`{report.header.command}`",
         comparison(columns_of(report.runs), [run_cells(run) for run in report.runs], report.runs),
-        _word_errors(report.runs),
-        by_source(_by_system(report.runs)),
         character_errors(report.runs),
-        by_source(_by_system(report.runs, in_characters=True), "CER"),
-        *_stages_by_system(report.runs),
         scoring_line(report.runs),
         origin(report.header, f"{first.utterances} utterances", first.audio_s),
     ]
@@ -49,34 +41,15 @@ def columns_of(runs: Sequence[OfflineRun]) -> list[str]:
 
 def run_cells(run: OfflineRun) -> list[str]:
     """Return the cells under `columns_of`."""
-    figures: RunFigures = run.figures
-    accuracy = figures.accuracy
+    figures = run.figures
     return [
         run.system,
         run.title,
         number(figures.rtfx),
-        percent(accuracy.error_rate),
+        percent(figures.accuracy.error_rate),
         *(number(value, 0) for value in figures.latency_ms.percentiles),
         number(run.peak_memory_mb, 0),
     ]
-
-
-def error_cells(accuracy: Accuracy) -> list[str]:
-    """Return the cells under `ERROR_COLUMNS`."""
-    words = accuracy.reference_words
-    counts = (accuracy.substitutions, accuracy.deletions, accuracy.insertions)
-    return [
-        *map(str, (words, *counts)),
-        percent(accuracy.wer),
-        *(percent(count / words if words else None) for count in counts),
-    ]
-
-
-def _word_errors(runs: Sequence[OfflineRun]) -> str:
-    if all(run.figures.accuracy.wer is None for run in runs):
-        return ""
-    rows = [[run.system, run.title, *error_cells(run.figures.accuracy)] for run in runs]
-    return table(["word errors", "load", *ERROR_COLUMNS], rows)
 
 
 def character_errors(runs: Sequence[OfflineRun]) -> str:
@@ -101,57 +74,6 @@ def scoring_line(runs: Sequence[OfflineRun]) -> str:
     return f"Error rates: {'; '.join(sorted(used))}." if used else ""
 
 
-def _by_system(
-    runs: Sequence[OfflineRun], *, in_characters: bool = False
-) -> Mapping[str, Mapping[str, float | None]]:
-    """Return the error rate by source of each system's first run."""
-    found: dict[str, Mapping[str, float | None]] = {}
-    for run in runs:
-        accuracy = run.figures.accuracy
-        rates = accuracy.cer_by_source if in_characters else accuracy.wer_by_source
-        found.setdefault(run.system, rates)
-    return found
-
-
-def by_source(columns: Mapping[str, Mapping[str, float | None]], metric: str = "WER") -> str:
-    """Return the table of the error rate by source; an empty text for a single source.
-
-    Args:
-        columns: error rate by source of each system; the first system has all sources.
-        metric: name of the rate.
-    """
-    first = next(iter(columns.values()))
-    if len(first) < 2:
-        return ""
-    rows = [
-        [source, *(percent(column.get(source)) for column in columns.values())] for source in first
-    ]
-    return table([f"{metric} % by source", *columns], rows)
-
-
-def _stages_by_system(runs: Sequence[OfflineRun]) -> list[str]:
-    systems = dict.fromkeys(run.system for run in runs)
-    if len(systems) == 1:
-        return [stages(runs)]
-    return [
-        stages([run for run in runs if run.system == system], f"mean per request, {system}")
-        for system in systems
-    ]
-
-
-def stages(runs: Sequence[OfflineRun], title: str = "mean per request") -> str:
-    """Return the table of the work of each component for a request."""
-    names = dict.fromkeys(name for run in runs for name in run.figures.stages)
-    header = [title, "calls", *(f"ms, {run.title}" for run in runs)]
-    rows = []
-    for name in names:
-        found = [run.figures.stages.get(name) for run in runs]
-        calls = next(stage.calls for stage in found if stage)
-        times = [number(stage.ms if stage else None) for stage in found]
-        rows.append([name, number(calls, 2), *times])
-    return table(header, rows) if rows else ""
-
-
 def origin(header: Header, what: str, audio_s: float) -> str:
     """Return a line on the origin of the figures.
 
@@ -160,9 +82,13 @@ def origin(header: Header, what: str, audio_s: float) -> str:
         what: number and kind of the recordings sent.
         audio_s: seconds of audio sent.
     """
+    return f"{what}, {audio_s:.0f} s of audio; {machine_line(header)}"
+
+
+def machine_line(header: Header) -> str:
+    """Return the machine, the versions and the time of a report."""
     machine, versions = header.machine, header.versions
     return (
-        f"{what}, {audio_s:.0f} s of audio; "
         f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb:g} GB; "
         f"Triton {versions['triton']}, Python {versions['python']}, "
         f"conch {versions.get('conch', 'from source')}; {header.started_at}"

@@ -1,17 +1,55 @@
-"""Utterances ready to send: files read and decoded before a measurement."""
+"""The utterances of a benchmark: chosen, read and decoded before anything is measured."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from conch.bench.manifest import Utterance
 from conch.bench.progress import progress
-from conch.bench.recordings import decode
+from conch.packaged import install
+from conch.scoring import COMPARING, missing
+from conch.scoring.error_rates import Metric
+from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.scoring.recordings import decode
 
 Send = Literal["waveform", "file"]
 """Whether requests carry samples, or the file for the server to decode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The settings of a benchmark that choose its recordings."""
+
+    manifest: Path
+    split: str | None = None
+    source: str | None = None
+    limit: int | None = None
+    """Largest number of utterances; see `conch.scoring.manifest.spread`."""
+
+    def utterances(self) -> list[Utterance]:
+        """Return the chosen utterances; see `read_manifest` and `select`."""
+        return select(
+            read_manifest(self.manifest), split=self.split, source=self.source, limit=self.limit
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBenchmark(Choice):
+    """Settings of a benchmark of one server."""
+
+    url: str | None = None
+    """Address of a running server; None starts one for the benchmark."""
+    whisper: str = ""
+    """Name or folder of the Whisper of a server that the benchmark starts; empty: the default."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers of every request; no report repeats them."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Request options that differ from the server's defaults."""
+    metric: Metric = "auto"
+    """What errors are counted in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +61,22 @@ class Sample:
     sample_rate: int
     """Hz."""
     duration_s: float
+
+
+def comparable(utterances: list[Utterance]) -> list[Utterance]:
+    """Return the utterances, without their texts where packages that compare texts are missing.
+
+    A line on standard error then says what to install.
+    """
+    lacking = missing(*COMPARING)
+    if not lacking or not any(utterance.text for utterance in utterances):
+        return utterances
+    print(
+        f"conch bench: no word error rates, for want of {' and '.join(lacking)}; to have them, "
+        f"{install('bench')}",
+        file=sys.stderr,
+    )
+    return [replace(utterance, text="") for utterance in utterances]
 
 
 def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:

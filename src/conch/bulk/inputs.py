@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conch.bench.manifest import manifest_rows
 from conch.bulk.storage import address_of, file_system, full_address, reason, storage_errors
+from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import AudioError, BulkError
 
 _SUFFIXES = """

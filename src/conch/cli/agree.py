@@ -135,10 +135,10 @@ def run(args: argparse.Namespace) -> int:
     """
     interrupt_on_sigterm()
     options = _checked(args)
-    from conch.bench import COMPARING, missing
     from conch.cli.file_bar import FileBar
     from conch.pseudo_labels.journal import opened
     from conch.pseudo_labels.labels import Rule, sources_to_label
+    from conch.scoring import COMPARING, missing
 
     if lacking := missing(*COMPARING, "fsspec"):
         raise BulkError(f"needs {' and '.join(lacking)}: {install('bench')}")
@@ -270,7 +270,7 @@ def recogniser(text: str) -> dict[str, Any]:
     Raises:
         OptionError: a part is neither a decoder nor an option, or `RecognitionOptions` refuses it.
     """
-    from conch.bench.options import parse_options
+    from conch.cli.option_pairs import parse_options
 
     pairs: list[str] = []
     for part in text.split(","):

@@ -1,22 +1,22 @@
 """`conch bench offline`: whole recordings, in a closed loop or paced."""
 
 import argparse
-import sys
 
 from conch.cli.arguments import Subparsers
 from conch.cli.bench_arguments import (
+    add_benchmark,
     add_metric,
     add_offered,
     add_option,
     add_output,
     add_send,
-    add_url,
+    add_server,
     add_what,
     closed_loops,
     in_order,
+    server_benchmark_of,
     write_report,
 )
-from conch.cli.server_flags import add_header_flags, add_whisper_flag, given_headers, given_whisper
 from conch.wire.errors import OptionError
 
 EPILOG = """
@@ -40,14 +40,15 @@ exit codes: 0 measured; 1 not measured, or every request of a run failed; 2 wron
 
 def add_offline(benchmarks: Subparsers) -> None:
     """Add the command to those of `conch bench`."""
-    parser = benchmarks.add_parser(
+    parser = add_benchmark(
+        benchmarks,
         "offline",
+        run_offline,
         help="whole recordings, in a closed loop or paced",
         description="Send whole recordings. In a closed loop a number of clients send, each its "
         "next recording when the last one is answered. A paced load sends a number per second, "
         "whether or not earlier ones are answered.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = add_what(parser)
     add_send(what)
@@ -62,11 +63,8 @@ def add_offline(benchmarks: Subparsers) -> None:
     )
     how = parser.add_argument_group("how")
     add_offered(how)
-    add_url(how)
-    add_whisper_flag(how)
-    add_header_flags(how)
+    add_server(how)
     add_output(parser)
-    parser.set_defaults(run=run_offline, usage_error=parser.error)
 
 
 def presets(text: str) -> list[str]:
@@ -75,7 +73,7 @@ def presets(text: str) -> list[str]:
     Raises:
         argparse.ArgumentTypeError: there is no such value.
     """
-    from conch.bench.options import parse_options
+    from conch.cli.option_pairs import parse_options
 
     names = text.split(",")
     for name in names:
@@ -88,30 +86,17 @@ def presets(text: str) -> list[str]:
 
 def run_offline(args: argparse.Namespace) -> int:
     """Measure, print the table, write the files and return the exit code."""
+    settings = server_benchmark_of(args)
     # Imported here, so that `conch --help` does not wait for numpy and the clients.
     from conch.bench import offline
-    from conch.bench.options import parse_options
     from conch.bench.report import markdown
 
-    try:
-        options = parse_options(args.option)
-    except OptionError as error:
-        print(f"conch bench: {error}", file=sys.stderr)
-        return 2
     report = offline.run(
         offline.OfflineBenchmark(
-            manifest=args.manifest,
-            split=args.split,
-            source=args.source,
-            limit=args.limit,
+            **settings,
             concurrency=closed_loops(args),
             rates=in_order(args.rate or []),
-            url=args.url,
-            whisper=given_whisper(args),
-            headers=given_headers(args),
-            options=options,
             accuracy=args.accuracy,
-            metric=args.metric,
             send=args.send,
             warmup=args.warmup,
         )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from conch.bench.measures import Scoring, language_of, word_errors
+from conch.scoring.error_rates import Scoring, language_of, word_errors
 from conch.wire.result import Segment, Transcript
 
 Side = Literal["a", "b"]

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.bench.manifest import Utterance, read_manifest
-from conch.bench.measures import Scoring, WordErrors, language_of, pooled, word_errors
-from conch.bench.tables import number, percent, table
 from conch.bulk.inputs import Source
 from conch.pseudo_labels.compare import Side, Stretch
 from conch.pseudo_labels.journal import Entry
+from conch.scoring.error_rates import Scoring, WordErrors, language_of, pooled, word_errors
+from conch.scoring.manifest import Utterance, read_manifest
+from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BulkError
 
 THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import soundfile
 
-from conch.bench.manifest import spread
 from conch.bulk.cut import Piece, audio_of
 from conch.bulk.inputs import Source, read_audio, sources_of
 from conch.bulk.storage import storage_errors, whole_file
 from conch.component.waveform import SAMPLE_RATE
 from conch.pseudo_labels.compare import Side, Stretch
 from conch.pseudo_labels.journal import Entry
+from conch.scoring.manifest import spread
 from conch.wire.errors import AudioError, BulkError
 from conch.wire.options import RecognitionOptions
 

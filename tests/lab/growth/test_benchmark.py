@@ -9,7 +9,7 @@ from reports import accuracy, header, run_figures
 
 from conch.bench.figures import MeanStage
 from conch.bench.live_figures import LiveRun
-from conch.bench.measures import Latency
+from conch.bench.speed import Latency
 from conch.component.waveform import SAMPLE_RATE
 from lab.growth.benchmark import (
     ROW_AUDIO_S,
@@ -48,10 +48,9 @@ def live(streams: int) -> LiveRun:
         first_partial_ms=LATENCY,
         final_ms=LATENCY,
         end_ms=LATENCY,
-        calls_per_chunk=3.0,
         cpu_ms_per_chunk=60.0,
-        cpu_ms_per_chunk_by_process={},
-        orchestration_share=0.1,
+        cpu_s_per_audio_s=0.1,
+        peak_memory_mb=470.0,
         chunks=7,
         audio_s=200.0,
         errors=0,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.bench.manifest import read_manifest
+from conch.scoring.manifest import read_manifest
 from lab.__main__ import main
 
 

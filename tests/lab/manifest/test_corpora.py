@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.bench.manifest import Utterance, read_manifest
+from conch.scoring.manifest import Utterance, read_manifest
 from conch.wire.errors import BenchError
 from lab.manifest.corpora import read_corpus
 from lab.manifest.writing import write_manifest

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from conch.bench.manifest import Utterance
+from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError
 from lab.manifest.writing import write_manifest
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conch.bench.manifest import Utterance
+from conch.scoring.manifest import Utterance
 from lab.names import benchmark
 from lab.names.benchmark import NamesBenchmark, listed, some_of
 from lab.names.chosen import Names, chosen_names

@@ -10,11 +10,13 @@ from reports import header
 
 from conch.bench.live_figures import figures as live_figures
 from conch.bench.load import Load, Offer, Outcome
-from conch.bench.manifest import Utterance
 from conch.bench.memory import Memory
+from conch.scoring.error_rates import ENGLISH_WORDS
+from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError, ServerError
-from lab import goals, plots
-from lab.orchestration import added, benchmark, hops
+from lab import goals
+from lab.live.figures import viewed
+from lab.orchestration import added, benchmark, hops, plots
 from lab.orchestration.benchmark import (
     OrchestrationBenchmark,
     OrchestrationReport,
@@ -194,8 +196,9 @@ def test_a_goal_without_figures_is_neither_met_nor_missed() -> None:
     ("share", "keeps_up", "met"), [(0.2, True, True), (0.3, True, False), (0.2, False, None)]
 )
 def test_a_share_of_live_cpu_counts_where_the_server_kept_up(share, keeps_up, met) -> None:
-    run = replace(live_figures([], 640, None), orchestration_share=share, keeps_up=keeps_up)
-    assert goals.live(run)[0].met is met
+    run = replace(live_figures([], 640, ENGLISH_WORDS), keeps_up=keeps_up)
+    found = replace(viewed(run, [], [], ENGLISH_WORDS, None), orchestration_share=share)
+    assert goals.live(found)[0].met is met
 
 
 def test_a_call_costs_what_one_more_adds() -> None:
@@ -279,9 +282,9 @@ def test_an_unknown_system_is_refused_before_anything_starts(tmp_path: Path) -> 
 
 def test_a_system_that_takes_no_load_is_not_compared(tmp_path: Path) -> None:
     asked = OrchestrationBenchmark(
-        manifest=tmp_path / "none.tsv", only=("faster-whisper",), concurrency=(2, 4)
+        manifest=tmp_path / "none.tsv", only=("ensemble, no VAD",), concurrency=(), rates=(2, 4)
     )
-    with pytest.raises(BenchError, match="no system takes one of the loads closed loop, 2, closed"):
+    with pytest.raises(BenchError, match="no system takes one of the loads paced, 2/s, paced"):
         run(asked)
 
 

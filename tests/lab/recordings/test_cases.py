@@ -3,17 +3,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reports import DELETED, accuracy, header, offline_run, run_figures
+from reports import DELETED, LATENCY, accuracy, header, offline_run, run_figures
 
 from conch.bench.figures import RunFigures
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from lab.baselines.faster_whisper import Options
-from lab.figures import DeletedWords, Judged, JudgedRun, Scored, Versus
+from lab.figures import BaselineFigures, DeletedWords, Judged, JudgedRun, Scored, Versus
 from lab.recordings.cases import (
     CASE_NAMES,
     CASES,
-    CachedFigures,
     CaseFigures,
     LeftOut,
     RecordingsBenchmark,
@@ -46,13 +45,16 @@ def case(judged: JudgedRun | None = None) -> CaseFigures:
     )
 
 
-def compared(versus: Versus = VERSUS, cached: int = 0) -> CaseFigures:
+def compared(versus: Versus = VERSUS) -> CaseFigures:
     judged = Judged(accuracy=accuracy(0.06, insertions=3), deleted_runs=[])
-    baseline = CachedFigures(
+    baseline = BaselineFigures(
         scored=Scored(rtfx=10.0, judged=judged),
         wall_s=1.0,
         utterances=4,
-        cached=cached,
+        latency_ms=LATENCY,
+        audio_s=1284.0,
+        cpu_s_per_audio_s=0.1,
+        peak_memory_mb=400.0,
         options=Options(model="", compute_type="int8", cpu_threads=2),
     )
     return replace(case(), baseline=baseline, versus=versus)
@@ -100,13 +102,6 @@ def test_conch_beside_the_baseline() -> None:
     assert "| 5 minutes | recording-0003 | 61.0 | 62.5 | he was not there | no |" in found
     known = replace(VERSUS, deleted_runs_alone=[])
     assert any(line.endswith("he was not there | yes |") for line in lines(compared(known)))
-
-
-def test_figures_of_the_cache_are_marked() -> None:
-    assert not any("*" in line for line in lines(compared()))
-    found = lines(compared(cached=4))
-    assert any("| 20.0 | 10.0* |" in line for line in found)
-    assert any("*: of an earlier run of faster-whisper" in line for line in found)
 
 
 def test_every_table_is_rectangular() -> None:

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conch.bench.manifest import Utterance
-from conch.bench.telephone import amplitude, rms
+from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError
 from lab.recordings.joined import BETWEEN, Between, Group, JoinedRecording, Joining, groups, join
+from lab.telephone import amplitude, rms
 
 RATE = 16_000
 LENGTHS = (12_000, 16_000, 20_001)

@@ -6,8 +6,8 @@ import soxr
 from numpy.typing import NDArray
 from spectra import decibels, power, random
 
-from conch.bench.telephone import band_pass, rms
 from lab.recordings.sounds import faded, music, pink_noise, telephone_call
+from lab.telephone import band_pass, rms
 
 RATE = 16_000
 

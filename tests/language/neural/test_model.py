@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from neural import needs_weights, noise_share
 
-from conch.bench.measures import word_errors
 from conch.language.neural import model as neural_model
 from conch.language.neural import smollm2
 from conch.language.neural.model import NeuralLanguageModel, NeuralRescorerConfig, TextInContext
 from conch.language.normalize import language_model_words
 from conch.packaged import SMOLLM2
+from conch.scoring.error_rates import word_errors
 from conch.wire.errors import ConfigError
 from conch.wire.nbest import ranked
 from conch.wire.result import Hypothesis

@@ -1,1 +1,0 @@
-"""`python -m lab decoder`: CTC decoding alone, next to pyctcdecode."""

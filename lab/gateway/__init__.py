@@ -1,0 +1,1 @@
+"""`python -m lab gateway`: what the gateway adds to the work of Triton."""

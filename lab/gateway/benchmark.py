@@ -1,0 +1,359 @@
+"""`python -m lab gateway`: what a gateway adds to the work that Triton does for the same load.
+
+The benchmark starts a Triton and a gateway, each a process of its own. A file goes to Triton by
+gRPC and to the gateway by HTTP, in turn, so that a change of the machine meets both. Then live
+streams are sent in real time, first to Triton and then to the gateway, and the CPU time of both
+programs is read.
+"""
+
+import asyncio
+import io
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import aiohttp
+import numpy as np
+import psutil
+import soundfile
+from numpy.typing import NDArray
+
+from conch.bench.header import Header
+from conch.bench.memory import cpu_by_process
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.servers import triton_version
+from conch.bench.speed import Latency, latency_ms
+from conch.client import AsyncClient
+from conch.launcher import ServerConfig, TritonServer
+from conch.scoring.tables import number, table
+from conch.wire.errors import BenchError
+from lab.header import lab_header
+
+CHUNK_S = 0.1
+"""Seconds of a chunk of a live stream, as microphones give them."""
+WARM_UP = 5
+"""Uncounted requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayBenchmark:
+    """Settings of the benchmark."""
+
+    audio: Path
+    """A recording; files and live streams are made of it."""
+    file_s: float = 5.0
+    """Seconds of the file."""
+    requests: int = 40
+    """Requests to each side."""
+    streams: Sequence[int] = (1, 8)
+    """Numbers of concurrent live streams; one run for each."""
+    seconds: float = 30.0
+    """Seconds of each run of live streams."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFigures:
+    """A file sent to both, one request at a time."""
+
+    direct_ms: Latency
+    gateway_ms: Latency
+    added_ms: float
+    """Median of the differences of successive requests."""
+    gateway_cpu_ms: float
+    """CPU time of the gateway for each request."""
+    triton_cpu_ms: float
+    """CPU time of Triton for each request of the gateway."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamFigures:
+    """Live streams in real time."""
+
+    streams: int
+    direct_cpu: float
+    """CPU seconds of Triton for each second of audio, sent by gRPC."""
+    triton_cpu: float
+    """The same, sent through the gateway."""
+    gateway_cpu: float
+    """CPU seconds of the gateway for each second of audio."""
+    first_text_ms: Latency | None
+    """From the first audio to the first text, through the gateway; None without any text."""
+
+    @property
+    def share(self) -> float:
+        """Return the gateway's part of the CPU time of the same streams without it."""
+        return self.gateway_cpu / self.direct_cpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayReport:
+    """The report of the benchmark."""
+
+    header: Flat[Header]
+    files: FileFigures
+    live: Sequence[StreamFigures]
+
+
+def run(benchmark: GatewayBenchmark) -> GatewayReport:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the recording cannot be read.
+        ServerError: Triton or the gateway cannot be started.
+    """
+    samples, rate = _read(benchmark.audio)
+    begun = lab_header("gateway", benchmark)
+    print("starting a server and a gateway", file=sys.stderr)
+    with (
+        TritonServer(ServerConfig(log_level="warning")) as server,
+        server.healing(),
+        _gateway(f"grpc://{server.grpc_url}") as (gateway_url, gateway),
+    ):
+        sides = _Sides(f"grpc://{server.grpc_url}", gateway_url, server.pid, gateway)
+        files = asyncio.run(_files(sides, samples, rate, benchmark))
+        live = [
+            asyncio.run(_streams(sides, samples, rate, streams, benchmark.seconds))
+            for streams in benchmark.streams
+        ]
+        version = triton_version(server.http_url)
+    return GatewayReport(header=begun.with_triton(version), files=files, live=live)
+
+
+def markdown(report: GatewayReport) -> str:
+    """Return the tables of a report."""
+    files = report.files
+    rows = [
+        ["p50 ms", number(files.direct_ms.p50), number(files.gateway_ms.p50)],
+        ["p95 ms", number(files.direct_ms.p95), number(files.gateway_ms.p95)],
+        ["added ms, median of pairs", "", number(files.added_ms, 2)],
+        ["CPU ms of the gateway", "", number(files.gateway_cpu_ms, 2)],
+        ["CPU ms of Triton", "", number(files.triton_cpu_ms)],
+    ]
+    live = [
+        [
+            str(item.streams),
+            number(item.direct_cpu, 4),
+            number(item.triton_cpu, 4),
+            number(item.gateway_cpu, 4),
+            number(100 * item.share),
+            number(item.first_text_ms.p50 if item.first_text_ms else None, 0),
+        ]
+        for item in report.live
+    ]
+    columns = (
+        "streams",
+        "direct",
+        "Triton behind it",
+        "gateway",
+        "gateway, %",
+        "first text p50 ms",
+    )
+    return (
+        f"{table(('a file', 'gRPC to Triton', 'gateway'), rows)}\n\n"
+        f"CPU seconds for each second of live audio:\n\n{table(columns, live)}\n"
+    )
+
+
+def _read(path: Path) -> tuple[NDArray[np.int16], int]:
+    try:
+        samples, rate = soundfile.read(path, dtype="int16", always_2d=True)
+    except (OSError, RuntimeError) as error:
+        raise BenchError(f"{path} cannot be read: {error}") from None
+    return samples[:, 0], rate
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The addresses and processes of both sides."""
+
+    direct_url: str
+    gateway_url: str
+    triton_pid: int
+    gateway: psutil.Process
+
+    def cpu(self) -> tuple[float, float]:
+        """Return the CPU seconds so far: of Triton with its models, and of the gateway."""
+        models_s = sum(cpu_by_process(self.triton_pid).values())
+        return _cpu_s(psutil.Process(self.triton_pid)) + models_s, _cpu_s(self.gateway)
+
+    def since(self, before: tuple[float, float]) -> tuple[float, float]:
+        """Return the CPU seconds of Triton and of the gateway since `before`."""
+        triton, gateway = self.cpu()
+        return triton - before[0], gateway - before[1]
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+@contextmanager
+def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Run `conch gateway` in front of a server; yield its address and its process."""
+    command = [sys.executable, "-m", "conch.cli", "gateway", "--url", server_url]
+    # Keys of whoever measures would lock it.
+    environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "CONCH_API_KEYS": ""}
+    with subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0", "--log-level", "error"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            welcome = ""
+            for line in process.stdout:
+                welcome += line
+                if "Ctrl-C" in line:
+                    break
+            found = re.search(r"http://\S+", welcome)
+            if found is None:
+                raise BenchError("the gateway did not start, for the reason above")
+            yield found[0], psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+async def _files(
+    sides: _Sides, samples: NDArray[np.int16], rate: int, benchmark: GatewayBenchmark
+) -> FileFigures:
+    file = io.BytesIO()
+    soundfile.write(file, _first(samples, round(benchmark.file_s * rate)), rate, format="WAV")
+    content = file.getvalue()
+    async with AsyncClient(sides.direct_url) as client, aiohttp.ClientSession() as session:
+
+        async def direct() -> object:
+            return await client.transcribe(content)
+
+        async def through() -> object:
+            form = aiohttp.FormData()
+            form.add_field("file", io.BytesIO(content), filename="speech.wav")
+            url = f"{sides.gateway_url}/v1/audio/transcriptions"
+            async with session.post(url, data=form) as answer:
+                answer.raise_for_status()
+                return await answer.json()
+
+        for _ in range(WARM_UP):
+            await direct()
+            await through()
+        pairs, triton_s, gateway_s = [], 0.0, 0.0
+        with progress("files", benchmark.requests) as bar:
+            for _ in range(benchmark.requests):
+                direct_s = await _timed(direct)
+                before = sides.cpu()
+                pairs.append((direct_s, await _timed(through)))
+                used = sides.since(before)
+                triton_s, gateway_s = triton_s + used[0], gateway_s + used[1]
+                bar.update()
+    return FileFigures(
+        direct_ms=latency_ms([pair[0] for pair in pairs]),
+        gateway_ms=latency_ms([pair[1] for pair in pairs]),
+        added_ms=round(1000 * median(pair[1] - pair[0] for pair in pairs), 3),
+        gateway_cpu_ms=round(1000 * gateway_s / len(pairs), 3),
+        triton_cpu_ms=round(1000 * triton_s / len(pairs), 3),
+    )
+
+
+async def _timed(ask: Callable[[], Awaitable[object]]) -> float:
+    began = time.perf_counter()
+    await ask()
+    return time.perf_counter() - began
+
+
+def _first(samples: NDArray[np.int16], length: int) -> NDArray[np.int16]:
+    """Return the first samples, of a recording that is repeated where it is too short."""
+    return np.resize(samples, length)
+
+
+async def _streams(
+    sides: _Sides, samples: NDArray[np.int16], rate: int, streams: int, seconds: float
+) -> StreamFigures:
+    chunk = round(CHUNK_S * rate)
+    spoken = _first(samples, round(seconds * rate))
+    chunks = [spoken[at : at + chunk] for at in range(0, len(spoken), chunk)]
+    audio_s = streams * seconds
+    before = sides.cpu()
+    async with AsyncClient(sides.direct_url) as client:
+
+        async def direct(number: int) -> None:
+            async with client.live(sample_rate=rate, resume_s=0) as stream:
+                async for piece in _paced(chunks, number / streams):
+                    await stream.send(piece)
+                await stream.finish()
+
+        await asyncio.gather(*map(direct, range(streams)))
+    direct_s, _ = sides.since(before)
+    before = sides.cpu()
+    async with aiohttp.ClientSession() as session:
+        firsts = await asyncio.gather(
+            *(
+                _listen(session, sides.gateway_url, chunks, rate, number / streams)
+                for number in range(streams)
+            )
+        )
+    triton_s, gateway_s = sides.since(before)
+    known = [first for first in firsts if first is not None]
+    return StreamFigures(
+        streams=streams,
+        direct_cpu=round(direct_s / audio_s, 5),
+        triton_cpu=round(triton_s / audio_s, 5),
+        gateway_cpu=round(gateway_s / audio_s, 5),
+        first_text_ms=latency_ms(known) if known else None,
+    )
+
+
+async def _listen(
+    session: aiohttp.ClientSession,
+    url: str,
+    chunks: Sequence[NDArray[np.int16]],
+    rate: int,
+    delay_s: float,
+) -> float | None:
+    """Send a stream through the gateway; return the seconds to its first text, if it has one."""
+    query = {"encoding": "pcm16", "sample_rate": str(rate)}
+    async with session.ws_connect(f"{url}/v1/listen", params=query) as socket:
+        await socket.receive_json()
+        sending = asyncio.create_task(_send(socket, chunks, delay_s))
+        first = None
+        async for message in socket:
+            event = message.json()
+            if event["type"] == "error":
+                raise BenchError(f"the gateway: {event['error']['message']}")
+            if event["type"] == "text" and first is None and event["text"]:
+                first = time.perf_counter()
+            if event["type"] == "end":
+                break
+        began = await sending
+    return None if first is None else first - began
+
+
+async def _send(
+    socket: "aiohttp.ClientWebSocketResponse[Any]",
+    chunks: Sequence[NDArray[np.int16]],
+    delay_s: float,
+) -> float:
+    """Send chunks when they would be spoken; return when the first one was due."""
+    began = time.perf_counter() + delay_s
+    async for piece in _paced(chunks, delay_s):
+        await socket.send_bytes(piece.tobytes())
+    await socket.send_json({"type": "close"})
+    return began
+
+
+async def _paced(
+    chunks: Sequence[NDArray[np.int16]], delay_s: float
+) -> AsyncIterator[NDArray[np.int16]]:
+    """Yield each chunk when its last sample would have been spoken."""
+    began = time.perf_counter() + delay_s
+    for place, piece in enumerate(chunks, 1):
+        await asyncio.sleep(max(0.0, began + place * CHUNK_S - time.perf_counter()))
+        yield piece

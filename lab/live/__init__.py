@@ -1,0 +1,1 @@
+"""`python -m lab live`: what a viewer of live streams sees."""

@@ -1,0 +1,173 @@
+"""Times of reference words: a manifest has none, so Conch's offline path tells them."""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from conch.bench.load import closed_loop
+from conch.bench.progress import progress
+from conch.bench.samples import Sample
+from conch.bench.servers import NO_HEADERS
+from conch.client import AsyncClient
+from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
+from conch.wire.result import Word
+
+CLIENTS = 4
+"""Clients that send the utterances to the offline path."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedWord:
+    """A normalised word of a reference."""
+
+    text: str
+    start_s: float
+    end_s: float
+
+    def after(self, offset_s: float) -> "TimedWord":
+        """Return the word on a clock that is `offset_s` seconds ahead."""
+        return replace(self, start_s=self.start_s + offset_s, end_s=self.end_s + offset_s)
+
+
+class WordTimes:
+    """The timed reference words of utterances; the server is asked once for each."""
+
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        options: Mapping[str, Any],
+        headers: Mapping[str, str] = NO_HEADERS,
+        scoring: Scoring = ENGLISH_WORDS,
+    ) -> None:
+        """Start without any times.
+
+        Args:
+            samples: the utterances, with samples.
+            options: options of the streams; the offline path gets their language.
+            headers: headers of every request.
+            scoring: what counts as a word.
+        """
+        self._samples, self._headers, self._scoring = samples, headers, scoring
+        self._options = {key: value for key, value in options.items() if key == "language"}
+        self._known: dict[int, tuple[TimedWord, ...]] = {}
+
+    def of(self, url: str, indices: Iterable[int]) -> Mapping[int, tuple[TimedWord, ...]]:
+        """Return the reference words of utterances, in seconds from the start of each.
+
+        A message on standard error tells of words whose times are only interpolated because the
+        server did not transcribe their utterance.
+
+        Args:
+            url: address of the server.
+            indices: of the utterances among the samples.
+        """
+        asked = [
+            index
+            for index in dict.fromkeys(indices)
+            if index not in self._known and self._samples[index].utterance.text.strip()
+        ]
+        if asked:
+            self._known |= asyncio.run(self._ask(url, asked))
+        return self._known
+
+    async def _ask(self, url: str, asked: Sequence[int]) -> dict[int, tuple[TimedWord, ...]]:
+        async with AsyncClient(url, headers=self._headers) as client:
+
+            async def transcribe(place: int) -> tuple[Word, ...]:
+                sample = self._samples[asked[place]]
+                answer = await client.transcribe(
+                    sample.audio,
+                    sample_rate=sample.sample_rate,
+                    word_timestamps=True,
+                    **self._options,
+                )
+                return answer.words
+
+            with progress("times of words", len(asked)) as bar:
+                load = await closed_loop(
+                    transcribe, len(asked), CLIENTS, on_outcome=lambda outcome: bar.update()
+                )
+        if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
+            print(
+                f"lab live: the server tells no word times of {len(errors)} of {len(asked)} "
+                f"utterances, so they are spread by characters: {errors[0]}",
+                file=sys.stderr,
+            )
+        return {
+            index: timed_words(
+                self._samples[index].utterance.text,
+                outcome.answer or (),
+                self._samples[index].duration_s,
+                self._scoring,
+            )
+            for index, outcome in zip(asked, load.outcomes, strict=True)
+        }
+
+
+def timed_words(
+    reference: str, recognised: Sequence[Word], duration_s: float, scoring: Scoring = ENGLISH_WORDS
+) -> tuple[TimedWord, ...]:
+    """Return the normalised words of a reference with the times of recognised words.
+
+    The normaliser changes the number of words: "twenty five" becomes "25". So it takes the
+    reference as a whole, and recognised words one at a time. A recognised word that becomes several
+    shares its time among them. The two are aligned by edit distance. A reference word has the times
+    of an equal recognised word. Other words share the time between their timed neighbours by
+    their numbers of characters.
+
+    Args:
+        reference: text of one utterance.
+        recognised: words with times, in seconds from the start of the utterance; none spreads the
+            reference over the whole utterance.
+        duration_s: length of the utterance.
+        scoring: what counts as a word.
+    """
+    texts = scoring.tokens(reference)
+    heard = [piece for word in recognised for piece in _pieces(word, duration_s, scoring)]
+    if not texts:
+        return ()
+    start_s, end_s = (heard[0].start_s, heard[-1].end_s) if heard else (0.0, duration_s)
+    found: list[TimedWord] = []
+    anchors = [(-1, TimedWord("", start_s, start_s))]
+    anchors += [(place, heard[other]) for place, other in _equal(texts, heard)]
+    anchors += [(len(texts), TimedWord("", end_s, end_s))]
+    for (place, before), (following, after) in pairwise(anchors):
+        if place >= 0:
+            found.append(replace(before, text=texts[place]))
+        found += spread(texts[place + 1 : following], before.end_s, after.start_s)
+    return tuple(found)
+
+
+def spread(texts: Sequence[str], start_s: float, end_s: float) -> list[TimedWord]:
+    """Return words that share a span of time by their numbers of characters."""
+    lengths = np.cumsum([0, *map(len, texts)])
+    edges = start_s + max(0.0, end_s - start_s) * lengths / max(1, lengths[-1])
+    return [
+        TimedWord(text, float(begins), float(ends))
+        for text, (begins, ends) in zip(texts, pairwise(edges), strict=True)
+    ]
+
+
+def _pieces(word: Word, duration_s: float, scoring: Scoring) -> list[TimedWord]:
+    start_s, end_s = (min(max(0.0, edge), duration_s) for edge in (word.start, word.end))
+    return spread(scoring.tokens(word.text), start_s, end_s)
+
+
+def _equal(texts: Sequence[str], heard: Sequence[TimedWord]) -> list[tuple[int, int]]:
+    """Return the places of equal words in an alignment of two texts."""
+    if not heard:
+        return []
+    import jiwer
+
+    output = jiwer.process_words(" ".join(texts), " ".join(word.text for word in heard))
+    return [
+        (chunk.ref_start_idx + place, chunk.hyp_start_idx + place)
+        for chunk in output.alignments[0]
+        if chunk.type == "equal"
+        for place in range(chunk.ref_end_idx - chunk.ref_start_idx)
+    ]

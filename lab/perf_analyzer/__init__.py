@@ -1,0 +1,1 @@
+"""`python -m lab perf-analyzer-input`: input files for the perf_analyzer of NVIDIA."""

@@ -1,0 +1,274 @@
+"""Input files for NVIDIA's perf_analyzer and Model Analyzer, and the commands that read them.
+
+The format is that of perf_analyzer's "Input Data" (docs/input_data.md of its repository): an object
+with the list `data`. A recording is one entry. A live stream is a list of entries, one per chunk:
+perf_analyzer sends each list as one sequence, with START on its first entry and END on its last.
+Entries hold tensors of one row; batches and sequence ids are perf_analyzer's own.
+"""
+
+import base64
+import json
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.progress import progress
+from conch.bench.samples import Send
+from conch.client import OptionValue
+from conch.client.address import Address
+from conch.scoring.manifest import Utterance, read_manifest, spread
+from conch.scoring.recordings import Recording, decode
+from conch.wire.errors import BenchError, OptionError
+
+RECORDINGS_FILE = "recordings.json"
+STREAMS_FILE = "streams.json"
+
+SESSION = "perf_analyzer"
+"""Session of the streams: perf_analyzer counts their ids from 1, as other clients may."""
+
+SEQUENCE_MODEL = "ctc_streaming_encoder"
+"""A component with Triton's sequence batcher. perf_analyzer sends sequences to a model only if the
+model's config has one, or that of a model which it is told to be called by the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerfAnalyzerInput:
+    """What to write, and what the commands ask for."""
+
+    inputs: Sequence[Path]
+    """Audio files, and manifests (`.tsv`) of them."""
+    folder: Path
+    limit: int | None = None
+    """At most so many recordings, spread evenly."""
+    send: Send = "waveform"
+    """Whether entries of recordings hold samples, or the file for the server to decode."""
+    chunk_ms: int = 640
+    """Milliseconds of audio of a live chunk."""
+    concurrency: Sequence[int] = (1,)
+    """Clients that send recordings at once; a command for each."""
+    streams: Sequence[int] = (8,)
+    """Live streams at once; a command for each."""
+    url: str = "grpc://127.0.0.1:8001"
+    """Triton's gRPC port. perf_analyzer sends options over gRPC alone."""
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    """Options of recordings."""
+    stream_options: Mapping[str, OptionValue] = field(default_factory=dict)
+    """Options of live streams."""
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the files hold."""
+
+    recordings: int
+    chunks: int
+    """Chunks of all streams; there is a stream for each recording."""
+    seconds: float
+    """Audio of all recordings."""
+
+
+def check(settings: PerfAnalyzerInput) -> None:
+    """Check that perf_analyzer can ask for it.
+
+    Raises:
+        BenchError: the URL is not that of gRPC.
+        OptionError: see `request_parameters`.
+        ServerError: the URL is none.
+    """
+    request_parameters(settings.options)
+    request_parameters(settings.stream_options)
+    if not Address.parse(settings.url).is_grpc:
+        raise BenchError(
+            "--url takes grpc://host:port, as perf_analyzer sends options over gRPC alone; "
+            f"sent: {settings.url}"
+        )
+
+
+def write(settings: PerfAnalyzerInput) -> Written:
+    """Write both files, whole or not at all.
+
+    Raises:
+        BenchError: there is no recording, one cannot be decoded, or a file exists already.
+    """
+    paths = spread(recordings_in(settings.inputs), settings.limit)
+    targets = [settings.folder / name for name in (RECORDINGS_FILE, STREAMS_FILE)]
+    for target in targets:
+        if target.exists() and not settings.overwrite:
+            raise BenchError(f"{target} exists; --overwrite replaces it")
+    parts = [target.with_name(f"{target.name}.part") for target in targets]
+    chunks, seconds = 0, 0.0
+    try:
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack, progress("writing", len(paths)) as bar:
+            recordings, streams = (
+                stack.enter_context(part.open("w", encoding="utf-8")) for part in parts
+            )
+            separator = '{"data": [\n'
+            for path in paths:
+                audio = decode(path)
+                samples = as_int16(audio)
+                whole = encoded(path) if settings.send == "file" else chunk(samples, audio)
+                steps = [
+                    chunk(piece, audio)
+                    for piece in cut(samples, audio.sample_rate, settings.chunk_ms)
+                ]
+                recordings.write(separator + json.dumps(whole))
+                streams.write(separator + json.dumps(steps))
+                separator = ",\n"
+                chunks += len(steps)
+                seconds += audio.duration_s
+                bar.update()
+            for file in (recordings, streams):
+                file.write("\n]}\n")
+        for part, target in zip(parts, targets, strict=True):
+            part.replace(target)
+    except OSError as error:
+        raise BenchError(f"{settings.folder} cannot be written to: {error}") from None
+    finally:
+        for part in parts:
+            if part.is_file():
+                part.unlink()
+    return Written(len(paths), chunks, seconds)
+
+
+def recordings_in(inputs: Sequence[Path]) -> list[Path]:
+    """Return the audio files, with those of manifests in place of the manifests.
+
+    Raises:
+        BenchError: a manifest cannot be read, or there is no file at all.
+    """
+    found: list[Path] = []
+    for path in inputs:
+        listed = read_manifest(path) if path.suffix == ".tsv" else [Utterance(path, "")]
+        found += [utterance.path for utterance in listed]
+    if not found:
+        raise BenchError(f"{' and '.join(map(str, inputs))} hold no recordings")
+    return found
+
+
+def as_int16(audio: Recording) -> NDArray[np.int16]:
+    """Return the samples [N] as PCM16 has them: -32768 is -1."""
+    scaled = np.round(audio.waveform * np.float32(32768))
+    clipped: NDArray[np.float32] = np.clip(scaled, -32768, 32767)
+    return clipped.astype(np.int16)
+
+
+def cut(samples: NDArray[np.int16], sample_rate: int, chunk_ms: int) -> Iterator[NDArray[np.int16]]:
+    """Yield the chunks of a stream, samples [n]; the last one may be shorter."""
+    length = max(1, sample_rate * chunk_ms // 1000)
+    for start in range(0, len(samples), length):
+        yield samples[start : start + length]
+
+
+def chunk(samples: NDArray[np.int16], audio: Recording) -> dict[str, Any]:
+    """Return the entry of samples [n]."""
+    return {
+        "PCM16": _tensor(samples.astype("<i2").tobytes(), len(samples)),
+        "SAMPLE_RATE": {"content": [audio.sample_rate], "shape": [1]},
+    }
+
+
+def encoded(path: Path) -> dict[str, Any]:
+    """Return the entry of a file as it is: a BYTES element is its length and then its bytes."""
+    data = path.read_bytes()
+    return {"AUDIO": _tensor(len(data).to_bytes(4, "little") + data, 1)}
+
+
+def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
+    """Return the flags that send options.
+
+    perf_analyzer takes NAME:VALUE:TYPE, and its types are bool, int and string.
+
+    Raises:
+        OptionError: a value has a fraction, or a colon.
+    """
+    flags = []
+    for name, value in options.items():
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, float):
+            raise OptionError(
+                f"option '{name}' takes a whole number here, as perf_analyzer sends no fractions; "
+                f"sent: {value:g}"
+            )
+        if isinstance(value, str) and ":" in value:
+            raise OptionError(f"option '{name}' takes no colon here; sent: {value!r:.80}")
+        kind = {bool: "bool", int: "int", str: "string"}[type(value)]
+        text = str(value).lower() if kind == "bool" else value
+        flags += ["--request-parameter", f"{name}:{text}:{kind}"]
+    return flags
+
+
+def commands(settings: PerfAnalyzerInput, written: Written) -> str:
+    """Return the commands that measure with the files, as a script for the shell.
+
+    Args:
+        settings: What `check` has checked.
+        written: What `write` has written.
+    """
+    recordings = [*_data(settings, RECORDINGS_FILE), *request_parameters(settings.options)]
+    streams = [
+        *_data(settings, STREAMS_FILE),
+        *("--bls-composing-models", SEQUENCE_MODEL),
+        # Calls of their own overtake each other: at its end perf_analyzer sends END at once.
+        "--streaming",
+        *request_parameters({"session": SESSION, **settings.stream_options}),
+    ]
+    chunks_a_stream = written.chunks / written.recordings
+    lines = []
+    for clients in settings.concurrency:
+        count = written.recordings * math.ceil(clients / written.recordings)
+        lines += [
+            f"# Recordings, {clients} at a time.",
+            _command(settings, "speech", recordings, clients, count),
+        ]
+    clients = settings.concurrency[0]
+    count = written.recordings * math.ceil(clients / written.recordings)
+    lines += [
+        f"# The same to speech_stream, {clients} at a time: a response for each segment.",
+        _command(settings, "speech_stream", ["--streaming", *recordings], clients, count),
+    ]
+    for number in settings.streams:
+        rate = number * 1000 / settings.chunk_ms
+        # Each stream hears two recordings.
+        count = max(math.ceil(rate), math.ceil(2 * number * chunks_a_stream))
+        paced = ["--request-rate-range", f"{rate:g}", "--num-of-sequences", str(number)]
+        lines += [
+            f"# {number} live streams in real time: {rate:g} chunks of {settings.chunk_ms} ms a "
+            f"second, for {count / rate:.0f} s.",
+            _command(settings, "speech", [*streams, *paced, "--serial-sequences"], None, count),
+            f"# {number} live streams, each chunk as soon as the one before is answered.",
+            _command(settings, "speech", streams, number, count),
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _tensor(data: bytes, size: int) -> dict[str, Any]:
+    return {"content": {"b64": base64.b64encode(data).decode()}, "shape": [size]}
+
+
+def _data(settings: PerfAnalyzerInput, name: str) -> list[str]:
+    return ["--input-data", str(settings.folder / name)]
+
+
+def _command(
+    settings: PerfAnalyzerInput,
+    model: str,
+    arguments: Sequence[str],
+    concurrency: int | None,
+    count: int,
+) -> str:
+    address = Address.parse(settings.url)
+    words = ["perf_analyzer", "-m", model, "-i", "grpc", "-u", address.target]
+    words += ["--ssl-grpc-use-ssl"] if address.is_secure else []
+    words += arguments
+    words += ["--concurrency-range", str(concurrency)] if concurrency else []
+    return shlex.join([*words, "--request-count", str(count)])

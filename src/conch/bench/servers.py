@@ -1,0 +1,132 @@
+"""The server to measure: a running one, or one started for the benchmark."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tritonclient.utils import InferenceServerException
+
+from conch.client.address import Address
+from conch.client.endpoint import Endpoint
+from conch.client.gateway import is_gateway
+from conch.scoring import COMPARING, require
+from conch.scoring.manifest import Utterance
+from conch.wire.errors import ServerError
+
+if TYPE_CHECKING:
+    from conch.bench.memory import MemorySampler
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
+    """Check that the packages of a benchmark are installed.
+
+    Args:
+        url: address of the server; None starts one, which takes more packages.
+        utterances: to send; their texts are compared.
+
+    Raises:
+        BenchError: a package is missing.
+    """
+    if any(utterance.text for utterance in utterances):
+        require(*COMPARING)
+    if url is None:
+        require("psutil", extra="server")
+
+
+@contextmanager
+def server_of(url: str | None, whisper: str = "") -> Iterator[tuple[str, "MemorySampler | None"]]:
+    """Yield the address of a running server, or that of a new one with its memory.
+
+    Args:
+        url: address of a running server; None starts one.
+        whisper: name or folder of the Whisper of a new one; empty for the default.
+
+    Raises:
+        ConfigError: that Whisper is missing or incomplete.
+        ServerError: the server cannot be started.
+    """
+    if url is not None:
+        yield url, None
+        return
+    with own_server(whisper=whisper) as found:
+        yield found
+
+
+@contextmanager
+def own_server(
+    *model_repositories: Path, whisper: str = ""
+) -> Iterator[tuple[str, "MemorySampler"]]:
+    """Start a server; yield its address and its memory.
+
+    Args:
+        model_repositories: folders of models; without one, those of Conch.
+        whisper: name or folder of a Whisper; empty for the one that the components' configs name.
+
+    Raises:
+        ConfigError: that Whisper is missing or incomplete.
+        ServerError: the server cannot be started.
+    """
+    # Imported here: only a new server needs their packages.
+    from conch.bench.memory import MemorySampler
+    from conch.launcher import ServerConfig, TritonServer
+    from conch.launcher.repositories import shipped_repositories
+
+    print("starting a server", file=sys.stderr)
+    config = ServerConfig(
+        model_repositories=model_repositories or shipped_repositories(),
+        whisper=whisper,
+        log_level="warning",
+    )
+    # Only the server descends from this process, so the peak includes loading.
+    with (
+        MemorySampler(os.getpid(), with_root=False) as memory,
+        TritonServer(config) as server,
+        server.healing(),
+    ):
+        yield server.http_url, memory
+
+
+def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
+    """Return the server's version, in words where a gateway hides it.
+
+    Args:
+        url: address of the server.
+        headers: headers of the request.
+
+    Raises:
+        ServerError: no server answers there.
+    """
+    endpoint = Endpoint.parse(url, headers=headers)
+    if not endpoint.address.is_grpc and is_gateway(endpoint):
+        return "behind a gateway"
+    with inference_client(url) as (client, as_json):
+        asked = client.get_server_metadata(headers=dict(endpoint.headers), **as_json)
+        return str(asked["version"])
+
+
+@contextmanager
+def inference_client(url: str) -> Iterator[tuple[Any, dict[str, bool]]]:
+    """Yield one of Triton's clients, and the argument that makes gRPC answer as HTTP does.
+
+    Raises:
+        ServerError: no server answers there, or it refuses the request.
+    """
+    address = Address.parse(url)
+    # The two protocols' modules are alike but share no type.
+    protocol = import_module(f"tritonclient.{'grpc' if address.is_grpc else 'http'}")
+    client = protocol.InferenceServerClient(address.target, ssl=address.is_secure)
+    try:
+        yield client, {"as_json": True} if address.is_grpc else {}
+    except OSError as error:
+        raise ServerError(f"cannot reach a server at {url}: {error}") from None
+    except InferenceServerException as error:
+        raise ServerError(f"{url}: {error}") from None
+    finally:
+        client.close()

@@ -1,0 +1,28 @@
+"""Manifests of recordings, error rates and tables: what compares recognised texts."""
+
+import importlib.util
+
+from conch.packaged import install
+from conch.wire.errors import BenchError
+
+COMPARING = ("jiwer", "wetext", "whisper_normalizer")
+"""Packages that compare texts."""
+
+
+def require(*modules: str, extra: str = "bench") -> None:
+    """Check, before a measurement, that optional packages are installed.
+
+    Args:
+        modules: names to import them by.
+        extra: the extra of Conch that brings them.
+
+    Raises:
+        BenchError: a package is missing; the message says how to install it.
+    """
+    if lacking := missing(*modules):
+        raise BenchError(f"this benchmark needs {' and '.join(lacking)}: {install(extra)}")
+
+
+def missing(*modules: str) -> list[str]:
+    """Return those of the top-level modules that are not installed."""
+    return [module for module in modules if importlib.util.find_spec(module) is None]

@@ -1,0 +1,128 @@
+"""Manifests: recordings with their reference texts, in a tab-separated file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from conch.wire.errors import BenchError
+
+REQUIRED = ("path", "text")
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One line of a manifest."""
+
+    path: Path
+    text: str
+    """The reference, in any case and punctuation; empty if there is none."""
+    split: str = ""
+    source: str = ""
+    language: str = ""
+    """Code of the language spoken; empty if the manifest has none."""
+
+
+def read_manifest(file: Path) -> list[Utterance]:
+    """Return the utterances of a manifest, one per line after a header line.
+
+    Tabs separate the columns. `path` and `text` are required, `split`, `source` and `language` are
+    optional, and other columns are ignored. Paths are relative to the manifest. Quotes are text,
+    not syntax.
+
+    Raises:
+        BenchError: the file, a column or a field is missing; the message names the line.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(f"manifest {file} cannot be read: {error}") from None
+    return [_utterance(file, fields) for fields in manifest_rows(str(file), text)]
+
+
+def manifest_rows(
+    name: str, text: str, required: Sequence[str] = REQUIRED
+) -> Iterator[dict[str, str]]:
+    """Yield the fields of each line of a manifest, by the names of the columns.
+
+    Args:
+        name: Name of the manifest, for errors.
+        text: Its content.
+        required: Columns that must be there, and that every line must have; a path is not empty.
+
+    Raises:
+        BenchError: a column or a field is missing; the message names the line.
+    """
+    lines = text.splitlines()
+    header = lines[0].split("\t") if lines else []
+    missing = [column for column in required if column not in header]
+    if missing:
+        raise BenchError(
+            f"manifest {name} has no column {' and '.join(missing)}; its first line names the "
+            f"columns, separated by tabs; found: {', '.join(header) or 'nothing'}"
+        )
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        fields = dict(zip(header, line.split("\t"), strict=False))
+        if not fields.get("path", "").strip():
+            raise BenchError(f"manifest {name}, line {number}: no path")
+        for column in required:
+            if column not in fields:
+                raise BenchError(f"manifest {name}, line {number}: the column {column} is missing")
+        yield fields
+
+
+def select(
+    utterances: Sequence[Utterance],
+    *,
+    split: str | None = None,
+    source: str | None = None,
+    limit: int | None = None,
+) -> list[Utterance]:
+    """Return the utterances of a split and a source, at most `limit` of them.
+
+    A limit takes the middle line of each of `limit` equal stretches of the remaining lines. So the
+    same manifest always gives the same sample, and every source has its share in it.
+
+    Raises:
+        BenchError: no utterance is left.
+    """
+    kept = [
+        utterance
+        for utterance in utterances
+        if split in (None, utterance.split) and source in (None, utterance.source)
+    ]
+    if not kept:
+        raise BenchError(_nothing_left(utterances, split, source))
+    return spread(kept, limit)
+
+
+def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
+    """Return the middle item of each of `limit` equal stretches; all items without a limit."""
+    if limit is None or limit >= len(items):
+        return list(items)
+    return [items[(2 * place + 1) * len(items) // (2 * limit)] for place in range(limit)]
+
+
+def _utterance(file: Path, fields: dict[str, str]) -> Utterance:
+    return Utterance(
+        path=file.parent / fields["path"].strip(),
+        text=fields["text"].strip(),
+        split=fields.get("split", ""),
+        source=fields.get("source", ""),
+        language=fields.get("language", "").strip(),
+    )
+
+
+def _nothing_left(utterances: Sequence[Utterance], split: str | None, source: str | None) -> str:
+    if not utterances:
+        return "the manifest holds no utterances"
+    splits = ", ".join(sorted({utterance.split for utterance in utterances if utterance.split}))
+    sources = ", ".join(sorted({utterance.source for utterance in utterances if utterance.source}))
+    return (
+        f"no utterance has split {split or 'any'} and source {source or 'any'}; "
+        f"the splits are {splits or 'not named'}, the sources {sources or 'not named'}"
+    )

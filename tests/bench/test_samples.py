@@ -1,0 +1,19 @@
+import re
+from pathlib import Path
+
+from conch.bench.samples import comparable
+from conch.scoring.manifest import Utterance
+
+
+def test_texts_are_left_out_where_nothing_compares_them(monkeypatch, capsys) -> None:
+    spoken = [Utterance(Path("a.wav"), "Hello."), Utterance(Path("b.wav"), "")]
+    monkeypatch.setattr("conch.bench.samples.missing", lambda *modules: [])
+    assert comparable(spoken) == spoken
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("conch.bench.samples.missing", lambda *modules: ["jiwer"])
+    assert comparable(spoken) == [Utterance(Path("a.wav"), ""), Utterance(Path("b.wav"), "")]
+    assert re.match(
+        r"conch bench: no word error rates, for want of jiwer; .*bench\]'", capsys.readouterr().err
+    )
+    assert comparable(spoken[1:]) == spoken[1:]
+    assert capsys.readouterr().err == ""

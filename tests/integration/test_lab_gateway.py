@@ -1,0 +1,33 @@
+"""`python -m lab gateway` on a server and a gateway of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import processes_with
+
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
+
+
+def test_both_sides_are_measured_and_ended(tmp_path: Path) -> None:
+    out = tmp_path / "gateway.json"
+    command = [sys.executable, "-m", "lab", "gateway", "--requests", "2"]
+    done = subprocess.run(
+        [*command, "--streams", "1", "--seconds", "4", "--json", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert report["benchmark"] == "gateway"
+    assert report["files"]["gateway_ms"]["p50"] > 1
+    assert report["files"]["triton_cpu_ms"] > report["files"]["gateway_cpu_ms"] > 0
+    (live,) = report["live"]
+    assert live["streams"] == 1
+    assert min(live[name] for name in ("direct_cpu", "triton_cpu", "gateway_cpu")) > 0
+    assert live["first_text_ms"]["p50"] > 0
+    assert "| added ms, median of pairs |" in done.stdout
+    assert not processes_with("--listen 127.0.0.1:0 --log-level error")

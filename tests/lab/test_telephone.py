@@ -1,0 +1,62 @@
+"""The noisy telephone line of live streams; calls of the laboratory are in tests/lab."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from spectra import decibels, power, random
+
+from conch.wire.errors import BenchError
+from lab.telephone import amplitude, band_pass, resampled, rms, telephone
+
+
+def test_levels() -> None:
+    assert amplitude(-20) == pytest.approx(0.1)
+    assert rms(np.full(10, -0.5, np.float32)) == pytest.approx(0.5)
+    assert rms(np.zeros(0, np.float32)) == 0
+
+
+def test_the_band_of_a_telephone() -> None:
+    white = random().standard_normal(8_000 * 20).astype(np.float32)
+    inside = power(band_pass(white), 8_000, 450, 3250)
+    assert inside == pytest.approx(power(white, 8_000, 450, 3250), rel=0.01)
+    for low, high in ((0, 200), (3500, 4000)):
+        assert decibels(power(band_pass(white), 8_000, low, high) / inside) < -40
+
+
+def test_the_band_filter_delays_nothing() -> None:
+    click = np.zeros(1000, np.float32)
+    click[400] = 1
+    assert np.abs(band_pass(click)).argmax() == 400
+
+
+@pytest.mark.parametrize("sample_rate", [16_000, 22_050, 44_100, 48_000])
+def test_a_tone_stays_where_it_was_and_as_loud(sample_rate: int) -> None:
+    def tone(rate: int) -> NDArray[np.float32]:
+        times_s = np.arange(2 * rate) / rate
+        # Fades, because a spectrum takes a waveform for a loop.
+        return (np.sin(2 * np.pi * 1000 * times_s) * np.hanning(2 * rate)).astype(np.float32)
+
+    found = resampled(tone(sample_rate), sample_rate)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, tone(8_000), atol=1e-3)
+
+
+def test_what_a_telephone_cannot_carry_is_gone() -> None:
+    times_s = np.arange(16_000) / 16_000
+    high = np.sin(2 * np.pi * 5000 * times_s).astype(np.float32)
+    assert rms(resampled(high, 16_000)) < 1e-4
+
+
+def test_a_rate_below_that_of_a_telephone_is_refused() -> None:
+    with pytest.raises(BenchError, match="at least 8000 Hz; found: 6000"):
+        resampled(np.zeros(10, np.float32), 6_000)
+
+
+def test_a_line_has_its_noise_and_the_same_seed_gives_the_same() -> None:
+    speech = 0.1 * random(2).standard_normal(16_000).astype(np.float32)
+    speech[8_000:] = 0
+    line = telephone(speech, [(0, 8_000)], random())
+    noise = line - band_pass(speech)
+    assert 2 * decibels(rms(band_pass(speech)[:8_000]) / rms(noise)) == pytest.approx(15, abs=0.5)
+    np.testing.assert_array_equal(line, telephone(speech, [(0, 8_000)], random()))
+    assert not np.array_equal(line, telephone(speech, [(0, 8_000)], random(3)))
