@@ -9,14 +9,15 @@ PYTEST := $(BIN)/python -m pytest -q
 # Which tests stay together: tests/conftest.py.
 WORKERS := --dist loadgroup -n logical --maxprocesses 8
 # What runs on Python 3.10 too.
-CLIENT := $(wildcard src/conch/*.py) $(addprefix src/conch/,wire session client audio catalogue component scoring bench bulk cli gateway)
+CLIENT := $(wildcard src/conch/*.py src/conch/families/*.py src/conch/families/*/declaration.py) \
+	$(addprefix src/conch/,wire session client audio catalogue component scoring bench bulk cli gateway)
 UNIT := -m "not server and not nightly"
 # int8 as on a processor without VNNI, by oneDNN: 16-bit sums saturate there. MKL=1 takes MKL instead,
 # which is Intel's own choice, and some eight times slower on AMD.
 OTHER_CPU := CT2_USE_MKL=$(or $(MKL),0) ONEDNN_MAX_CPU_ISA=AVX2 CT2_FORCE_CPU_ISA=GENERIC \
 	ATEN_CPU_CAPABILITY=default
-INT8_TESTS := $(addprefix tests/models/whisper/,test_decoder.py test_encoder.py) \
-	$(addprefix tests/language/neural/,test_model.py test_gguf_model.py test_rescorer.py)
+INT8_TESTS := $(addprefix tests/families/whisper/,test_decoder.py test_encoder.py) \
+	$(addprefix tests/families/smollm2/,test_model.py test_gguf_model.py test_rescorer.py)
 # A thread for each worker: more would wait for each other, at four times the price.
 unit other-cpu coverage: export OMP_NUM_THREADS := 1
 export PYTHON

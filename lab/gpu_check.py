@@ -43,9 +43,9 @@ from conch.bench.memory import cpu_by_process, cpu_since
 from conch.bench.samples import load_samples
 from conch.bench.speed import latency_ms, rtfx
 from conch.client import AsyncClient, Client
+from conch.families.whisper.config import model_folder
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import shipped_repositories
-from conch.models.whisper.config import model_folder
 from conch.scoring.error_rates import ENGLISH_WORDS, word_error_rate
 from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.scoring.tables import number, percent, table

@@ -15,16 +15,16 @@ from tritonclient.grpc import model_config_pb2
 from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
 from conch.bls.admission import OWN_TIMES
+from conch.families.whisper.config import WINDOW_S
+from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
 from conch.gateway import connections, form, json_text, listen, service
 from conch.gateway.config import GatewayConfig
 from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
-from conch.models.whisper.config import WINDOW_S
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
-from conch.wire.options import MAX_PROMPT
 from conch.wire.replacements import MAX_FORM, MAX_RULES
 from conch.wire.text_steps import MAX_POST
 
@@ -218,7 +218,7 @@ def limits_of_options() -> list[Limit]:
         ),
         Limit(
             "hypotheses of a segment that Whisper searches or scores",
-            f"{limits.MAX_WHISPER_BEAM}",
+            f"{MAX_BEAM}",
             FIXED,
             f"{options}::test_whisper_scores_so_many_texts_of_a_segment_at_most",
         ),
@@ -233,24 +233,24 @@ def limits_of_options() -> list[Limit]:
 
 def limits_of_components() -> list[Limit]:
     """Return the limits of one call of a component."""
-    whisper = "tests/models/whisper/test_decoder.py::test_what_makes_a_call_dear_is_limited"
+    whisper = "tests/families/whisper/test_decoder.py::test_what_makes_a_call_dear_is_limited"
     return [
         Limit(
             "component: audio of a call of `vad` and `ctc_streaming_encoder`, frames of a decoder",
             f"{limits.MAX_STEP_S:g} s",
             FIXED,
-            "tests/models/test_silero.py::test_a_waveform_is_two_minutes_at_most",
+            "tests/families/silero/test_vad.py::test_a_waveform_is_two_minutes_at_most",
         ),
         Limit(
             "component: segment of `ctc_encoder`",
             f"{limits.MAX_SEGMENT_S:g} s",
             FIXED,
-            "tests/models/ctc/test_encoder.py::test_the_longest_segment",
+            "tests/families/ctc/test_encoder.py::test_the_longest_segment",
         ),
         Limit("component: segment of Whisper", f"{WINDOW_S:g} s", FIXED, whisper),
         Limit(
             "component: beam, n-best list and texts to score",
-            f"{limits.MAX_TEXTS}; of Whisper {limits.MAX_WHISPER_BEAM}",
+            f"{limits.MAX_TEXTS}; of Whisper {MAX_BEAM}",
             FIXED,
             whisper,
         ),
@@ -258,7 +258,7 @@ def limits_of_components() -> list[Limit]:
             "component: a text to score or align",
             f"{limits.MAX_TEXT} bytes",
             FIXED,
-            "tests/language/test_rescorer.py::test_texts_are_limited",
+            "tests/families/ngram/test_rescorer.py::test_texts_are_limited",
         ),
     ]
 

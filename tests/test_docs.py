@@ -9,12 +9,14 @@ from project_scripts import script
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("name", ["options_table", "configuration_table", "limits_table"])
+@pytest.mark.parametrize(
+    "name", ["components_table", "configuration_table", "limits_table", "options_table"]
+)
 def test_a_generated_table_is_that_of_the_code(name: str) -> None:
     tables = script(name)
     text = tables.DOCUMENT.read_text(encoding="utf-8")
     assert tables.MARKED.search(text), "the markers are gone"
-    write = tables.with_tables if name == "configuration_table" else tables.with_table
+    write = tables.with_table if name == "limits_table" else tables.with_tables
     assert write(text) == text, f"run scripts/{name}.py"
 
 

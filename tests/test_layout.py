@@ -6,45 +6,53 @@ from pathlib import Path
 
 import pytest
 
+from conch.families import FAMILIES, decoders
+
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 
 ARROWS: Mapping[str, set[str]] = {
+    # What each family of models declares: data, which everybody may read.
+    "declarations": set(),
     # What both sides speak, the client, and what recordings are read by.
-    "wire": set(),
+    "wire": {"declarations"},
     "session": {"wire"},
     "client": {"session", "wire"},
     "component": {"wire"},
     "audio": {"component", "wire"},
-    # What answers requests; only the last one knows Triton.
+    # What answers requests; only the last one knows Triton. Recognition finds the hooks of a family
+    # by the names that it declares, and imports none.
     "bls": {"component", "wire"},
-    "recognition": {"audio", "bls", "component", "language", "wire"},
+    "recognition": {"audio", "bls", "component", "declarations", "language", "wire"},
     "triton": {"bls", "component", "processes", "recognition", "wire"},
-    # What the components compute; serving never imports the making of graphs.
-    "models": {"catalogue", "component", "packaged", "wire"},
-    "language": {"cache", "component", "packaged", "wire"},
-    "decoding": {"cache", "component", "language", "models", "wire"},
-    "graphs": {"component", "decoding", "language", "models", "wire"},
+    # What the components compute, and the hooks of their families; serving never imports the making
+    # of graphs.
+    "language": set(),
+    "families": {
+        *("bls", "cache", "catalogue", "component", "declarations", "language", "packaged"),
+        *("recognition", "wire"),
+    },
+    "decoding": {"cache", "component", "families", "language", "wire"},
+    "graphs": {"component", "decoding", "families", "wire"},
     # What is on this machine: weights in packages, and files that are made once.
-    "packaged": {"wire"},
+    "packaged": {"declarations", "wire"},
     "cache": {"wire"},
-    "catalogue": {"packaged", "wire"},
+    "catalogue": {"declarations", "packaged", "wire"},
     # What starts servers, watches their processes and asks them.
     "processes": set(),
-    "launcher": {"catalogue", "packaged", "processes", "wire"},
+    "launcher": {"catalogue", "declarations", "packaged", "processes", "wire"},
     # Manifests and error rates: what a benchmark, bulk runs and pseudo-labels share.
     "scoring": {"packaged", "wire"},
-    "bulk": {"audio", "client", "component", "models", "scoring", "session", "wire"},
+    "bulk": {"audio", "client", "component", "families", "scoring", "session", "wire"},
     "bench": {"client", "launcher", "packaged", "scoring", "wire"},
     "pseudo_labels": {"bulk", "component", "scoring", "wire"},
     # What the public talks to; it knows Triton by the client alone.
-    "gateway": {"audio", "client", "packaged", "session", "wire"},
+    "gateway": {"audio", "client", "declarations", "packaged", "session", "wire"},
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {
-        *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "gateway"),
-        *("graphs", "language", "launcher", "models", "packaged", "pseudo_labels"),
-        *("scoring", "wire"),
+        *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "families"),
+        *("gateway", "graphs", "launcher", "packaged", "pseudo_labels", "scoring", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""
@@ -90,7 +98,20 @@ def modules_of(path: Path) -> set[str]:
 
 
 def package_of(module: str) -> str:
-    return module.split(".")[1] if "." in module else ""
+    """Return the package that a module is in; declarations of families are one of their own."""
+    _, package, *below = [*module.split("."), ""]
+    shared = ("", "family", "options", "text_step")
+    if package == "families" and (below[0] in shared or "declaration" in below):
+        return "declarations"
+    return package
+
+
+def hooks() -> Iterator[tuple[str, str]]:
+    """Yield module and name of each hook, which is imported by its name."""
+    for family in FAMILIES:
+        for name in family.hooks.names:
+            module, _, hook = name.partition(":")
+            yield module, hook
 
 
 @pytest.mark.parametrize("package", ARROWS)
@@ -133,6 +154,7 @@ def test_nothing_is_there_for_the_laboratory_or_the_tests_alone() -> None:
     # The commands are imported by their names.
     todo = {"conch", "conch.cli.__main__"} | {m for m in MODULES if package_of(m) == "cli"}
     todo |= {module for path in users for module in modules_of(path)}
+    todo |= {module for module, _ in hooks()}
     used: set[str] = set()
     while todo:
         module = todo.pop()
@@ -140,6 +162,35 @@ def test_nothing_is_there_for_the_laboratory_or_the_tests_alone() -> None:
         todo |= modules_of(MODULES[module]) - used
         todo |= {module.rpartition(".")[0]} - used - {""}
     assert set(MODULES) - used == set()
+
+
+def test_every_hook_is_where_its_name_says() -> None:
+    found = list(hooks())
+    assert found
+    for module, name in found:
+        assert name in set(defined_in(MODULES[module])), (module, name)
+
+
+def defined_in(path: Path) -> Iterator[str]:
+    """Yield the classes, functions and values that a module defines."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def test_recognition_and_its_core_ask_no_family_by_its_name() -> None:
+    names = set(decoders())
+    assert names == {"attention", "ctc", "wfst"}
+    naming = [
+        (path.relative_to(ROOT), node.lineno)
+        for package in ("bls", "recognition")
+        for path in (SRC / "conch" / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    assert naming == []
 
 
 def named(path: Path) -> Iterator[str]:
@@ -156,6 +207,7 @@ def named(path: Path) -> Iterator[str]:
 def test_every_function_and_class_is_used_by_the_product() -> None:
     users = [*MODULES.values(), *ROOT.glob("*_models/*/1/model.py"), *ROOT.glob("examples/*.py")]
     used = {name for path in users for name in named(path)}
+    used |= {name for _, name in hooks()}
     # Those that `__init__` imports by their names, and annotations in quotes.
     used |= {
         node.value

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from google.protobuf import text_format
+from contracts import check_contract, parsed, tensors
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from tritonclient.grpc import model_config_pb2
 
 from conch.component.parameters import read_parameters
+from conch.families import traits
 from conch.recognition.request import SpeechRequest
 
 ROOT = Path(__file__).parents[1]
@@ -24,32 +25,6 @@ COMPONENTS = sorted((ROOT / "component_models").glob("*/config.pbtxt"))
 BENCHMARKS = sorted((ROOT / "lab" / "repositories").glob("*/*/config.pbtxt"))
 OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
 FOR_COMPONENTS = [path for path in OVERLAYS if path.parts[-4] == "component_models"]
-CONTRACTS = (ROOT / "component_models" / "README.md").read_text()
-
-TYPES = {"TYPE_STRING": "BYTES"}
-SECTIONS = dict.fromkeys(("punctuator", "inverse_normalizer"), "Text steps")
-"""Of CONTRACTS, for roles that share one."""
-
-
-def parsed(path: Path) -> model_config_pb2.ModelConfig:
-    return text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
-
-
-def tensors(specs) -> dict[str, str]:
-    names = {item.name: model_config_pb2.DataType.Name(item.data_type) for item in specs}
-    return {name: TYPES.get(kind, kind.removeprefix("TYPE_")) for name, kind in names.items()}
-
-
-def contract(role: str, direction: str) -> dict[str, str]:
-    """The tensors that component_models/README.md promises for a role."""
-    section = re.split(r"^## ", CONTRACTS, flags=re.M)
-    (text,) = [part for part in section if part.startswith(f"{SECTIONS.get(role, role)}:")]
-    found = {}
-    for line in re.findall(rf"^\| {direction} (.*)$", text, flags=re.M):
-        names, kind = line.split("|")[:2]
-        for name in re.findall(r"`(\w+)`", names):
-            found[name] = kind.split()[0]
-    return found
 
 
 def by_name(path: Path) -> str:
@@ -65,10 +40,16 @@ def test_config_parses_and_names_its_backend(path):
 
 
 @pytest.mark.parametrize("path", COMPONENTS, ids=by_name)
-def test_a_component_keeps_the_contract_of_its_role(path):
-    config = parsed(path)
-    assert tensors(config.input) == contract(path.parent.name, "in")
-    assert tensors(config.output) == contract(path.parent.name, "out")
+def test_a_component_keeps_the_contract_of_its_family(path):
+    check_contract(parsed(path), traits()[path.parent.name])
+
+
+def test_every_component_that_ships_is_declared_and_documented():
+    assert {path.parent.name for path in COMPONENTS} == set(traits())
+    contracts = (ROOT / "component_models" / "README.md").read_text()
+    for component in traits().values():
+        assert f"`{component.name}`" in contracts or f"## {component.name}: " in contracts
+        assert all(f"`{name}`" in contracts for name in component.parameters)
 
 
 def overlay_name(path: Path) -> str:
@@ -228,6 +209,8 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
                 array = value.numpy() if hasattr(value, "numpy") else value
                 assert declared[name] == kinds[array.dtype], f"{model}: {name}"
             assert set(call.outputs) <= set(tensors(configs[model].output))
+            for name, value in call.parameters.items():
+                assert type(value) is traits()[model].parameters[name], f"{model}: {name}"
             seen.add(model)
             return await super().call(call)
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conch.models import silero
-from conch.models.whisper import config
-from conch.packaged import SMOLLM2, WeightsPackage, extra_with, install, packaged
+from conch.families.family import WeightsPackage
+from conch.families.silero import vad as silero
+from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
+from conch.families.whisper import config
+from conch.packaged import extra_with, install, packaged
 from conch.wire.errors import ConfigError
 
 WEIGHTS = b"weights"

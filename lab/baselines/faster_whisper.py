@@ -126,7 +126,7 @@ def main() -> None:
     """Run the job; called in the child."""
     from faster_whisper import WhisperModel
 
-    from conch.models.whisper.config import model_folder
+    from conch.families.whisper.config import model_folder
 
     asked = child.job()
     options = Options(**asked.pop("options"))

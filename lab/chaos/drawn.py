@@ -1,6 +1,6 @@
 """Draw hostile values with hypothesis: the same ones for the same seed."""
 
-from dataclasses import Field, fields
+from dataclasses import Field
 from functools import cache
 from typing import Any, TypeVar
 from unittest import mock
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from conch.wire.options import RecognitionOptions, kind_of, words_of
+from conch.wire.options import all_options, kind_of, words_of
 
 Item = TypeVar("Item")
 
@@ -92,7 +92,7 @@ def nested(depth: int) -> Any:
 @cache
 def options() -> st.SearchStrategy[dict[str, Any]]:
     """Return request options: most are known, half of their values are in range."""
-    known = st.one_of([_option(item) for item in fields(RecognitionOptions)])
+    known = st.one_of([_option(item) for item in all_options().values()])
     odd = st.tuples(
         st.one_of(st.text(max_size=12), st.sampled_from([*TEXTS, "session", "priority"])), values()
     )

@@ -161,19 +161,19 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
 def _classes(model: str) -> tuple[Callable[[Any], Component], type]:
     # Each imports another runtime, and a path does not need all of them.
     if model == "vad":
-        from conch.models.silero import SileroConfig, SileroVad
+        from conch.families.silero.vad import SileroConfig, SileroVad
 
         return SileroVad, SileroConfig
     if model == "attention_encoder":
-        from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+        from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 
         return WhisperEncoder, WhisperEncoderConfig
     if model == "attention_decoder":
-        from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
+        from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 
         return WhisperDecoder, WhisperDecoderConfig
     if model == "ctc_encoder":
-        from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+        from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 
         return CtcEncoder, CtcEncoderConfig
     if model == "ctc_decoder":

@@ -17,7 +17,7 @@ from conch.decoding.beam.search import CtcSearch
 from conch.decoding.decoder import CtcDecoderConfig
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig
+from conch.families.ngram.model import LanguageModelConfig
 from conch.scoring.manifest import read_manifest, select
 from lab.training.ctc.ngram_search import NgramSearch
 from lab.training.ctc.texts import encoded

@@ -23,8 +23,8 @@ from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig, load_language_model
-from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.scoring.error_rates import word_error_rate
 from conch.scoring.manifest import read_manifest, select
 from conch.wire.weights import Weights

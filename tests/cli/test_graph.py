@@ -5,8 +5,8 @@ from graph_toys import ARPA
 
 from conch.cli import main
 from conch.decoding.graph.search import DecodingGraph, WfstStream
-from conch.models.ctc.units import Characters
-from conch.models.ctc.vocabulary import read_vocabulary
+from conch.families.ctc.units import Characters
+from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 from lab.training.ctc.units import learned_subwords

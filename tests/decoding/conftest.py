@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from ctc_export import exported
 
+from conch.families.ctc.units import Characters
+from conch.families.ngram.arpa import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
-from conch.language.arpa import read_ngrams
-from conch.models.ctc.units import Characters
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 WORDS = "the quick brown fox jumps over lazy dog"

@@ -15,8 +15,8 @@ from conch.component import Row, bytes_array
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.decoding.utterance_search import advance
-from conch.models.ctc.units import units_from_dict
-from conch.models.ctc.vocabulary import read_vocabulary
+from conch.families.ctc.units import units_from_dict
+from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, SessionError
 
 

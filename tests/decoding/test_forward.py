@@ -15,9 +15,9 @@ from recordings import recordings_of
 from conch.component import Row, bytes_array
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.forward import forward_scores, text_scores
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.units import Characters, Subwords
 from conch.language.normalize import language_model_words
-from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.models.ctc.units import Characters, Subwords
 from conch.wire.errors import InvalidRequestError, OptionError
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 from lab.training.ctc.units import learned_subwords

@@ -7,7 +7,7 @@ from ctc_paths import log_probs_of
 from conch.decoding.greedy import best_path
 from conch.decoding.hypothesis import words_of
 from conch.decoding.vocab import CtcVocab
-from conch.models.ctc.units import Characters
+from conch.families.ctc.units import Characters
 from lab.training.ctc.units import greedy_text
 
 VOCAB = CtcVocab(Characters.vocab)

@@ -15,7 +15,7 @@ from conch.decoding.hotwords.finder import HotwordFinder
 from conch.decoding.hotwords.placing import Reading, best_alignment
 from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
-from conch.models.ctc.units import Characters
+from conch.families.ctc.units import Characters
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
 

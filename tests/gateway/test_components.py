@@ -11,8 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from conch.gateway import GatewayConfig, GatewayService
-from conch.gateway.components import COMPONENTS, components_for
-from conch.wire.needs import components_of, needed_for
+from conch.wire.needs import components_for, components_of, needed_for
 from conch.wire.options import RecognitionOptions
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +32,7 @@ OPTIONS: tuple[Mapping[str, Any], ...] = (
     {"decoder": "ctc", "attention_rescore": True},
     {"decoder": "wfst", "rescore": True, "attention_rescore": True},
 )
+COMPONENTS = components_for(RecognitionOptions())
 LIVE_OPTIONS: tuple[Mapping[str, Any], ...] = (
     {},
     {"vad": False},

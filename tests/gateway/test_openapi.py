@@ -5,7 +5,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from openapi_spec_validator import validate
 from conch.gateway import GatewayConfig, openapi
 from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS
 from conch.gateway.app import make_app
-from conch.gateway.components import components_for
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
 from conch.gateway.file_request import _KNOWN, FORMATS, GRANULARITIES, parse
@@ -41,10 +40,11 @@ from conch.wire.errors import (
     ServerError,
     SessionError,
 )
-from conch.wire.options import RecognitionOptions, default_of
+from conch.wire.needs import components_for
+from conch.wire.options import RecognitionOptions, all_options, default_of
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Word
 
-OPTIONS = {item.name: item for item in fields(RecognitionOptions)}
+OPTIONS = {item.name: item for item in all_options().values()}
 SOURCES = Path(openapi.__file__).parent
 DOCUMENT = openapi.make_document()
 TRANSCRIPTIONS = DOCUMENT["paths"]["/v1/audio/transcriptions"]["post"]

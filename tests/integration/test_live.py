@@ -15,7 +15,7 @@ from tritonclient.utils import InferenceServerException
 from conch.client import AsyncClient, Client
 from conch.component import Row
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.wire.errors import AudioError, SessionError
 
 pytestmark = pytest.mark.server

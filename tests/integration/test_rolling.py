@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +21,7 @@ from waiting import wait_until
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.needs import components_of_path
-from conch.wire.options import RecognitionOptions
+from conch.wire.options import RecognitionOptions, all_options
 from conch.wire.result import OpenUtterance, Segment, Transcript
 
 pytestmark = pytest.mark.server
@@ -307,7 +306,7 @@ def test_a_caller_chooses_the_encoders_window(triton, caller, waveform):
 def test_triton_takes_the_name_of_every_option(server, talk):
     """Triton keeps some names of parameters for itself."""
     usual = RecognitionOptions.parse({"decoder": "ctc", "mode": "two_pass"}, live=True)
-    sent = {item.name: getattr(usual, item.name) for item in fields(RecognitionOptions)}
+    sent = {item.name: getattr(usual, item.name) for item in all_options().values()}
     asked = {name: value for name, value in sent.items() if value is not None}
     with Client(server.http_url) as client, client.live(**asked) as stream:
         stream.send(talk[:RATE])

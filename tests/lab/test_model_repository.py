@@ -6,8 +6,8 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from conch.component.parameters import read_parameters
+from conch.families.silero.vad import SileroConfig
 from conch.launcher.repositories import check_repository
-from conch.models.silero import SileroConfig
 from conch.wire.errors import BenchError
 from lab.growth.benchmark import whisper_settings
 from lab.model_repository import model_args, own_repositories, read_config, repository_of

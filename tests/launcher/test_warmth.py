@@ -2,7 +2,7 @@
 
 import json
 
-from conch.launcher.warmth import REQUESTS, request_body, requests_for
+from conch.launcher.warmth import request_body, requests_for
 from conch.wire.needs import PATHS, components_of, components_of_path
 from conch.wire.options import RecognitionOptions
 
@@ -35,7 +35,7 @@ def test_a_server_with_fewer_models_is_asked_for_what_it_has() -> None:
 
 
 def test_a_request_is_json_and_samples() -> None:
-    for options in REQUESTS:
+    for options in requests_for(ALL):
         head, body = request_body(options, b"\1\0" * 160)
         sent = json.loads(body[:head])
         assert body[head:] == b"\1\0" * 160

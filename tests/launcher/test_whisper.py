@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from whisper_toys import whisper_toy
 
+from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories
 from conch.launcher.repositories import model_names, parsed_config
-from conch.launcher.whisper import COMPONENTS, with_whisper, with_whisper_found
+from conch.launcher.whisper import with_whisper, with_whisper_found
 from conch.wire.errors import ConfigError, ServerError
 
 SHIPPED = shipped_repositories()

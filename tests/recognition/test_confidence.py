@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from conch.recognition.confidence import AGREEMENT, BIAS, TOKENS, calibrated
+from conch.families.whisper.confidence import AGREEMENT, BIAS, TOKENS, calibrated
 from conch.wire.result import Hypothesis, Word
 
 

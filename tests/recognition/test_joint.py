@@ -10,11 +10,11 @@ from recordings import Recording, recordings_of
 
 from conch.component import Row
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
-from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
-from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-from conch.recognition import roles
-from conch.recognition.live.rolling_passes import WINDOW
+from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
+from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.families.whisper.recogniser import WINDOW
+from conch.recognition.decoded import words_of as words_in
 from conch.recognition.live.text import LiveText, whole_words
 from conch.recognition.word_alignment import letters
 from conch.wire.errors import TranscriptionError
@@ -30,7 +30,7 @@ FIRST = 1
 
 
 def words_of(answer) -> tuple[Word, ...]:
-    return roles.words({name: HostTensor(np.asarray(item)) for name, item in answer.items()}, 0.0)
+    return words_in({name: HostTensor(np.asarray(item)) for name, item in answer.items()}, 0.0)
 
 
 class Models:

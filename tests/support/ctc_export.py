@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 
-from conch.models.ctc.units import Units
+from conch.families.ctc.units import Units
 from lab.training.ctc.model import CtcModel
 
 

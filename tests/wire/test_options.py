@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from conch.families import decoders
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
-from conch.wire.presets import preset
 from conch.wire.weights import FUSION_WEIGHTS
 
 
@@ -194,7 +194,8 @@ def test_a_preset_is_the_options_that_it_sets(mode, decoder):
     for accuracy in ("fast", "balanced", "best"):
         sent = {"mode": mode, "decoder": decoder, "accuracy": accuracy}
         options = RecognitionOptions.parse(sent, live=live)
-        set_out = {"mode": mode, "decoder": decoder, **preset(sent)}
+        preset = decoders()[decoder].presets.get(accuracy, {})
+        set_out = {"mode": mode, "decoder": decoder, **preset}
         assert replace(options, accuracy="fast") == RecognitionOptions.parse(set_out, live=live)
         found.add(replace(options, accuracy="fast"))
     assert len(found) == 3

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.models.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
+from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.triton import read_parameters, respond, settled
 
 

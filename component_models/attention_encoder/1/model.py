@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.models.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
+from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.triton import read_parameters, respond, settled
 
 

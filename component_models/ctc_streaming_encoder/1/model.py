@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.models.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.language.inverse_normalizer import InverseNormalizer, InverseNormalizerConfig
+from conch.families.inverse_normalizer.normalizer import InverseNormalizer, InverseNormalizerConfig
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,7 +1,7 @@
 from typing import Any
 
-from conch.language.neural.model import NeuralRescorerConfig
-from conch.language.neural.rescorer import NeuralRescorer
+from conch.families.smollm2.model import NeuralRescorerConfig
+from conch.families.smollm2.rescorer import NeuralRescorer
 from conch.triton import read_parameters, respond, settled
 
 

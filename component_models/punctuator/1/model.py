@@ -1,7 +1,7 @@
 from typing import Any
 
-from conch.language.punctuation.model import PunctuatorConfig
-from conch.language.punctuation.punctuator import Punctuator
+from conch.families.punctuation.model import PunctuatorConfig
+from conch.families.punctuation.punctuator import Punctuator
 from conch.triton import read_parameters, respond, settled
 
 

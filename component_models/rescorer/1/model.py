@@ -1,7 +1,7 @@
 from typing import Any
 
-from conch.language.ngram import LanguageModelConfig
-from conch.language.rescorer import Rescorer
+from conch.families.ngram.model import LanguageModelConfig
+from conch.families.ngram.rescorer import Rescorer
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.models.silero import SileroConfig, SileroVad
+from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.triton import read_parameters, respond, settled
 
 

@@ -22,8 +22,8 @@ from tqdm import tqdm
 from conch.component.arrays import FloatArray
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.graph.shipped import unpacked_graph
-from conch.language.ngram import LanguageModelConfig, load_language_model
-from conch.models.ctc.units import Units
+from conch.families.ctc.units import Units
+from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.graph_rescoring import best_texts, scored_lists

@@ -12,7 +12,7 @@ import onnx.parser
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from conch.models.ctc.int8_product import DOMAIN, OPERATOR
+from conch.families.ctc.int8_product import DOMAIN, OPERATOR
 
 _SMALLEST = 2**16
 """Matrices of fewer numbers stay as they are; the output layer is one."""

@@ -1,6 +1,6 @@
 """Beam search with an n-gram, by pyctcdecode (pip install pyctcdecode).
 
-pyctcdecode knows KenLM's files only; this scores by what `conch.language` reads, so that the
+pyctcdecode knows KenLM's files only; this scores by what `conch.families.ngram` reads, so that the
 en-us trigram that comes with Conch serves.
 """
 
@@ -12,9 +12,9 @@ from pyctcdecode.language_model import AbstractLanguageModel
 from pygtrie import CharTrie
 
 from conch.component.arrays import FloatArray
-from conch.language.arpa import read_ngrams
-from conch.language.ngram import LanguageModelConfig, NgramModel, model_path, ngram_lookup
-from conch.models.ctc.units import opens_words
+from conch.families.ctc.units import opens_words
+from conch.families.ngram.arpa import read_ngrams
+from conch.families.ngram.model import LanguageModelConfig, NgramModel, model_path, ngram_lookup
 
 History = tuple[str, ...]
 """The words before, the oldest first."""

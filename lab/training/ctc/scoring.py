@@ -11,8 +11,8 @@ from torch import Tensor
 
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.models.ctc.onnx_model import CtcGraph, CtcGraphConfig
-from conch.models.ctc.units import Units, units_from_dict
+from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.families.ctc.units import Units, units_from_dict
 from conch.scoring.error_rates import normalized
 from lab.training.ctc.data import collated, features_of
 from lab.training.ctc.model import CtcModel, CtcModelConfig

@@ -8,8 +8,8 @@ from conch.component.arrays import FloatArray
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.options import CtcSearchOptions
-from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.models.ctc.vocabulary import Vocabulary
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.vocabulary import Vocabulary
 from conch.scoring.manifest import Utterance
 from lab.waveforms import waveform_of
 

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
-from conch.models.ctc.units import Characters, Units
+from conch.families.ctc.units import Characters, Units
 from conch.scoring.manifest import Utterance
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS
@@ -183,7 +183,7 @@ def starting_model(
     if args.init:
         encoder, _ = loaded_model(args.init)
         return with_new_output(encoder, units, args.dropout), units
-    from conch.models.whisper.config import (
+    from conch.families.whisper.config import (
         model_folder,  # only who starts from one needs CTranslate2
     )
 

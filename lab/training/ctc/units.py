@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import tokenizers
 
-from conch.models.ctc import BLANK
-from conch.models.ctc.units import Subwords
+from conch.families.ctc import BLANK
+from conch.families.ctc.units import Subwords
 
 
 def learned_subwords(texts: Sequence[str], size: int) -> Subwords:

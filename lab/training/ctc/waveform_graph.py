@@ -1,6 +1,6 @@
 """Write an exported graph as one that takes waveforms, which Triton's ONNX Runtime backend serves.
 
-    python -m lab.training.ctc.waveform_graph src/conch/models/ctc/weights/ctc-en.onnx \
+    python -m lab.training.ctc.waveform_graph src/conch/families/ctc/weights/ctc-en.onnx \
         --out ~/served/component_models/ctc_encoder/1/model.onnx
 
 Full context only, products in float32. Features are made inside the graph, so that its tensors are
@@ -26,10 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from conch.models.ctc.int8_product import float_graph
-from conch.models.ctc.onnx_model import Caches, CtcGraph, CtcGraphConfig
-from conch.models.ctc.vocabulary import ENCODER_FRAME_SAMPLES
-from conch.models.features import (
+from conch.component.features import (
     FRAME_SHIFT,
     HISTORY,
     N_FFT,
@@ -37,6 +34,9 @@ from conch.models.features import (
     mel_filters,
     window,
 )
+from conch.families.ctc.int8_product import float_graph
+from conch.families.ctc.onnx_model import Caches, CtcGraph, CtcGraphConfig
+from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 
 _STEP_INPUTS = ("features", "lens", *Caches._fields)
 

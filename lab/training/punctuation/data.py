@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.language.punctuation.model import CAPITAL, MARKS, UPPER
-from conch.language.punctuation.words import UNKNOWN, Vocabulary, plain
+from conch.families.punctuation.model import CAPITAL, MARKS, UPPER
+from conch.families.punctuation.words import UNKNOWN, Vocabulary, plain
 from lab.training.punctuation.written import Heard, words_of_line
 
 LENGTHS = (12, 24, 48, 96)

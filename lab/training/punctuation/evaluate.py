@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.graph.shipped import unpacked_graph
-from conch.language.punctuation.model import LOWER, MARKS, PunctuatorConfig
-from conch.language.punctuation.punctuator import Punctuator
-from conch.models.ctc import WEIGHTS
+from conch.families.ctc import WEIGHTS
+from conch.families.punctuation.model import LOWER, MARKS, PunctuatorConfig
+from conch.families.punctuation.punctuator import Punctuator
 from conch.scoring.manifest import read_manifest
 from lab.training.ctc.scoring import ExportedModel, log_probs_of
 from lab.training.ctc.texts import graph_texts

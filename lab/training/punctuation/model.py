@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from conch.language.punctuation.model import MARKS
-from conch.language.punctuation.words import FEATURES, PADDING
+from conch.families.punctuation.model import MARKS
+from conch.families.punctuation.words import FEATURES, PADDING
 
 CASES = 3
 

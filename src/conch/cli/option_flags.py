@@ -1,11 +1,11 @@
-"""Command-line flags for the options of a request, derived from `RecognitionOptions`."""
+"""Command-line flags for the options of a request, derived from their fields."""
 
 import argparse
 from collections.abc import Collection
-from dataclasses import Field, fields
+from dataclasses import Field
 from typing import Any
 
-from conch.wire.options import RecognitionOptions, default_of, describe, kind_of, words_of
+from conch.wire.options import all_options, default_of, describe, kind_of, words_of
 
 _FOR_PROGRAMS = ("vad_state",)
 """Options that nobody types."""
@@ -20,7 +20,7 @@ def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str
     group = parser.add_argument_group(
         "recognition options", "An option that is not given has the server's default."
     )
-    for item in fields(RecognitionOptions):
+    for item in all_options().values():
         if item.name in (*without, *_FOR_PROGRAMS):
             continue
         group.add_argument(
@@ -30,8 +30,7 @@ def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str
 
 def given_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options whose flags were given."""
-    names = [item.name for item in fields(RecognitionOptions)]
-    return {name: getattr(args, name) for name in names if name in args}
+    return {name: getattr(args, name) for name in all_options() if name in args}
 
 
 def _kind(item: "Field[Any]") -> dict[str, Any]:

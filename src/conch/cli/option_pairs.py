@@ -1,11 +1,10 @@
 """`--option name=value`: turn text of the command line into typed request options."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 from conch.client import OptionValue
 from conch.wire.errors import OptionError
-from conch.wire.options import RecognitionOptions, kind_of
+from conch.wire.options import RecognitionOptions, all_options, kind_of
 
 TRUTHS = {"true": True, "false": False}
 
@@ -16,7 +15,7 @@ def parse_options(pairs: Sequence[str], *, live: bool = False) -> dict[str, Opti
     Raises:
         OptionError: a pair has no `=`, a name comes twice, or `RecognitionOptions` refuses one.
     """
-    types = {item.name: kind_of(item) for item in fields(RecognitionOptions)}
+    types = {item.name: kind_of(item) for item in all_options().values()}
     options: dict[str, OptionValue] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -37,9 +37,9 @@ from conch.decoding.utterance_search import (
     greedy,
 )
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig
-from conch.models.ctc.units import units_from_dict
-from conch.models.ctc.vocabulary import read_vocabulary
+from conch.families.ctc.units import units_from_dict
+from conch.families.ctc.vocabulary import read_vocabulary
+from conch.families.ngram.model import LanguageModelConfig
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
 from conch.wire.hotwords import Hotword
 from conch.wire.limits import MAX_STEP_S

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, FloatArray, IntArray
+from conch.families.ctc import BLANK
+from conch.families.ctc.units import Units
 from conch.language.normalize import language_model_words
-from conch.models.ctc import BLANK
-from conch.models.ctc.units import Units
 
 _MOST = 2.0**1000
 """The number for probability 1. It is large, so that much smaller ones are still exact."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conch.models.ctc import BLANK as BLANK
+from conch.families.ctc import BLANK as BLANK
 from conch.wire.errors import ConfigError
 
 

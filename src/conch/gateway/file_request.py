@@ -11,14 +11,15 @@ from types import MappingProxyType
 from typing import Any
 
 from conch.client import OptionValue
+from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import ApiError
 from conch.gateway.json_text import read_json
 from conch.gateway.models import known_name, options_of
-from conch.gateway.option_fields import OPTIONS, options_of_text
+from conch.gateway.option_fields import options_of_text
 from conch.wire.formats import TIMED_FORMATS
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
-from conch.wire.options import MAX_PROMPT, RecognitionOptions
+from conch.wire.options import RecognitionOptions, all_options
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "conch")
 GRANULARITIES = ("word", "segment")
@@ -90,7 +91,7 @@ def parse(
     model = _last(sent, "model")
     options = dict(options_of(model, aliases))
     options |= _chunking(sent)
-    own = {name: values[-1] for name, values in sent.items() if name in OPTIONS and values}
+    own = {name: values[-1] for name, values in sent.items() if name in all_options() and values}
     own.pop("languages", None)
     ignored = [name for name in sent if name in NO_MEANING]
     if language := own.pop("language", ""):
@@ -109,7 +110,7 @@ def parse(
     # What only some decoders take is left out for the others.
     added: dict[str, OptionValue] = {}
     if len(languages) > 1 and parsed.language == "auto":
-        if parsed.decoder == "attention":
+        if parsed.takes("languages"):
             added["languages"] = ",".join(languages)
         else:
             ignored.append("languages")
@@ -128,7 +129,7 @@ def parse(
         ignored.append("include")
     if is_streamed and format not in ("json", "conch"):
         ignored.append("response_format")
-    unknown = [name for name in sent if name not in _KNOWN and name not in OPTIONS]
+    unknown = [name for name in sent if name not in _KNOWN and name not in all_options()]
     ignored += unknown
     warnings = [_unknown_field(name) for name in unknown[:MAX_IGNORED]]
     if known_name(model, aliases).endswith("-diarize"):
@@ -157,7 +158,7 @@ _KNOWN = frozenset(
 def _unknown_field(name: str) -> str:
     """Return the warning about a field that nobody knows, with the known one that is close."""
     # Newer clients send fields that are far from any of these: no error, and no wild guess.
-    close = difflib.get_close_matches(name.lower(), [*OPTIONS, *_KNOWN], n=1, cutoff=0.75)
+    close = difflib.get_close_matches(name.lower(), [*all_options(), *_KNOWN], n=1, cutoff=0.75)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return f"the field {clipped(name)!r} is unknown and changes nothing{hint}"
 
@@ -171,7 +172,7 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     for name, values in fields.items():
         bare = name.removesuffix("[]")
         # An option is one value, which may have brackets; `languages` is OpenAI's list as well.
-        is_one = bare in OPTIONS and bare != "languages"
+        is_one = bare in all_options() and bare != "languages"
         items = values if is_one else [i for value in values for i in _json_list(value)]
         found[bare] = (*found.get(bare, ()), *items)
     objects = [name for name in found if name.startswith("chunking_strategy[")]

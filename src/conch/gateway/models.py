@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from conch.client import OptionValue
+from conch.families import decoders
 from conch.gateway.errors import ApiError
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_of
@@ -26,9 +27,7 @@ PATHS: Mapping[str, Mapping[str, OptionValue]] = MappingProxyType(
     {
         DEFAULT_MODEL: {},
         **{name: {} for name in OPENAI_MODELS},
-        "conch-attention": {"decoder": "attention"},
-        "conch-ctc": {"decoder": "ctc"},
-        "conch-wfst": {"decoder": "wfst"},
+        **{f"conch-{decoder}": {"decoder": decoder} for decoder in decoders()},
     }
 )
 """Options that each model stands for."""

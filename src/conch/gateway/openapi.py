@@ -6,7 +6,7 @@ made from the code, so that none of them can be missing.
 
 import ast
 import inspect
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, is_dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias, cast, get_args, get_type_hints
@@ -15,10 +15,10 @@ import msgspec
 from aiohttp import web
 
 import conch
-from conch.gateway.components import Component
 from conch.gateway.format import FormatRequest
 from conch.gateway.options import Option, takes_live
-from conch.wire.options import RecognitionOptions, kind_of, words_of
+from conch.wire.needs import Component
+from conch.wire.options import all_options, kind_of, words_of
 from conch.wire.result import Transcript
 
 Schema: TypeAlias = dict[str, Any]
@@ -56,11 +56,11 @@ def make_document() -> Schema:
     # A live text that is not final may lack it.
     schemas["Transcript"]["required"].remove("nbest")
     form = schemas["TranscriptionForm"]
-    form["properties"] |= {item.name: of_option(item) for item in fields(RecognitionOptions)}
+    form["properties"] |= {item.name: of_option(item) for item in all_options().values()}
     without_task = {name: item for name, item in form["properties"].items() if name != "task"}
     schemas["TranslationForm"] = {**form, "properties": without_task}
     document["paths"]["/v1/listen"]["get"]["parameters"] += [
-        _query_of_option(item) for item in fields(RecognitionOptions) if takes_live(item)
+        _query_of_option(item) for item in all_options().values() if takes_live(item)
     ]
     # As in JSON, which has no tuples.
     return cast(Schema, msgspec.json.decode(msgspec.json.encode(document)))

@@ -2,15 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field
 from typing import Any
 
 from conch.client import OptionValue
 from conch.wire.errors import OptionError
-from conch.wire.options import RecognitionOptions, describe, kind_of, unknown_name, words_of
-
-OPTIONS = {item.name: item for item in fields(RecognitionOptions)}
-"""The fields of all options, by name."""
+from conch.wire.options import all_options, describe, kind_of, unknown_name, words_of
 
 _BOOLS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
@@ -31,10 +28,11 @@ def options_of_text(
     Raises:
         OptionError: an option does not exist, or its text is no value of its type.
     """
+    known = all_options()
     for name in texts:
-        if name not in OPTIONS:
-            raise OptionError(unknown_name(name, [*OPTIONS, *others]))
-    return {name: _value(OPTIONS[name], text) for name, text in texts.items()}
+        if name not in known:
+            raise OptionError(unknown_name(name, [*known, *others]))
+    return {name: _value(known[name], text) for name, text in texts.items()}
 
 
 def _value(item: "Field[Any]", text: str) -> OptionValue:

@@ -1,14 +1,14 @@
 """`GET /v1/options`: the options of a request."""
 
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
 import conch
-from conch.wire.options import RecognitionOptions, default_of, kind_of, words_of
-from conch.wire.presets import PRESETS
+from conch.families import decoders
+from conch.wire.options import RecognitionOptions, all_options, default_of, kind_of, words_of
 
 _RECORDINGS_ONLY = ("channels", "coverage")
 
@@ -47,7 +47,7 @@ class Option:
 
 async def list_options(request: web.Request) -> web.Response:
     """Answer with every option: its type, range, default and meaning."""
-    options = [described(item) for item in fields(RecognitionOptions)]
+    options = [described(item) for item in all_options().values()]
     body = msgspec.json.encode({"version": conch.__version__, "options": options})
     return web.Response(body=body, content_type="application/json")
 
@@ -62,9 +62,10 @@ def described(item: "Field[Any]") -> Option:
     kind, data = kind_of(item), item.metadata
     default: Any = item.default
     two_pass = RecognitionOptions.parse({"mode": "two_pass"}, live=True)
-    decoders: tuple[str, ...] = data["decoders"]
-    # With Whisper in the second pass, the first one has the CTC model.
-    is_of_first = bool(decoders) and two_pass.is_followed(item.name, decoders)
+    takers: tuple[str, ...] = data["decoders"]
+    # A decoder that hears no live audio has the second pass, and another one the first.
+    is_of_first = bool(takers) and two_pass.is_followed(item)
+    of_second = [decoder.name for decoder in decoders().values() if not decoder.live]
     return Option(
         name=item.name,
         kind=kind.__name__ if kind is not None else "choice",
@@ -74,9 +75,13 @@ def described(item: "Field[Any]") -> Option:
         high=data["high"],
         choices=words_of(item) or None,
         help=data["help"],
-        decoders=decoders,
-        live_decoders=tuple(dict.fromkeys((*decoders, "attention"))) if is_of_first else decoders,
-        by_accuracy=any(item.name in preset for preset in PRESETS.values()),
+        decoders=takers,
+        live_decoders=tuple(dict.fromkeys((*takers, *of_second))) if is_of_first else takers,
+        by_accuracy=any(
+            item.name in preset
+            for decoder in decoders().values()
+            for preset in decoder.presets.values()
+        ),
         live=takes_live(item),
         recordings=not data["help"].startswith("live"),
     )

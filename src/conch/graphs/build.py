@@ -24,12 +24,12 @@ import numpy as np
 
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays, open_fst, write_fst
+from conch.families.ctc import BLANK
+from conch.families.ctc.units import Units
+from conch.families.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
 from conch.graphs.grammar import grammar
 from conch.graphs.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
 from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
-from conch.language.ngram_table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
-from conch.models.ctc import BLANK
-from conch.models.ctc.units import Units
 from conch.wire.errors import ConfigError
 
 EPSILON = 0

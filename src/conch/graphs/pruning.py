@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, IntArray
-from conch.language.ngram_table import (
+from conch.families.ngram.table import (
     SENTENCE_END,
     SENTENCE_START,
     NgramOrder,

@@ -1,1 +1,1 @@
-"""Language models: the probability of a text."""
+"""Text as language models read it."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import conch
+from conch.families import all_families
 from conch.launcher import probe
 from conch.launcher.admin import Restriction, headers_for
 from conch.launcher.command import Endpoints
@@ -23,26 +24,20 @@ STREAM_ID = "warm-up"
 TIMEOUT_S = 30.0
 """Seconds for one answer."""
 
-REQUESTS: tuple[Mapping[str, Any], ...] = (
-    {"rescore": True, "rescorer": "neural", "ctc_rescore": True},
-    {"rescore": True, "rescorer": "ngram"},
-    {"rescore": True, "rescorer": "neural"},
-    {},
-    {"decoder": "ctc"},
-    {"mode": "streaming"},
-)
-"""Options of requests, those of most components first."""
-
 
 def requests_for(models: Collection[str]) -> list[Mapping[str, Any]]:
     """Return the options of few requests that together call every component among these models."""
+    needed = [
+        (options, components_of(RecognitionOptions.parse(options, live="mode" in options)).keys())
+        for family in all_families()
+        for options in family.warm_ups
+    ]
     chosen = []
     called: set[str] = set()
-    for options in REQUESTS:
-        needed = components_of(RecognitionOptions.parse(options, live="mode" in options)).keys()
-        if needed <= set(models) and not needed <= called:
+    for options, components in sorted(needed, key=lambda item: -len(item[1])):
+        if components <= set(models) and not components <= called:
             chosen.append(options)
-            called |= needed
+            called |= components
     return chosen
 
 

@@ -4,14 +4,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from conch import packaged
+from conch.families import all_components
+from conch.families.family import WeightsPackage
 from conch.launcher.config import ServerConfig
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
-from conch.packaged import SMOLLM2, WeightsPackage
 from conch.wire.errors import ServerError
 
-OPTIONAL: Mapping[str, WeightsPackage] = {"neural_rescorer": SMOLLM2}
-"""Packages of weights that no extra of Conch installs, by the model that takes them."""
+
+def optional() -> Mapping[str, WeightsPackage]:
+    """Return the packages of weights that no extra of Conch installs, by the model of each."""
+    return {
+        component.name: component.package
+        for component in all_components()
+        if component.package and component.package.command
+    }
 
 
 def with_weights(config: ServerConfig) -> ServerConfig:
@@ -41,13 +49,13 @@ def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str
         repositories: folders of models.
         model_config: NAME of the `configs/NAME.pbtxt` that the server takes where there is one.
     """
-    missing = {name: package for name, package in OPTIONAL.items() if package.folder is None}
+    missing = {name: package for name, package in optional().items() if package.folder is None}
     found = {}
     for repository in repositories:
         for name, package in missing.items():
             path = served_config(repository / name, model_config)
             if path is not None and _takes_the_default(path):
-                found[name] = package.missing
+                found[name] = packaged.missing(package)
     return found
 
 

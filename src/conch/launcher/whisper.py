@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from conch.catalogue.places import FLAG, find_whisper
+from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher.config import ServerConfig
 from conch.launcher.repositories import parsed_config, served_config
 from conch.wire.errors import ServerError
 
-COMPONENTS = ("attention_encoder", "attention_decoder")
-"""The models that read the weights. Both must read the same."""
 PARAMETER = "model"
 """Key of the folder in a component's config.pbtxt."""
 

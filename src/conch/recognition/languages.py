@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from conch.recognition.config import RecognitionConfig
+from conch.recognition.hooks import recogniser_of
+from conch.wire.languages import codes_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -42,17 +44,24 @@ def told(
     )
 
 
-def told_by_ctc(
+def with_only_language(
     segment: Segment, options: RecognitionOptions, config: RecognitionConfig
 ) -> Segment:
-    """Return a segment with the language of the CTC model, if that has written its text.
+    """Return a segment with the language of a recogniser that knows one and does not tell it.
 
     Args:
         segment: The segment.
         options: Options of the request.
-        config: Limits, with the language of the CTC model.
+        config: Limits, with the language of the first pass.
     """
-    if options.decoder == "attention" or segment.language or not segment.text:
+    if recogniser_of(options).detects_language or segment.language or not segment.text:
         return segment
     is_auto = options.language == "auto"
     return replace(segment, language=config.first_pass_language if is_auto else options.language)
+
+
+def may_be_in(language: str, options: RecognitionOptions) -> bool:
+    """Return whether a recogniser that knows this language alone may write what is asked for."""
+    chosen = codes_of(options.languages) or (language,)
+    is_asked = options.language in ("auto", language) and language in chosen
+    return is_asked and options.task == "transcribe"

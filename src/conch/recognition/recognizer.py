@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import replace
 
 from conch.audio.recording import Recording
 from conch.bls.admission import Admission
@@ -15,15 +16,17 @@ from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.languages import told_by_ctc
+from conch.recognition.hooks import load_hooks
+from conch.recognition.languages import with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
 from conch.recognition.offline.recording import recognize_channels
+from conch.recognition.offline.whole_recording import WholeRecording
 from conch.recognition.request import SpeechRequest, naming_row
 from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.options import RecognitionOptions
-from conch.wire.parts import speech_warnings, transcript_of
+from conch.wire.parts import speech_warnings, spoken, transcript_of
 from conch.wire.result import Segment, Transcript
 
 OFFLINE = "offline"
@@ -44,6 +47,7 @@ class Recognizer:
         """
         self._config, self.runtime = config, runtime
         self._cores = cores or share_of_cores(1)
+        load_hooks()
         self.open_streams = OpenStreams(config, runtime)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
@@ -67,14 +71,18 @@ class Recognizer:
 
             async def transcribe(row: int, work: "_Work") -> Transcript:
                 with naming_row(row, len(rows)):
-                    found = []
-                    async with aclosing(self._segments(rows[row], calls[row], options)) as segments:
+                    found, whole = list[Segment](), WholeRecording(options)
+                    async with aclosing(
+                        self._segments(rows[row], calls[row], options, whole)
+                    ) as segments:
                         async for segment in segments:
                             found.append(segment)
                             work.heard(row, segment)
+                    after = await whole.finished(found, calls[row])
                 self._count_audio(rows[row])
-                warnings = (*rows[row].warnings, *speech_warnings(found))
-                return _transcript(found, rows[row], calls[row], options, warnings)
+                warnings = (*rows[row].warnings, *speech_warnings(after.segments))
+                transcript = _transcript(after.segments, rows[row], calls[row], options, warnings)
+                return replace(transcript, extra=after.extra or None)
 
             async with calls[0].limited():
                 await check_text_models(options, calls[0])
@@ -88,7 +96,8 @@ class Recognizer:
         """Yield a transcript per segment of a request with one row, each as soon as it is ready.
 
         The last transcript has no segment. It carries the duration, the path and the timings of the
-        whole audio, which are not known with the last segment.
+        whole audio, which are not known with the last segment, and what the hooks over the whole
+        recording have found.
 
         Args:
             request: The request.
@@ -106,16 +115,19 @@ class Recognizer:
                 await check_text_models(options, calls)
                 (row,) = await self._opened(request, options)
                 async with self._begun([row], calls, [turn]) as work:
-                    found = []
-                    async with aclosing(self._streamed(row, calls, options)) as segments:
+                    found, whole = list[Segment](), WholeRecording(options)
+                    async with aclosing(self._streamed(row, calls, options, whole)) as segments:
                         async for segment in segments:
                             work.heard(0, segment)
+                            found.append(segment)
                             if segment.text or segment.unrecognised:
-                                found.append(segment)
                                 yield _transcript([segment], row, calls, options)
+                    after = await whole.finished(found, calls)
                     self._count_audio(row)
-                    warnings = (*row.warnings, *speech_warnings(found))
-                    yield _transcript([], row, calls, options, warnings)
+                    warnings = (*row.warnings, *speech_warnings(after.segments))
+                    last = _transcript([], row, calls, options, warnings)
+                    revised = () if [*after.segments] == found else spoken(after.segments)
+                    yield replace(last, extra=after.extra or None, revised=revised)
 
     @contextmanager
     def _arrived(self, request: SpeechRequest) -> Iterator[None]:
@@ -151,25 +163,30 @@ class Recognizer:
         return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
     def _streamed(
-        self, recording: Recording, calls: Calls, options: RecognitionOptions
+        self,
+        recording: Recording,
+        calls: Calls,
+        options: RecognitionOptions,
+        whole: WholeRecording,
     ) -> AsyncGenerator[Segment, None]:
         """Return the segments; the first one does not share the cores with more than fill them."""
         encoded = self.runtime.limits.most_of_one("attention_encoder", is_first=True)
-        return self._segments(recording, calls, options, max(encoded, self._cores))
+        return self._segments(recording, calls, options, whole, max(encoded, self._cores))
 
     async def _segments(
         self,
         recording: Recording,
         calls: Calls,
         options: RecognitionOptions,
+        whole: WholeRecording,
         most_at_first: int | None = None,
     ) -> AsyncGenerator[Segment, None]:
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
-        found = recognize_channels(recording, options, calls, most, at_first)
+        found = recognize_channels(recording, options, calls, most, at_first, whole)
         async with aclosing(found) as segments:
             async for segment in segments:
-                yield told_by_ctc(segment, options, self._config)
+                yield with_only_language(segment, options, self._config)
 
     def _count_audio(self, recording: Recording) -> None:
         self.runtime.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)

@@ -11,27 +11,25 @@ from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Job, Message
 from conch.bls.traits import OwnComponents, Traits
 from conch.component import Array
+from conch.families import traits
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.recognition.recognizer import OFFLINE, Recognizer
 from conch.recognition.request import SpeechRequest
 from conch.wire.result import Transcript
-from conch.wire.text_steps import OWN_MODELS
+from conch.wire.text_steps import own_models
 
 LEAST_SCORE = float(np.finfo(np.float32).min)
 """Score of a missing hypothesis, and in place of -inf and NaN, which JSON cannot hold."""
 
-# Whisper decodes up to 448 tokens, where 40 are usual, and again for a text that loops.
-TRAITS = {
-    "vad": Traits(is_one_by_one=True),
-    "attention_encoder": Traits(is_one_by_one=True),
-    "attention_decoder": Traits(hang_factor=60.0),
-}
-
 
 def own_components() -> OwnComponents:
     """Return the traits of Conch's components."""
-    return {model: TRAITS.get(model, Traits()) for model in OWN_MODELS}
+    declared = {
+        name: Traits(component.is_one_by_one, component.hang_factor)
+        for name, component in traits().items()
+    }
+    return {model: declared.get(model, Traits()) for model in own_models()}
 
 
 class Recognition:

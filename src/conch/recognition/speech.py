@@ -1,17 +1,42 @@
-"""A stretch of speech to recognise, and what the acoustic models hear in it."""
+"""A stretch of speech to recognise, and what the encoders hear in it."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, cast
 
 from conch.audio.segmentation import frames_between
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition import ctc_roles, roles
-from conch.recognition.ctc_roles import LogProbs
-from conch.recognition.roles import EncodedSegment
+
+Encoded = TypeVar("Encoded")
+"""What the encoder of a recogniser returns."""
+Encoded_co = TypeVar("Encoded_co", covariant=True)
+"""The same, of an encoder alone."""
+
+
+class Encoder(Protocol[Encoded_co]):
+    """What encodes a segment."""
+
+    encoder: str
+    """Name of its component."""
+
+    async def encode(self, calls: Calls, waveform: Array) -> Encoded_co:
+        """Return a segment as the decoder takes it; FP32 [samples], 16 kHz."""
+        ...
+
+
+class Frames(Protocol):
+    """What a live first pass has encoded of an utterance, and can be cut as its audio is."""
+
+    def part(self, start: float, end: float) -> "Frames":
+        """Return what was encoded of a part.
+
+        Args:
+            start: Start of the part, as a share of the audio.
+            end: End of the part, as a share of the audio.
+        """
+        ...
 
 
 def saying(text: str) -> Callable[[], Awaitable[str]]:
@@ -37,8 +62,8 @@ class SpeechSegment:
     """FP32 [samples], 16 kHz."""
     speech_probs: Array
     """Speech probabilities, FP32 [frames] of 32 ms each."""
-    log_probs: Array | None = None
-    """Log probabilities of the CTC model, FP32 [frames, units], if a first pass has them."""
+    encoded: Mapping[str, Frames] = field(default_factory=dict)
+    """What a live first pass has encoded already, by the encoder that need not be called for it."""
     said_before: Callable[[], Awaitable[str]] = nothing
     """Returns the text before the segment, as soon as it is known."""
 
@@ -62,25 +87,12 @@ class SpeechSegment:
             self.start + start,
             self.waveform[slice(*samples)],
             frames_between(self.speech_probs, *samples),
-            self._log_probs_between(start, end),
+            {
+                name: frames.part(start / self.duration, end / self.duration)
+                for name, frames in self.encoded.items()
+            },
             said_before=nothing if start else self.said_before,
         )
-
-    def _log_probs_between(self, start: float, end: float) -> Array | None:
-        if self.log_probs is None:
-            return None
-        return share_of(self.log_probs, start / self.duration, end / self.duration)
-
-
-def share_of(frames: Array, start: float, end: float) -> Array:
-    """Return the frames of a part of a waveform.
-
-    Args:
-        frames: [frames, …], of all of the waveform.
-        start: Start of the part, as a share of the waveform.
-        end: End of the part, as a share of the waveform.
-    """
-    return frames[round(start * len(frames)) : round(end * len(frames))]
 
 
 class Heard:
@@ -94,20 +106,11 @@ class Heard:
             calls: Calls of the request.
         """
         self.speech, self._calls = speech, calls
-        self._encoded: EncodedSegment | None = None
-        self._log_probs: LogProbs | None = None
-        if speech.log_probs is not None:
-            length = np.array([len(speech.log_probs)], np.int32)
-            self._log_probs = LogProbs(speech.log_probs, length)
+        self._encoded: dict[str, Any] = dict(speech.encoded)
 
-    async def encoded(self) -> EncodedSegment:
-        """Return the attention encoder's hidden states."""
-        if self._encoded is None:
-            self._encoded = await roles.encode(self._calls, self.speech.waveform)
-        return self._encoded
-
-    async def log_probs(self) -> LogProbs:
-        """Return the CTC encoder's log probabilities."""
-        if self._log_probs is None:
-            self._log_probs = await ctc_roles.encode(self._calls, self.speech.waveform)
-        return self._log_probs
+    async def by(self, encoder: Encoder[Encoded]) -> Encoded:
+        """Return what an encoder hears in the segment."""
+        if encoder.encoder not in self._encoded:
+            found = await encoder.encode(self._calls, self.speech.waveform)
+            self._encoded[encoder.encoder] = found
+        return cast(Encoded, self._encoded[encoder.encoder])

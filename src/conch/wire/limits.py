@@ -8,8 +8,6 @@ MAX_HOTWORD_TEXT = 40_000
 """Characters of all hotwords together."""
 MAX_TEXTS = 128
 """Texts that a component scores in one call: the longest n-best list."""
-MAX_WHISPER_BEAM = 32
-"""Hypotheses of a segment that Whisper's decoder searches, or scores one by one."""
 MAX_SEGMENT_S = 40.0
 """Longest segment of the CTC models in seconds, whose positions repeat after 41 s."""
 MAX_STEP_S = 120.0

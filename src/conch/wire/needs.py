@@ -1,11 +1,15 @@
 """Map a request's options to the components that it needs, and a component to its options."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from conch.families import all_families, decoders, rescorers
+from conch.families.family import STEPS, Need
+from conch.families.options import holds
 from conch.wire.errors import MissingModelError
 from conch.wire.options import RecognitionOptions
-from conch.wire.text_steps import INVERSE_NORMALIZER, PUNCTUATOR, post_models
+from conch.wire.text_steps import post_models
 
 ENTRY_POINTS = ("speech", "speech_stream")
 """The BLS models, which call the components."""
@@ -14,32 +18,16 @@ SERVED_VARIABLE = "CONCH_SERVED_MODELS"
 """Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an
 entry point that is loaded again knows which components come back too."""
 
+LIVE_MODES = ("streaming", "two_pass")
+
 PATHS: Mapping[str, Mapping[str, Any]] = {
-    "attention": {"decoder": "attention"},
-    "ctc": {"decoder": "ctc"},
-    "wfst": {"decoder": "wfst"},
-    "streaming": {"mode": "streaming"},
-    "two_pass": {"mode": "two_pass"},
+    **{name: {"decoder": name} for name in decoders()},
+    **{mode: {"mode": mode} for mode in LIVE_MODES},
 }
 """Options of each path, by name: a value of `decoder` or of `mode`."""
 
-RESCORERS: Mapping[str, str] = {
-    "auto": "neural_rescorer",
-    "neural": "neural_rescorer",
-    "ngram": "rescorer",
-}
+RESCORERS: Mapping[str, str] = rescorers()
 """Component of each value of the option `rescorer`; auto falls back to `rescorer`."""
-
-_OPTIONS: tuple[Mapping[str, Any], ...] = (
-    *PATHS.values(),
-    {"rescore": True, "rescorer": "ngram"},
-    {"rescore": True, "rescorer": "neural"},
-    {"ctc_rescore": True},
-    {"decoder": "ctc", "attention_rescore": True},
-    {"decoder": "ctc", "punctuate": True},
-    {"itn": True},
-)
-"""Together these need every component for every possible reason."""
 
 
 def components_of(options: RecognitionOptions) -> Mapping[str, str]:
@@ -47,29 +35,19 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
 
     Audio without speech calls fewer. `coverage` also calls the CTC model if it is loaded.
     """
-    needs: dict[str, str] = {}
-    if options.vad:
-        needs["vad"] = "vad=true"
-    if options.mode in ("streaming", "two_pass"):
-        for model in ("ctc_streaming_encoder", "ctc_streaming_decoder"):
-            needs[model] = f"mode={options.mode}"
+    needs = _needed(options, "recognition")
+    if options.mode in LIVE_MODES:
+        live = decoders()[options.of_first_pass().decoder].live
+        needs |= dict.fromkeys(live, f"mode={options.mode}")
     if options.mode != "streaming":
-        kind = "attention" if options.decoder == "attention" else "ctc"
-        for model in (f"{kind}_encoder", f"{kind}_decoder"):
-            needs[model] = f"decoder={options.decoder}"
+        segment = decoders()[options.decoder].components
+        needs |= dict.fromkeys(segment, f"decoder={options.decoder}")
     return {**needs, **rescoring_components_of(options), **text_components_of(options)}
 
 
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
-    """Return the models that rewrite the text at the end, each with the option that needs it.
-
-    In `two_pass` the punctuator is for utterances that Whisper has no time for.
-    """
-    needs: dict[str, str] = {}
-    if options.punctuate and (options.decoder != "attention" or options.mode == "two_pass"):
-        needs[PUNCTUATOR] = "punctuate=true"
-    if options.itn:
-        needs[INVERSE_NORMALIZER] = "itn=true"
+    """Return the models that rewrite the text at the end, each with the option that needs it."""
+    needs = _needed(options, "text")
     for model in post_models(options.post):
         needs.setdefault(model, f"post={model}")
     return needs
@@ -80,16 +58,7 @@ def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
 
     A rescorer that is auto counts as neural.
     """
-    needs: dict[str, str] = {}
-    if options.rescore:
-        needs[RESCORERS[options.rescorer]] = "rescore=true"
-    if options.ctc_rescore:
-        if options.mode == "offline":  # a live stream has heard its audio before
-            needs["ctc_encoder"] = "ctc_rescore=true"
-        needs["ctc_decoder"] = "ctc_rescore=true"
-    if options.attention_rescore:
-        for model in ("attention_encoder", "attention_decoder"):
-            needs[model] = "attention_rescore=true"
+    needs = _needed(options, "rescoring")
     if options.accuracy != "fast":
         return dict.fromkeys(needs, f"accuracy={options.accuracy}")
     return needs
@@ -97,13 +66,49 @@ def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
 
 def components_of_path(name: str) -> tuple[str, ...]:
     """Return the components of a path, by its name in `PATHS`."""
-    return tuple(components_of(_parsed(PATHS[name])))
+    return tuple(components_of(RecognitionOptions.parse(PATHS[name], live="mode" in PATHS[name])))
 
 
 def needed_for(model: str) -> tuple[str, ...]:
     """Return the options that need a component; empty if no path calls it."""
-    reasons = (components_of(_parsed(sent)).get(model) for sent in _OPTIONS)
-    return tuple(dict.fromkeys(reason for reason in reasons if reason))
+    return tuple(dict.fromkeys(_reasons(model)))
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A component of Conch: a model that requests call."""
+
+    name: str
+    """Name of the model."""
+    title: str
+    """What a person calls it."""
+    family: str
+    """Components of one family work together in a path."""
+    step: str
+    """What it does in a path. The steps follow each other in the order of the list."""
+    needed: str | None = None
+    """The option for which the request needs it, such as decoder=ctc; null if it does not."""
+
+
+def components_for(options: RecognitionOptions) -> list[Component]:
+    """Return all components, each with the option that needs it; last the models of `post`."""
+    needs = components_of(options)
+    found = [
+        Component(
+            component.name,
+            component.title,
+            f"{family.name}_streaming" if component.is_stream else family.name,
+            component.step,
+            needs.get(component.name),
+        )
+        for family in all_families()
+        for component in family.components
+    ]
+    known = {item.name for item in found}
+    of_post = [
+        Component(name, name, name, "write", needs[name]) for name in needs if name not in known
+    ]
+    return [*sorted(found, key=lambda item: STEPS.index(item.step)), *of_post]
 
 
 def missing(model: str) -> MissingModelError:
@@ -125,5 +130,23 @@ def missing_post(model: str) -> MissingModelError:
     )
 
 
-def _parsed(sent: Mapping[str, Any]) -> RecognitionOptions:
-    return RecognitionOptions.parse(sent, live="mode" in sent)
+def _all_needs() -> Iterator[Need]:
+    return (need for family in all_families() for need in family.needs)
+
+
+def _needed(options: RecognitionOptions, purpose: str) -> dict[str, str]:
+    return {
+        model: need.reason
+        for need in _all_needs()
+        if need.purpose == purpose and holds(need.when, options.value)
+        for model in need.components
+    }
+
+
+def _reasons(model: str) -> Iterator[str]:
+    for decoder in decoders().values():
+        if model in decoder.components:
+            yield f"decoder={decoder.name}"
+    if any(model in decoder.live for decoder in decoders().values()):
+        yield from (f"mode={mode}" for mode in LIVE_MODES)
+    yield from (need.reason for need in _all_needs() if model in need.components)

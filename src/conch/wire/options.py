@@ -8,55 +8,46 @@ that was sent.
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, Literal, get_args, get_origin
+from dataclasses import Field, dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from conch.families import all_families, decoders
+from conch.families.ctc.declaration import CtcOptions
+from conch.families.family import Family
+from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
+from conch.families.options import Above, Other, Rule, holds, option
+from conch.families.punctuation.declaration import PunctuationOptions
+from conch.families.silero.declaration import SileroOptions
+from conch.families.smollm2.declaration import NeuralOptions
+from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of
 from conch.wire.languages import code_of
-from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, MAX_WHISPER_BEAM, clipped
-from conch.wire.presets import preset
+from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, clipped
 from conch.wire.replacements import read_replacements
 from conch.wire.text_steps import post_models
 from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
-MAX_PROMPT = 400
-"""Characters of a prompt. The language model reads 192 tokens of context (`max_context_tokens`)."""
 _TUNED = "tuned for each decoder and what rescores it"
 
+Options = TypeVar("Options")
 
-def option(
-    default: Any,
-    help: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    otherwise: str = "",
-    decoders: tuple[str, ...] = (),
-) -> Any:
-    """Return a dataclass field with the metadata for `parse`, `--help` and docs/guide/options.md.
 
-    Args:
-        default: Value if the option is not sent; None if other options decide.
-        help: Meaning, in one line.
-        low: Smallest number.
-        high: Largest number.
-        otherwise: What other options make of the default, in words.
-        decoders: Decoders that take the option; empty for all.
+@dataclass(frozen=True, kw_only=True)
+class RecognitionOptions(
+    InverseNormalizerOptions,
+    PunctuationOptions,
+    NeuralOptions,
+    SileroOptions,
+    CtcOptions,
+    WhisperOptions,
+):
+    """The options of one request, with their defaults.
+
+    The families that ship with Conch have their options here by inheritance, so that a path reads
+    them by name. Those of any other family are in `added`; `of` returns them with their types.
     """
-    metadata = {
-        "help": help,
-        "low": low,
-        "high": high,
-        "otherwise": otherwise,
-        "decoders": decoders,
-    }
-    return field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecognitionOptions:
-    """The options of one request, with their defaults."""
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
@@ -64,10 +55,11 @@ class RecognitionOptions:
         "streaming with decoder ctc or wfst, lm_fusion, without endpointing, and on a server "
         "without Whisper",
     )
-    decoder: Literal["attention", "ctc", "wfst"] = option(
+    decoder: str = option(
         "attention",
         "what writes the text: Whisper, a beam search over CTC, or CTC in a graph of known words; "
         "live text comes from wfst, and from ctc with lm_fusion",
+        choices=lambda: tuple(decoders()),
     )
     channels: Literal["mix", "split"] | int = option(
         "mix",
@@ -77,16 +69,6 @@ class RecognitionOptions:
         high=64,
     )
     language: str = option("auto", "language of the speech: en, de-AT, german; auto detects it")
-    languages: str = option(
-        "",
-        "languages with commas (en,de): with language=auto, Whisper chooses among these",
-        decoders=("attention",),
-    )
-    task: Literal["transcribe", "translate"] = option(
-        "transcribe",
-        "what Whisper writes: what was said, or its translation into English; translate goes with "
-        "decoder attention and a multilingual Whisper, without rescoring and coverage",
-    )
     accuracy: Literal["fast", "balanced", "best"] = option(
         "fast",
         "how much is spent on fewer errors: balanced and best set the options of rescoring that "
@@ -101,11 +83,6 @@ class RecognitionOptions:
         otherwise="10 if they are rescored; with ctc or wfst 16",
     )
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=128)
-    lm_fusion: bool = option(
-        False,
-        "the language model takes part in the search (shallow fusion)",
-        decoders=("ctc",),
-    )
     rescore: bool = option(
         False,
         "score the hypotheses again with a language model; with wfst, its score replaces the "
@@ -128,34 +105,6 @@ class RecognitionOptions:
         high=20,
         otherwise=_TUNED,
     )
-    lm_context: bool = option(
-        False, "the neural rescorer reads the text before; segments then wait for one another"
-    )
-    prompt: str = option(
-        "",
-        "text that Whisper and the neural rescorer read before each segment: what the audio is "
-        "about, names as they are spelled; at most 400 characters",
-    )
-    ctc_rescore: bool = option(
-        False, "score the hypotheses again with the CTC model", decoders=("attention",)
-    )
-    ctc_weight: float | None = option(
-        None,
-        "weight of the CTC model's score, with ctc_rescore",
-        low=0,
-        high=10,
-        otherwise=_TUNED,
-    )
-    attention_rescore: bool = option(
-        False, "score the hypotheses again with Whisper's decoder", decoders=("ctc", "wfst")
-    )
-    attention_weight: float | None = option(
-        None,
-        "weight of the attention decoder's score, with attention_rescore",
-        low=0,
-        high=10,
-        otherwise=_TUNED,
-    )
     rescore_margin: float = option(
         3.0,
         "rescore the hypotheses within this many nats of the best, and at least the nbest first",
@@ -166,6 +115,7 @@ class RecognitionOptions:
     hotwords: str = option(
         "",
         "phrases to prefer, separated by commas, each with or without a weight: Conch:8, Triton",
+        longest=MAX_HOTWORD_TEXT,
     )
     hotword_weight: float = option(
         8.0,
@@ -179,48 +129,12 @@ class RecognitionOptions:
         "rules from heard to written forms, separated by semicolons: conch=>Conch; new york "
         "city=>NYC; of live audio the final text",
     )
-    punctuate: bool = option(
-        False,
-        "punctuation and case for the text of the CTC models; Whisper's own text has them, and is "
-        "left as it is",
-    )
-    itn: bool = option(
-        False,
-        "inverse text normalisation: numbers, dates and amounts in digits, $21.50 for twenty one "
-        "dollars fifty",
-    )
     post: str = option(
         "",
         "models on the server that rewrite the text at the end, separated by commas, at most 8, in "
         "this order",
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
-    lattice: bool = option(
-        False,
-        "the texts near the best one as a graph, in Kaldi's text form, for each segment; of "
-        "recordings, and of the second pass with mode two_pass",
-        decoders=("wfst",),
-    )
-    vad: bool = option(
-        True,
-        "find the speech first; without it, all of a recording is decoded, and the letters of the "
-        "CTC model tell where a live speaker pauses",
-    )
-    vad_threshold: float = option(
-        0.5, "speech probability at which a stretch of speech begins", low=0.01, high=0.99
-    )
-    vad_min_speech_ms: int = option(
-        100, "shorter stretches of speech are dropped", low=0, high=10_000
-    )
-    vad_min_silence_ms: int = option(
-        500, "silence that ends a stretch of speech", low=32, high=10_000
-    )
-    vad_pad_ms: int = option(300, "audio kept on each side of the speech", low=0, high=2_000)
-    vad_state: str = option(
-        "",
-        "of a piece of a longer recording: the memory of the VAD at its start, base64, which conch "
-        "bulk sends; so the piece is segmented as in the whole",
-    )
     coverage: bool = option(
         True,
         "with attention, and task transcribe: find speech that the text leaves out, and decode it "
@@ -285,6 +199,9 @@ class RecognitionOptions:
         high=86_400_000,
     )
 
+    added: tuple[Any, ...] = ()
+    """Options of further families: an instance of each family's dataclass."""
+
     @classmethod
     def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":
         """Build options from request parameters.
@@ -297,7 +214,7 @@ class RecognitionOptions:
             OptionError: an unknown name, a wrong type, a value out of range, or two options
                 that contradict each other.
         """
-        known = {item.name: item for item in fields(cls)}
+        known = all_options()
         if len(parameters) > MAX_PARAMETERS:
             raise OptionError(
                 f"a request takes at most {MAX_PARAMETERS} options; sent: {len(parameters)}"
@@ -315,134 +232,83 @@ class RecognitionOptions:
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
         if sent["mode"] == "streaming":
             sent.setdefault("decoder", _live_decoder(sent))
-        sent.setdefault("decoder", cls().decoder)
-        chosen = {**preset(sent), **sent}
-        options = cls(**chosen)
-        own = _defaults_of(options).items()
-        options = replace(options, **{key: value for key, value in own if key not in chosen})
+        sent.setdefault("decoder", cls.decoder)
+        options = cls._of_families({**_preset(sent), **sent})
         for name, item in known.items():
-            if getattr(options, name) and not options.is_followed(name, item.metadata["decoders"]):
-                wanted = " or ".join(item.metadata["decoders"])
+            wanted = item.metadata["decoders"]
+            if wanted and options.value(name) and not options.is_followed(item):
+                wanted = " or ".join(wanted)
                 raise OptionError(
                     f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
                 )
         hotwords_of(options.hotwords, options.hotword_weight)  # refused, if it cannot be read
-        if problem := options._contradiction():
-            raise OptionError(problem)
+        for rule in all_rules():
+            if holds(rule.when, options.value):
+                raise OptionError(rule.message.format_map(_Values(options)))
+        read_replacements(options.replace)
+        post_models(options.post)
         if options.task == "translate":
             # It compares the text with the audio, by the CTC model and by the length of words.
             options = replace(options, coverage=False)
         return options
 
-    def is_followed(self, name: str, decoders: tuple[str, ...]) -> bool:
-        """Return whether one of the passes uses an option of these decoders."""
-        if not decoders or self.decoder in decoders:
-            return True
-        # If the second pass uses attention, the first one uses ctc or wfst.
-        is_first = self.mode == "two_pass" and self.decoder == "attention"
-        return is_first and name not in ("attention_rescore", "lattice")
+    @classmethod
+    def _of_families(cls, chosen: Mapping[str, Any]) -> "RecognitionOptions":
+        """Return options with the defaults of their decoder, and those of further families."""
+        added = {kind: {item.name for item in fields(kind)} for kind in _further(all_families())}
+        others = set().union(*added.values())
+        options = cls(
+            **{name: value for name, value in chosen.items() if name not in others},
+            added=tuple(
+                kind(**{name: chosen[name] for name in names & set(chosen)})
+                for kind, names in added.items()
+            ),
+        )
+        own = _defaults_of(options).items()
+        return replace(options, **{key: value for key, value in own if key not in chosen})
 
-    def _contradiction(self) -> str | None:
-        """Return the error message for two options that exclude each other, or None.
+    def of(self, kind: type[Options]) -> Options:
+        """Return the options of one family, by its dataclass."""
+        return next((item for item in (self, *self.added) if isinstance(item, kind)), kind())
+
+    def value(self, name: str) -> Any:
+        """Return the value of an option, or of a property, by its name.
 
         Raises:
-            OptionError: the rules of `replace` or the names of `post` do not parse.
+            AttributeError: there is none of this name.
         """
-        if self.channels != "mix" and self.mode != "offline":
-            return f"option 'channels' is for recordings, a stream is mono; sent: {self.channels}"
-        if self.accuracy != "fast" and self.mode == "streaming":
-            return (
-                f"option 'accuracy' takes fast with mode streaming; sent: {self.accuracy}; mode "
-                "two_pass gives live text that is corrected at each pause"
-            )
-        if self.mode == "streaming" and self.decoder == "attention":
-            return "option 'decoder' takes ctc or wfst with mode streaming; sent: attention"
-        if self.mode == "streaming" and self.attention_rescore:
-            return "option 'attention_rescore' goes with mode two_pass, not streaming"
-        if self.mode == "streaming" and self.lattice:
-            return (
-                "option 'lattice' goes with recordings and mode two_pass, not streaming: there the "
-                "words are told before an utterance ends"
-            )
-        if self.mode == "two_pass" and not self.endpointing:
-            return "option 'endpointing' cannot be false with mode two_pass: it passes utterances"
-        if self.rescore and self.decoder == "ctc" and self.lm_fusion:
-            return (
-                "option 'rescore' is for texts that the language model has not seen yet; with "
-                "lm_fusion it has"
-            )
-        if self.rescore and self.decoder == "wfst" and self.mode == "streaming":
-            return (
-                "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there "
-                "the words are told as stable before an utterance can be rescored"
-            )
-        is_neural = self.rescore and self.rescorer != "ngram"
-        if self.prompt and not self.reads_prompt:
-            return (
-                "option 'prompt' goes with decoder attention, or with rescore=true and rescorer "
-                f"auto or neural; decoder is {self.decoder}"
-            )
-        if self.lm_context and not is_neural:
-            return (
-                "option 'lm_context' goes with rescore=true and rescorer auto or neural, which "
-                "accuracy=balanced and best set with decoder attention and wfst"
-            )
-        if len(self.prompt) > MAX_PROMPT:
-            return (
-                f"option 'prompt' takes at most {MAX_PROMPT} characters; sent: {len(self.prompt)}"
-            )
-        if self.languages and self.language != "auto":
-            return (
-                "option 'languages' goes with language=auto, which chooses among them; "
-                f"language is {self.language!r:.40}"
-            )
-        if self.task == "translate" and (problem := self._against_translation()):
-            return problem
-        is_whispers = self.decoder == "attention" or self.attention_rescore
-        if is_whispers and self.beam_size > MAX_WHISPER_BEAM:
-            whispers = "decoder attention" if self.decoder == "attention" else "attention_rescore"
-            return (
-                f"option 'beam_size' takes at most {MAX_WHISPER_BEAM} with {whispers}; "
-                f"sent: {self.beam_size}"
-            )
-        if self.nbest > self.beam_size:
-            return (
-                f"option 'nbest' takes at most beam_size ({self.beam_size}); "
-                f"sent: {self.nbest}; raise beam_size to get more hypotheses"
-            )
-        read_replacements(self.replace)
-        post_models(self.post)
-        if self.vad_state and (self.mode != "offline" or not self.vad or self.channels != "mix"):
-            return (
-                "option 'vad_state' is for a piece of a recording: it goes with vad=true and "
-                "channels=mix, and not with live audio"
-            )
-        if self.vad and self.max_segment_s < 4 * self.vad_pad_ms / 1000:
-            return (
-                "option 'max_segment_s' takes at least four times vad_pad_ms "
-                f"({self.vad_pad_ms} ms); sent: {self.max_segment_s:g}"
-            )
-        return None
+        for item in self.added:
+            if hasattr(item, name):
+                return getattr(item, name)
+        return getattr(self, name)
 
-    def _against_translation(self) -> str | None:
-        """Return the error message for an option that excludes a translation, or None."""
-        if self.decoder != "attention":
-            return (
-                "option 'task' takes transcribe with decoder ctc and wfst: Whisper translates; "
-                "sent: translate"
-            )
-        if self.accuracy != "fast":
-            return (
-                "option 'accuracy' takes fast with task=translate, whose text no other model can "
-                f"score; sent: {self.accuracy}"
-            )
-        for name in ("rescore", "ctc_rescore"):
-            if getattr(self, name):
-                return (
-                    f"option '{name}' goes with task=transcribe: a translation is not what was "
-                    "said, and no other model can score it"
-                )
-        return None
+    def takes(self, name: str) -> bool:
+        """Return whether the decoder takes an option: of two passes, that of the last."""
+        wanted = all_options()[name].metadata["decoders"]
+        return not wanted or self.decoder in wanted
+
+    def is_followed(self, item: "Field[Any]") -> bool:
+        """Return whether one of the passes has a decoder that takes an option."""
+        if self.takes(item.name):
+            return True
+        # The first pass has a decoder that hears live audio.
+        is_first = self.mode == "two_pass" and not self.hears_live
+        return is_first and not item.metadata["is_of_final_text"]
+
+    @property
+    def hears_live(self) -> bool:
+        """Whether the decoder writes live text too."""
+        return bool(decoders()[self.decoder].live)
+
+    @property
+    def writes_punctuation(self) -> bool:
+        """Whether the decoder's text has punctuation and case."""
+        return decoders()[self.decoder].writes_punctuation
+
+    @property
+    def is_rescored_by_neural(self) -> bool:
+        """Whether a neural language model scores the hypotheses; a rescorer that is auto counts."""
+        return self.rescore and self.rescorer != "ngram"
 
     @property
     def opinions(self) -> frozenset[Opinion]:
@@ -460,7 +326,7 @@ class RecognitionOptions:
     @property
     def reads_prompt(self) -> bool:
         """Whether one of the models reads the prompt: Whisper, or the neural rescorer."""
-        return self.decoder == "attention" or (self.rescore and self.rescorer != "ngram")
+        return decoders()[self.decoder].reads_prompt or self.is_rescored_by_neural
 
     @property
     def is_rescored(self) -> bool:
@@ -476,7 +342,7 @@ class RecognitionOptions:
     def weights(self) -> Weights:
         """What each opinion counts in rescoring: tuned values where none was sent."""
         # Of two passes, the search of the first one may have fusion too.
-        has_fusion = self.lm_fusion and self.decoder == "ctc"
+        has_fusion = self.lm_fusion and self.takes("lm_fusion")
         sent = {
             "lm": self.lm_weight if self.rescore else None,
             "ctc": self.ctc_weight,
@@ -497,35 +363,107 @@ class RecognitionOptions:
             return self
         first = replace(self, rescore=False, ctc_rescore=False, attention_rescore=False, nbest=1)
         first = replace(first, lattice=False)
-        if self.decoder != "attention":
+        if self.hears_live:
             return first
         first = replace(first, decoder=_live_decoder({"lm_fusion": self.lm_fusion}))
-        # A beam of attention's default size was most likely not sent.
-        is_chosen = self.beam_size != _defaults_of(self)["beam_size"]
+        # A beam of the default size of the second pass was most likely not sent.
+        is_chosen = self.beam_size != _defaults_of(self).get("beam_size", self.beam_size)
         return first if is_chosen else replace(first, beam_size=_defaults_of(first)["beam_size"])
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        {"channels": Other("mix"), "mode": Other("offline")},
+        "option 'channels' is for recordings, a stream is mono; sent: {channels}",
+    ),
+    Rule(
+        {"accuracy": Other("fast"), "mode": "streaming"},
+        "option 'accuracy' takes fast with mode streaming; sent: {accuracy}; mode two_pass gives "
+        "live text that is corrected at each pause",
+    ),
+    Rule(
+        {"hears_live": False, "mode": "streaming"},
+        "option 'decoder' takes ctc or wfst with mode streaming; sent: {decoder}",
+    ),
+    Rule(
+        {"endpointing": False, "mode": "two_pass"},
+        "option 'endpointing' cannot be false with mode two_pass: it passes utterances",
+    ),
+    Rule(
+        {"nbest": Above("beam_size")},
+        "option 'nbest' takes at most beam_size ({beam_size}); sent: {nbest}; raise beam_size to "
+        "get more hypotheses",
+    ),
+)
+"""What of the options above does not go together. Those of families are beside their options."""
+
+
+def all_options() -> Mapping[str, "Field[Any]"]:
+    """Return the fields of all options by name: first those of every path, then by family."""
+    return _all_options(all_families())
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Return what does not go together."""
+    return (*RULES, *(rule for family in all_families() for rule in family.rules))
+
+
+@lru_cache(maxsize=8)
+def _all_options(families: tuple[Family, ...]) -> Mapping[str, "Field[Any]"]:
+    kinds = (RecognitionOptions, *(family.options for family in families if family.options))
+    found = {item.name: item for kind in kinds for item in fields(kind) if item.metadata}
+    of_families = {item.name for kind in kinds[1:] for item in fields(kind)}
+    return {name: found[name] for name in sorted(found, key=lambda name: name in of_families)}
+
+
+@lru_cache(maxsize=8)
+def _further(families: tuple[Family, ...]) -> tuple[type, ...]:
+    """Return the dataclasses of options that `RecognitionOptions` does not inherit from."""
+    kinds = (family.options for family in families if family.options)
+    return tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+
+
+class _Values(dict[str, Any]):
+    """The values of options by name, for format strings."""
+
+    def __init__(self, options: RecognitionOptions) -> None:
+        super().__init__()
+        self._options = options
+
+    def __missing__(self, name: str) -> Any:
+        return self._options.value(name)
+
+
+def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options that the preset of `accuracy` sets for the decoder that was sent."""
+    found = decoders()[sent["decoder"]].presets.get(sent.get("accuracy", "fast"), {})
+    if sent.get("rescore"):  # it does not go with fusion
+        found = {name: value for name, value in found.items() if name != "lm_fusion"}
+    return found
 
 
 def _live_mode(sent: Mapping[str, Any]) -> Literal["streaming", "two_pass"]:
     """Return the default mode of live audio: two_pass, unless an option would get lost by it."""
-    decoder = sent.get("decoder", _live_decoder(sent) if sent.get("lm_fusion") else "attention")
-    is_passed = decoder == "attention" and sent.get("endpointing", True)
+    live = decoders()[_live_decoder(sent)]
+    decoder = sent.get("decoder", live.name if live.live_when else RecognitionOptions.decoder)
+    is_passed = not decoders()[decoder].live and sent.get("endpointing", True)
     return "two_pass" if is_passed else "streaming"
 
 
-def _live_decoder(sent: Mapping[str, Any]) -> Literal["ctc", "wfst"]:
-    """Return the default decoder of live audio: wfst, or ctc, which alone has fusion."""
-    return "ctc" if sent.get("lm_fusion") else "wfst"
+def _live_decoder(sent: Mapping[str, Any]) -> str:
+    """Return the default decoder of live audio."""
+    hearing = (item for item in decoders().values() if item.live)
+    return next(item.name for item in hearing if holds(item.live_when, sent.get))
 
 
 def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:
     return tuned._replace(**{name: value for name, value in sent.items() if value is not None})
 
 
-def _defaults_of(options: RecognitionOptions) -> dict[str, Any]:
-    """Return the defaults that depend on other options; `otherwise` of their fields tells them."""
-    if options.decoder != "attention":
-        return {"beam_size": 16, "rescore_margin": 8.0}
-    return {"beam_size": 10 if options.is_rescored else 5, "rescore_margin": 3.0}
+def _defaults_of(options: RecognitionOptions) -> Mapping[str, Any]:
+    """Return the defaults that depend on other options; `otherwise` of their fields says so."""
+    decoder = decoders()[options.decoder]
+    return {**decoder.defaults, **(decoder.rescored if options.is_rescored else {})}
 
 
 def describe(item: "Field[Any]") -> str:
@@ -541,12 +479,17 @@ def describe(item: "Field[Any]") -> str:
 
 def words_of(item: "Field[Any]") -> tuple[str, ...]:
     """Return the words that an option takes; empty if it takes any value of its type."""
+    if choices := item.metadata["choices"]:
+        found: tuple[str, ...] = choices()
+        return found
     kinds = (item.type, *get_args(item.type))
     return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 def kind_of(item: "Field[Any]") -> type | None:
     """Return the type of the values that an option takes beside words, or None."""
+    if item.metadata["choices"]:
+        return None
     kinds = (item.type, *get_args(item.type))
     return next((kind for kind in kinds if isinstance(kind, type)), None)
 
@@ -569,7 +512,7 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
 
 
 def _checked(item: "Field[Any]", value: Any) -> Any:
-    most = MAX_HOTWORD_TEXT if item.name == "hotwords" else MAX_TEXT
+    most = item.metadata["longest"] or MAX_TEXT
     if isinstance(value, str) and len(value) > most:
         raise OptionError(
             f"option '{item.name}' takes at most {most} characters; sent: {len(value)}"

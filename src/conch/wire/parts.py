@@ -1,6 +1,7 @@
 """Build a transcript from segments, and join the parts of a streamed answer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from conch.wire.nbest import joined
 from conch.wire.result import Channel, Segment, Stage, Transcript
@@ -30,20 +31,25 @@ def transcript_of(
         channels: Numbers of the channels that were transcribed by themselves.
         warnings: Field of `Transcript`.
     """
-    spoken = tuple(segment for segment in segments if segment.text or segment.unrecognised)
-    language, probability, translated_from = language_of(spoken)
+    told = spoken(segments)
+    language, probability, translated_from = language_of(told)
     return Transcript(
-        nbest=joined([segment.nbest for segment in spoken], nbest),
-        segments=spoken,
+        nbest=joined([segment.nbest for segment in told], nbest),
+        segments=told,
         duration=duration,
         path=path,
         stages=stages,
-        channels=tuple(_channel(number, spoken) for number in channels),
+        channels=tuple(_channel(number, told) for number in channels),
         warnings=warnings,
         language=language,
         language_probability=probability,
         translated_from=translated_from,
     )
+
+
+def spoken(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return the segments with a text, or with speech that has none."""
+    return tuple(segment for segment in segments if segment.text or segment.unrecognised)
 
 
 def language_of(segments: Sequence[Segment]) -> tuple[str, float | None, str]:
@@ -111,8 +117,8 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
         nbest: The option of the request.
     """
     last = parts[-1]
-    return transcript_of(
-        [segment for part in parts for segment in part.segments],
+    whole = transcript_of(
+        last.revised or [segment for part in parts for segment in part.segments],
         nbest,
         # The duration of each part is counted from the start of the audio.
         duration=last.duration,
@@ -121,3 +127,4 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
         channels=[channel.number for channel in last.channels],
         warnings=last.warnings,
     )
+    return replace(whole, extra=last.extra)

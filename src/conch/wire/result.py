@@ -12,6 +12,8 @@ import msgspec
 from conch.wire.joining import joined_text
 
 MAX_FP32 = 3.4028234663852886e38
+RARE = ("extra", "revised")
+"""Fields of `Transcript` that its JSON has only if they hold something."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 
@@ -216,6 +218,12 @@ class Transcript:
     """Mean of the segments' probabilities, by their length, for that language; None as theirs."""
     translated_from: str = ""
     """Language of most of the speech before its translation, with `task=translate`."""
+    extra: Mapping[str, Any] | None = None
+    """Recordings: what steps over the whole recording have found, by name; None without such steps,
+    and then not in the JSON. Of a streamed answer, in its last part."""
+    revised: tuple[Segment, ...] = ()
+    """Recordings, the last part of a streamed answer: all segments, in place of those of the parts
+    before, if a step over the whole recording has changed some. In the JSON only then."""
 
     @property
     def text(self) -> str:
@@ -240,7 +248,11 @@ class Transcript:
         """
         fields = _fields(self)
         fields["segments"] = [_fields(segment) for segment in self.segments]
+        fields["revised"] = [_fields(segment) for segment in self.revised]
         fields["channels"] = [_finite(channel) for channel in self.channels]
+        for name in RARE:
+            if not fields[name]:
+                del fields[name]
         if not self.is_final and len(self.nbest) == 1:
             (best,) = fields.pop("nbest")
             fields |= {name: getattr(best, name) for name in best.__dataclass_fields__}

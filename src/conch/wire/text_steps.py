@@ -2,6 +2,7 @@
 
 import re
 
+from conch.families import traits
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 
@@ -9,20 +10,19 @@ PUNCTUATOR = "punctuator"
 INVERSE_NORMALIZER = "inverse_normalizer"
 MAX_POST = 8
 """Models of the option `post`."""
-
-NO_TEXT_STEPS = frozenset(
-    {
-        *("speech", "speech_stream", "vad", "attention_encoder", "attention_decoder"),
-        *("ctc_encoder", "ctc_decoder", "ctc_streaming_encoder", "ctc_streaming_decoder"),
-        *("rescorer", "neural_rescorer"),
-    }
-)
-"""Conch's own models that are no text steps: `post` must not reach them."""
-
-OWN_MODELS = NO_TEXT_STEPS | {PUNCTUATOR, INVERSE_NORMALIZER}
-"""Conch's own models: all others are a user's."""
-
+_ENTRY_POINTS = frozenset({"speech", "speech_stream"})
 _NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def own_models() -> frozenset[str]:
+    """Return the names of Conch's own models: all others are a user's."""
+    return _ENTRY_POINTS | set(traits())
+
+
+def no_text_steps() -> frozenset[str]:
+    """Return Conch's own models that are no text steps: `post` must not reach them."""
+    steps = {name for name, component in traits().items() if component.step == "write"}
+    return own_models() - steps
 
 
 def post_models(names: str) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def post_models(names: str) -> tuple[str, ...]:
                 "option 'post' takes names of models, with commas: letters, digits, '_', '.' and "
                 f"'-'; sent: {clipped(model)!r}"
             )
-        if model in NO_TEXT_STEPS:
+        if model in no_text_steps():
             raise OptionError(
                 f"option 'post' takes models from text to text; {model} is none, and is not called "
                 "by name"

@@ -45,5 +45,5 @@ are the ones of fusion: its lists have other spellings, hardly other words."""
 
 
 def tuned_weights(decoder: str, opinions: frozenset[Opinion]) -> Weights:
-    """Return the weights of a decoder's hypotheses; zeros if nothing scores them again."""
-    return TUNED[decoder, opinions] if opinions else Weights()
+    """Return the weights of a decoder's hypotheses; zeros if nothing scores them or is tuned."""
+    return TUNED.get((decoder, opinions), Weights())

@@ -9,7 +9,7 @@ from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.search import CtcSearch
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig
+from conch.families.ngram.model import LanguageModelConfig
 
 NUMPY, TORCH = None, "cpu"
 ARPA = r"""\data\

@@ -10,7 +10,7 @@ from conch.decoding.beam.search import CtcSearch
 from conch.decoding.beam.trie import NO_WORD, ROOT, word_trie
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.language.ngram import LanguageModelConfig, load_language_model
+from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.wire.errors import ConfigError
 
 TINY = r"""\data\

@@ -10,8 +10,8 @@ from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.ngram_arrays import EMPTY_HISTORY, ngram_arrays, score_words
 from conch.decoding.beam.trie import word_trie
 from conch.decoding.vocab import CtcVocab
-from conch.language.arpa import read_ngrams
-from conch.language.ngram import SHIPPED, LanguageModelConfig, NgramModel, ngram_lookup
+from conch.families.ngram.arpa import read_ngrams
+from conch.families.ngram.model import SHIPPED, LanguageModelConfig, NgramModel, ngram_lookup
 
 TINY = r"""\data\
 ngram 1=5

@@ -14,7 +14,7 @@ from conch.decoding.beam.search import CtcSearch
 from conch.decoding.hypothesis import words_of
 from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
-from conch.models.ctc.units import Characters
+from conch.families.ctc.units import Characters
 from conch.wire.errors import ConfigError, OptionError
 from lab.training.ctc.units import greedy_text
 

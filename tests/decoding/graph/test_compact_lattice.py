@@ -16,8 +16,8 @@ from conch.decoding.graph.alignment import aligned_words, unit_runs
 from conch.decoding.graph.compact_lattice import ONE, CompactLattice, Weight
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
+from conch.families.ngram.arpa import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
-from conch.language.arpa import read_ngrams
 
 CONFIG = WfstConfig(
     acoustic_scale=1.5, blank_penalty=0.5, beam=200, max_active=10_000, lattice_beam=12

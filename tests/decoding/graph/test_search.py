@@ -18,9 +18,9 @@ from graph_toys import (
 )
 
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
+from conch.families.ngram.arpa import read_ngrams
 from conch.graphs.build import DICTIONARY_LOG_PROB, GraphConfig, build_graph
 from conch.graphs.lexicon import read_lexicon
-from conch.language.arpa import read_ngrams
 from conch.wire.errors import ConfigError, InvalidRequestError
 from conch.wire.nbest import ranked
 from conch.wire.weights import Weights

@@ -2,7 +2,7 @@ import pytest
 
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.graph.shipped import unpacked_graph
-from conch.models.ctc.vocabulary import read_vocabulary
+from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError
 
 

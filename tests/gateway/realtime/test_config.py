@@ -1,5 +1,6 @@
 import pytest
 
+from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime.config import (
     DELAYS,
@@ -9,7 +10,6 @@ from conch.gateway.realtime.config import (
     AudioFormat,
     SessionConfig,
 )
-from conch.wire.options import MAX_PROMPT
 
 NO_ALIASES: dict[str, str] = {}
 

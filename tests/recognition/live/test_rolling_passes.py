@@ -9,9 +9,9 @@ import pytest
 from plain_streams import STEP, Client, ended_once, run
 from spoken_components import RATE, SpokenComponents, columns, heard, made
 
+from conch.families.whisper.recogniser import WINDOW
 from conch.recognition.live import rolling_passes as live_passes
 from conch.recognition.live.load import Pace
-from conch.recognition.live.rolling_passes import WINDOW
 from conch.wire.result import text_of_words
 
 TALK = "abcdefghijklmnop"

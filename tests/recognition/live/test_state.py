@@ -5,9 +5,10 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.live.endpointing import SpeechProbs
-from conch.recognition.live.state import NO_STEP, Speaking, Step, Utterance, Waiting
-from conch.wire.result import Word
+from conch.recognition.live.state import NO_STEP, Step, Utterance, Waiting
+from conch.wire.result import Hypothesis, Word
 
 FRAME = 512
 GOOD = (Word("good", 0.1, 0.4, 0.9),)
@@ -20,17 +21,20 @@ def step(level: float, frames: int = 2) -> Step:
     return Step(np.full(frames * FRAME, level, np.float32), probs)
 
 
+def decoded(words: tuple[Word, ...], stable: str = "", score: float = 0.0) -> Decoded:
+    text = " ".join(word.text for word in words)
+    return Decoded([Hypothesis(text, score, score)], {text: words}, stable)
+
+
 def test_what_holds_while_nobody_speaks_does_not_exist_while_somebody_does():
-    waiting, speaking = ({item.name for item in fields(kind)} for kind in (Waiting, Speaking))
-    assert waiting & speaking == {"called"}
-    assert "pre_roll" not in speaking
-    assert "utterance" not in waiting
+    waiting, speaking = ({item.name for item in fields(kind)} for kind in (Waiting, Utterance))
+    assert not waiting & speaking
     with pytest.raises(FrozenInstanceError):
-        Waiting().called = 1.0
+        Waiting().pre_roll = step(0.0)
 
 
-def test_a_stream_begins_in_silence_and_components_know_nothing_of_it():
-    assert Waiting() == Waiting(called=None, pre_roll=NO_STEP)
+def test_a_stream_begins_in_silence():
+    assert Waiting() == Waiting(pre_roll=NO_STEP)
     assert len(NO_STEP.waveform) == len(NO_STEP.speech.probs) == 0
 
 
@@ -46,46 +50,37 @@ def test_steps_are_joined_with_their_frames():
 def test_of_silence_the_latest_step_alone_is_kept_and_not_the_chunk_around_it():
     chunk = np.concatenate([step(0.0).waveform, step(0.2).waveform])
     silent = Step(chunk[: 2 * FRAME], step(0.0).speech)
-    waiting = Waiting(7.0).after_silence(step(0.1)).after_silence(silent)
-    assert waiting.called == 7.0
+    waiting = Waiting().after_silence(step(0.1)).after_silence(silent)
     assert waiting.pre_roll.waveform.tolist() == [0.0] * 2 * FRAME
     assert waiting.pre_roll.waveform.base is None
     assert silent.waveform.base is chunk
 
 
 def test_an_utterance_begins_without_a_text():
-    speaking = Waiting().after_silence(step(0.0)).speaking(start=512, now=3.0)
-    assert speaking == Speaking(called=3.0, utterance=Utterance(start=512))
-    assert (speaking.utterance.words, speaking.utterance.score) == ((), 0.0)
+    utterance = Utterance(start=512)
+    assert (utterance.words, utterance.text, utterance.score) == ((), "", 0.0)
+    assert utterance.with_text(NOTHING_DECODED) == utterance
 
 
 def test_what_is_found_replaces_the_text_and_keeps_the_audio():
-    speaking = Speaking(3.0, Utterance(512)).with_step(step(0.5)).with_words(GOOD, 0, -1.0)
-    speaking = speaking.with_step(step(0.6)).with_words(DAY, 1, -2.0)
-    found = speaking.utterance
+    found = Utterance(512).with_step(step(0.5)).with_text(decoded(GOOD, score=-1.0))
+    found = found.with_step(step(0.6)).with_text(decoded(DAY, "good", -2.0))
     assert (found.start, found.words, found.num_stable, found.score) == (512, DAY, 1, -2.0)
     assert [float(item.waveform[0]) for item in found.steps] == pytest.approx([0.5, 0.6])
-    assert speaking.called == 3.0
 
 
-def test_a_state_is_not_changed_by_what_follows_it():
-    before = Speaking(3.0, Utterance(512))
-    before.with_step(step(0.5)).with_words(GOOD, 0, -1.0)
-    assert before == Speaking(3.0, Utterance(512))
+def test_an_utterance_is_not_changed_by_what_follows_it():
+    before = Utterance(512)
+    before.with_step(step(0.5)).with_text(decoded(GOOD))
+    assert before == Utterance(512)
 
 
-@pytest.mark.parametrize(("ends", "called"), [(False, 3.0), (True, None)])
-def test_behind_an_utterance_components_keep_the_stream_unless_it_ends(ends, called):
-    over = Speaking(3.0, Utterance(512)).with_step(step(0.5)).after_utterance(ends=ends)
-    assert over == Waiting(called)
-    assert over.pre_roll is NO_STEP
-
-
-def test_the_next_utterance_goes_on_in_the_components_stream():
-    waiting = Speaking(3.0, Utterance(512)).after_utterance(ends=False).after_silence(step(0.0))
-    assert waiting.called == 3.0
-    speaking = waiting.speaking(start=4096, now=5.0)
-    assert (speaking.called, speaking.utterance) == (5.0, Utterance(4096))
+@pytest.mark.parametrize(
+    ("words", "num_stable"), [(DAY, 2), ((*DAY, *GOOD), 2), (GOOD, 0), (DAY[::-1], 0)]
+)
+def test_what_was_stable_stays_so_while_the_text_begins_with_it(words, num_stable):
+    stable = Utterance(0).with_text(decoded(DAY, "good day"))
+    assert stable.with_text(decoded(words)).num_stable == num_stable
 
 
 def test_behind_firm_words_is_the_audio_that_they_do_not_reach():

@@ -14,10 +14,10 @@ from plain_streams import STEP, Client, audio, ended_once, run
 from spoken_components import RATE, SpokenComponents, made
 
 from conch.bls.metrics import CALLS
+from conch.families.whisper.recogniser import WINDOW
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live import rolling_passes as live_passes
 from conch.recognition.live import stream as live
-from conch.recognition.live.rolling_passes import WINDOW
 from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.wire.errors import ConfigError, SessionError
 from conch.wire.result import text_of_words

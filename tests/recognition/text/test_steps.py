@@ -111,7 +111,7 @@ def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
         )
         components = WithPost()
         calls = calls_on(components)
-        return (await with_text_steps(segment, options, calls, is_whispers=False)).text
+        return (await with_text_steps(segment, options, calls, is_punctuated=False)).text
 
     assert asyncio.run(written()) == "Mister O\u2019Brien."
 

@@ -10,9 +10,9 @@ from conch.decoding.beam.arrays import Array, namespace, placed
 from conch.decoding.beam.ngram_arrays import NgramArrays, ngram_arrays, score_words
 from conch.decoding.beam.trie import NO_WORD, ROOT, WordTrie, word_trie
 from conch.decoding.vocab import CtcVocab
-from conch.language.arpa import read_ngrams
-from conch.language.ngram import LanguageModelConfig, model_path
-from conch.language.ngram_table import SENTENCE_END, SENTENCE_START
+from conch.families.ngram.arpa import read_ngrams
+from conch.families.ngram.model import LanguageModelConfig, model_path
+from conch.families.ngram.table import SENTENCE_END, SENTENCE_START
 
 _VERSION = 1
 """Of the arrays in the cache. It changes with what they hold."""

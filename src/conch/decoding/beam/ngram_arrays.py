@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.decoding.beam.arrays import Array, indices, namespace
-from conch.language.ngram_table import NgramTable
+from conch.families.ngram.table import NgramTable
 
 EMPTY_HISTORY = 0
 UNKNOWN_WORD = -1

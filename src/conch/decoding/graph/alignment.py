@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.models.ctc import BLANK
+from conch.families.ctc import BLANK
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from conch.decoding.graph.lattice import (
     word_lattice,
 )
 from conch.decoding.graph.mapping import map_graphs
-from conch.models.ctc import BLANK
-from conch.models.ctc.units import opens_words
+from conch.families.ctc import BLANK
+from conch.families.ctc.units import opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
 
 _IMPOSSIBLE = -1e4

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conch.cache import cached, digest_of
 from conch.decoding.graph.fst_arrays import open_fst, write_fst
-from conch.models.ctc import WEIGHTS
+from conch.families.ctc import WEIGHTS
 from conch.wire.errors import ConfigError
 
 PACKED = WEIGHTS / "ctc-en.fst.xz"

@@ -6,7 +6,7 @@ from conch.component.arrays import FloatArray
 from conch.decoding.hotwords.placing import Alignment, Placed, Reading, Window, with_hotwords
 from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie
-from conch.models.ctc import BLANK
+from conch.families.ctc import BLANK
 
 
 class HotwordFinder:

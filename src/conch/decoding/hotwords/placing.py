@@ -18,7 +18,7 @@ from conch.component.arrays import DoubleArray, FloatArray
 from conch.decoding.graph.alignment import AlignedWord
 from conch.decoding.hotwords.spotting import Spots
 from conch.decoding.hotwords.trie import HotwordTrie
-from conch.models.ctc import BLANK
+from conch.families.ctc import BLANK
 
 UNKNOWN = -16.0
 """Natural log probability of a hotword for a language model, as of words added to a graph."""

@@ -7,7 +7,7 @@ from conch.decoding.beam.language import CtcLanguageModel
 from conch.decoding.hotwords.placing import Reading
 from conch.decoding.hypothesis import CtcHypothesis, spelled_words
 from conch.decoding.options import CtcSearchOptions
-from conch.models.ctc import BLANK
+from conch.families.ctc import BLANK
 
 
 def reading_of_beam(

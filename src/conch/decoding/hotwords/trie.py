@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, IntArray
-from conch.models.ctc.units import opens_words
+from conch.families.ctc.units import opens_words
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
 

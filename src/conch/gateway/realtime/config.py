@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from conch.client import OptionValue
+from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.models import DEFAULT_MODEL, options_of
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of, codes_of
-from conch.wire.options import MAX_PROMPT, RecognitionOptions
+from conch.wire.options import RecognitionOptions
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 """What `include` calls the log probabilities of the words."""
@@ -174,7 +175,7 @@ class SessionConfig:
         chosen |= self.own
         parsed = self._parsed(chosen)
         is_auto = chosen.get("language", "auto") == "auto"
-        if is_auto and len(self._languages) > 1 and parsed.decoder == "attention":
+        if is_auto and len(self._languages) > 1 and parsed.takes("languages"):
             chosen.setdefault("languages", ",".join(self._languages))
         if said.get("prompt") and parsed.reads_prompt:
             # As of Whisper: the end of a prompt is nearest to the audio.

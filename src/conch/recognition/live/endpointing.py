@@ -1,18 +1,20 @@
 """Find the end of a live utterance by rules on silence and length; incremental."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from conch.audio.segmentation import Span, closing_threshold
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
+from conch.wire.options import RecognitionOptions
 
 Rule = Literal["silence", "no_speech", "length"]
 
 LONG_PART = 0.6
 """Share of the longest utterance after which it ends at a short pause, not within a word."""
 SHORT_PAUSE_MS = 96
-"""Three frames of the VAD. Stops within a word are shorter; gaps between the CTC model's letters
+"""Three frames of the VAD. Stops within a word are shorter; gaps between a CTC model's letters
 may be longer."""
 
 
@@ -30,9 +32,24 @@ class EndpointRules:
     """Length of the utterance in seconds. After LONG_PART of it, a short pause is enough."""
 
 
+def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
+    """Return the endpoint rules of a request's options.
+
+    The rule length always holds: the search keeps all frames of an utterance, and looks at all of
+    them for each chunk.
+    """
+    waits = options.endpointing
+    return EndpointRules(
+        threshold=options.vad_threshold,
+        silence_ms=options.endpoint_silence_ms if waits else math.inf,
+        no_speech_ms=options.endpoint_no_speech_ms if waits else math.inf,
+        length_s=options.max_utterance_s,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SpeechProbs:
-    """Speech probabilities of the VAD or, without it, of the CTC model."""
+    """Speech probabilities of the VAD or, without it, of the first pass."""
 
     probs: Array
     """FP32 `[frames]`."""

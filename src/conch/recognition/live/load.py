@@ -1,4 +1,4 @@
-"""Load decides how often open utterances are passed to Whisper: measure lateness, and stretch.
+"""Load decides how often open utterances are recognised again: measure lateness, and stretch.
 
 Live chunks come first. While they, or the passes, are late, the passes of all streams become
 rarer; while there is room, they come back, slower than they went.

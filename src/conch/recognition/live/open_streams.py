@@ -291,7 +291,7 @@ class OpenStreams:
             self._metrics,
             self._config,
             self._shared,
-            _without_attention(parameters, options),
+            _without_second_pass(parameters, options),
         )
         record = AccessRecord(request.request_id, request.model, options.mode)
         record.fields["chunks"] = 0
@@ -355,7 +355,7 @@ class OpenStreams:
         return idle_s > self._config.stream_ttl_s and not entry.waiting
 
 
-def _without_attention(
+def _without_second_pass(
     parameters: Mapping[str, Any], options: RecognitionOptions
 ) -> RecognitionOptions | None:
     """Return the options of mode streaming, if the client left the mode to the server."""

@@ -1,8 +1,8 @@
 """The passes over a live stream's open utterance: rolling ones, and the one in a pause.
 
-A rolling pass is Whisper's greedy text of the latest audio. The pass in a pause is the second pass
-of the utterance, begun as soon as its audio is complete: if the pause becomes an endpoint, its text
-is there at once; if the speaker goes on, it counts as a rolling pass.
+A rolling pass is the recogniser's greedy text of the latest audio. The pass in a pause is the
+second pass of the utterance, begun as soon as its audio is complete: if the pause becomes an
+endpoint, its text is there at once; if the speaker goes on, it counts as a rolling pass.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition import roles
-from conch.recognition.hotwords import with_hotwords
+from conch.recognition.config import RecognitionConfig
+from conch.recognition.hooks import recogniser_of
 from conch.recognition.languages import with_language
 from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
 from conch.recognition.live.load import Allowed, Pace
@@ -30,11 +30,8 @@ from conch.wire.result import RollingPasses, Segment, Word
 
 logger = logging.getLogger(__name__)
 
-WINDOW = {"min_window_ms": 7500, "window_margin_ms": 3000}
-"""Parameters of the encoder: a shorter window than that of a recording costs less, and the texts
-that repeat themselves for it are refused."""
 LEAST_SAMPLES = SAMPLE_RATE
-"""Shortest audio of a rolling pass: of less, Whisper makes up the rest."""
+"""Shortest audio of a rolling pass: of less, an attention decoder makes up the rest."""
 LEAST_WALL_SHARE = 0.8
 """Share of the interval that must pass on the wall clock, too: a file may be sent faster than it
 was spoken."""
@@ -60,7 +57,7 @@ class _Pass:
     """Its speech so far, in samples."""
     audio: Audio
     first_pass: Sequence[Word]
-    """Words of the CTC model so far."""
+    """Words of the first pass so far."""
 
 
 class LivePasses:
@@ -71,9 +68,8 @@ class LivePasses:
         options: RecognitionOptions,
         calls: Calls,
         shared: SharedPasses,
-        second: SecondPasses,
+        config: RecognitionConfig,
         is_ahead: Callable[[], bool],
-        step_ms: int,
     ) -> None:
         """Start without an utterance.
 
@@ -81,16 +77,18 @@ class LivePasses:
             options: Options of the stream.
             calls: Calls that may outlive the request of a chunk.
             shared: What the passes of all streams share.
-            second: The second passes of the stream.
+            config: Limits.
             is_ahead: Returns whether the stream is sent faster than it is spoken.
-            step_ms: Length of a live step.
         """
         self._options, self._calls, self._shared = options, calls, shared
-        self._second, self._is_ahead, self._step_ms = second, is_ahead, step_ms
+        self._is_ahead, self._step_ms = is_ahead, config.stream_step_ms
+        self.second = SecondPasses(options, calls, shared, config, is_ahead)
+        """The second passes of the stream, which those in pauses may become."""
         self._greedy = replace(
             options, beam_size=1, nbest=1, rescore=False, ctc_rescore=False, attention_rescore=False
         )
-        self.is_rolling = options.decoder == "attention" and options.rolling_pass_ms > 0
+        self._recogniser = recogniser_of(options)
+        self.is_rolling = self._recogniser.is_rolling and options.rolling_pass_ms > 0
         """Whether the stream has rolling passes, as far as load allows."""
         self.text = LiveText()
         """What the passes have found of the open utterance."""
@@ -125,7 +123,7 @@ class LivePasses:
             speech: Where the speech of the utterance is.
             utterance: The utterance so far, in samples.
             audio: Returns the audio of a part of it.
-            first_pass: Words of the CTC model so far.
+            first_pass: Words of the first pass so far.
         """
         if speech.first is None:
             return
@@ -137,7 +135,7 @@ class LivePasses:
         # Only with all of its padding, the second pass at the endpoint gets the same audio.
         least_ms = self._options.endpoint_silence_ms - self._step_ms
         may_be_over = quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, least_ms)
-        if may_be_over and not self._second.is_prepared(span) and self._may(Allowed.PAUSES):
+        if may_be_over and not self.second.is_prepared(span) and self._may(Allowed.PAUSES):
             self._prepare_second(this)
         elif self.is_rolling:
             self._roll_if_due(this, is_paused=quiet_ms >= SHORT_PAUSE_MS)
@@ -160,7 +158,8 @@ class LivePasses:
             await asyncio.gather(*running, return_exceptions=True)
 
     def cancel(self) -> None:
-        """Cancel all passes."""
+        """Cancel all passes, second ones too."""
+        self.second.cancel()
         for task in (*self._following, self._rolling):
             if task:
                 task.cancel()
@@ -209,16 +208,16 @@ class LivePasses:
             # Firm words may have come since it was due.
             begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
-            encoded = await roles.encode(self._calls, speech.waveform, WINDOW)
+            encoded = await self._recogniser.encode_open(self._calls, speech.waveform)
             asked, start = with_language(self._greedy, self._spoken), speech.start
-            found = await roles.decode(self._calls, encoded, asked, start)
-            if this.utterance == self._utterance and (found.probability or 0.0) >= SURE:
-                self._spoken = found.spoken
-            known = with_language(asked, found.spoken)
-            named = await with_hotwords(found.nbest, encoded, known, self._calls)
-            if named[0].text == found.nbest[0].text:
-                return speech, found.words
-            return speech, await roles.align(self._calls, encoded, named[0].text, known, start)
+            found = await self._recogniser.decode(self._calls, encoded, asked, start)
+            if this.utterance == self._utterance and (found.language_probability or 0.0) >= SURE:
+                self._spoken = found.language
+            text = found.nbest[0].text
+            if text in found.words:
+                return speech, found.words[text]
+            known = with_language(asked, found.language)
+            return speech, await self._recogniser.align(self._calls, encoded, text, known, start)
 
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:
@@ -238,7 +237,7 @@ class LivePasses:
 
     def _prepare_second(self, this: _Pass) -> None:
         speech = this.audio(this.span)
-        result = self._second.prepare(this.span, speech)
+        result = self.second.prepare(this.span, speech)
         self._begun_until, self._due_since = this.span.end, None
         following = asyncio.create_task(self._follow(this, result, speech))
         self._following.add(following)

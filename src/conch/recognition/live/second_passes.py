@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
+from conch.recognition.config import RecognitionConfig
+from conch.recognition.hooks import recogniser_of
 from conch.recognition.live.pass_queue import Rank, SharedPasses
 from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
@@ -41,9 +43,8 @@ class SecondPasses:
         options: RecognitionOptions,
         calls: Calls,
         shared: SharedPasses,
-        most: int,
+        config: RecognitionConfig,
         is_ahead: Callable[[], bool],
-        first_pass_language: str,
     ) -> None:
         """Start with no second pass.
 
@@ -51,16 +52,15 @@ class SecondPasses:
             options: Options of the stream.
             calls: Calls that may outlive the request of a chunk.
             shared: What the passes of all streams share.
-            most: Largest number in flight at once.
+            config: Limits.
             is_ahead: Returns whether the stream is sent faster than it is spoken, so that nobody
                 waits for the next chunk.
-            first_pass_language: Language of the CTC model, whose text a second pass replaces.
         """
         # Words in any case: a pass that is begun in a pause shows them before it counts.
         self._options = replace(options, word_timestamps=True)
         self._keeps_words = options.word_timestamps
-        self._calls, self._shared, self._most = calls, shared, most
-        self._is_ahead, self._first_pass_language = is_ahead, first_pass_language
+        self._calls, self._shared, self._is_ahead = calls, shared, is_ahead
+        self._most, self._first_pass_language = config.max_second_passes, config.first_pass_language
         self._prepared: _Prepared | None = None
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
         self._before_steps: set[asyncio.Task[Segment]] = set()
@@ -99,7 +99,7 @@ class SecondPasses:
         return result
 
     async def begin(
-        self, segment: Segment, span: Span, speech: SpeechSegment, *, is_whispers: bool
+        self, segment: Segment, span: Span, speech: SpeechSegment, *, is_punctuated: bool
     ) -> None:
         """Begin the second pass of an utterance, or go on with the one that was prepared.
 
@@ -109,7 +109,7 @@ class SecondPasses:
             segment: The utterance with the text of its first pass.
             span: Its audio, in samples.
             speech: This audio.
-            is_whispers: Whether a rolling pass of Whisper has a part in this text.
+            is_punctuated: Whether this text has punctuation, from a rolling pass.
         """
         result = self._take_prepared(span)
         while result is None:
@@ -128,7 +128,7 @@ class SecondPasses:
         if self._options.has_text_steps:
             self._before_steps.add(passed)
             passed.add_done_callback(self._before_steps.discard)
-            passed = asyncio.create_task(self._with_steps(passed, is_whispers=is_whispers))
+            passed = asyncio.create_task(self._with_steps(passed, is_punctuated=is_punctuated))
         self._tasks[segment.index] = passed
         if result.done():  # so that the answer to this chunk has its text
             await asyncio.wait((passed,))
@@ -228,13 +228,13 @@ class SecondPasses:
             return False
         return num_words(again.text) < num_words(segment.text)
 
-    async def _with_steps(self, passed: asyncio.Task[Segment], *, is_whispers: bool) -> Segment:
+    async def _with_steps(self, passed: asyncio.Task[Segment], *, is_punctuated: bool) -> Segment:
         """Return a segment with the final text, of the second pass or else of the first."""
         segment = await passed
         if segment.passes == 2:
-            is_whispers = self._options.decoder == "attention"
+            is_punctuated = recogniser_of(self._options).writes_punctuation
         return await with_text_steps_if_possible(
-            segment, self._options, self._calls, is_whispers=is_whispers
+            segment, self._options, self._calls, is_punctuated=is_punctuated
         )
 
 

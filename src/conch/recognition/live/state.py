@@ -3,13 +3,17 @@
 The states are frozen: each step gives a new one. Nothing here calls a component.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from conch.audio.segmentation import Span, frames_between, speech_likeness
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.recognition.decoded import Decoded
 from conch.recognition.live.endpointing import SpeechProbs
+from conch.recognition.speech import Frames, SpeechSegment
 from conch.wire.result import Word, text_of_words
 
 NO_SAMPLES = np.zeros(0, np.float32)
@@ -47,9 +51,10 @@ class Utterance:
     score: float = 0.0
     """Score of the text."""
     steps: tuple[Step, ...] = ()
-    """All of its audio: for Whisper's passes, and for a component that loses the stream."""
-    log_probs: tuple[Array, ...] = ()
-    """Log probabilities of the steps, FP32 [frames, units], for a second pass with ctc_rescore."""
+    """All of its audio: for passes over it, and for a component that loses the stream."""
+    encoded: Mapping[str, Frames] = field(default_factory=dict)
+    """What the first pass keeps of its audio for a second pass, by the encoder whose output it is.
+    """
 
     @property
     def stable(self) -> tuple[Word, ...]:
@@ -61,12 +66,52 @@ class Utterance:
         """The text of the first pass so far."""
         return text_of_words(self.words)
 
+    def with_step(self, step: Step) -> "Utterance":
+        """Return the utterance with a further step of audio."""
+        return replace(self, steps=(*self.steps, step))
+
+    def with_text(self, found: Decoded) -> "Utterance":
+        """Return the utterance with the present text of the first pass.
+
+        Words that were stable stay so while the text begins with them: a search that has begun
+        again knows fewer of them to be.
+        """
+        best = found.nbest[0]
+        num_stable = len(found.stable.split())
+        if num_stable < self.num_stable and best.text.startswith(text_of_words(self.stable)):
+            num_stable = self.num_stable
+        words = found.words[best.text]
+        return replace(self, words=words, num_stable=num_stable, score=best.score)
+
     def steps_after(self, sample: int) -> tuple[int, list[Step]]:
         """Return the steps that reach beyond a sample of the stream, and where the first begins."""
         start, left = self.start, list(self.steps)
         while left and start + len(left[0].waveform) <= sample:
             start += len(left.pop(0).waveform)
         return start, left
+
+    def spoken(self, span: Span, *, has_vad: bool) -> SpeechSegment:
+        """Return the audio of a part of the utterance, none if it keeps none.
+
+        Args:
+            span: The part, in samples of the stream.
+            has_vad: Whether the speech probabilities are those of the VAD.
+        """
+        seconds = span.start / SAMPLE_RATE
+        begins, steps = self.steps_after(span.start)
+        if not steps:
+            return SpeechSegment(seconds, NO_SAMPLES, NO_SAMPLES)
+        start, end = span.start - begins, span.end - begins
+        waveform = np.concatenate([step.waveform for step in steps])[start:end]
+        if has_vad:
+            speech_probs = np.concatenate([step.speech.probs for step in steps])
+            speech_probs = frames_between(speech_probs, start, end)
+        else:
+            speech_probs = speech_likeness(waveform)
+        length = sum(len(step.waveform) for step in self.steps)
+        shares = (span.start - self.start) / length, (span.end - self.start) / length
+        encoded = {name: frames.part(*shares) for name, frames in self.encoded.items()}
+        return SpeechSegment(seconds, waveform, speech_probs, encoded)
 
     def after_firm(self) -> tuple[tuple[Word, ...], "Utterance"]:
         """Return the words that no longer change, and the utterance that is left behind them.
@@ -90,57 +135,14 @@ class Utterance:
 class Waiting:
     """State without an utterance: with a VAD, only the VAD is called."""
 
-    called: float | None = None
-    """Time of the last call of encoder and search, on the monotonic clock. None if they keep no
-    state of the stream."""
     pre_roll: Step = NO_STEP
     """The step before, if only the VAD was called for it."""
 
     def after_silence(self, silent: Step) -> "Waiting":
         """Return the state after a step without speech."""
         # A copy: a view would keep the whole chunk.
-        return replace(self, pre_roll=replace(silent, waveform=silent.waveform.copy()))
-
-    def speaking(self, start: int, now: float) -> "Speaking":
-        """Return the state at the start of an utterance.
-
-        Args:
-            start: Start of the utterance, in samples of the live stream.
-            now: Time of the call of encoder and search, on the monotonic clock.
-        """
-        return Speaking(now, Utterance(start))
+        return Waiting(replace(silent, waveform=silent.waveform.copy()))
 
 
-@dataclass(frozen=True, slots=True)
-class Speaking:
-    """State within an utterance: encoder and search are called for each step."""
-
-    called: float
-    """Time of the last call of encoder and search, on the monotonic clock."""
-    utterance: Utterance
-
-    def with_step(self, step: Step) -> "Speaking":
-        """Return the state with a further step of audio."""
-        steps = (*self.utterance.steps, step)
-        return replace(self, utterance=replace(self.utterance, steps=steps))
-
-    def with_log_probs(self, log_probs: Array) -> "Speaking":
-        """Return the state with the log probabilities of a further step for the second pass."""
-        kept = (*self.utterance.log_probs, log_probs)
-        return replace(self, utterance=replace(self.utterance, log_probs=kept))
-
-    def with_words(self, words: tuple[Word, ...], num_stable: int, score: float) -> "Speaking":
-        """Return the state with the present words of the first pass."""
-        utterance = replace(self.utterance, words=words, num_stable=num_stable, score=score)
-        return replace(self, utterance=utterance)
-
-    def after_utterance(self, *, ends: bool) -> Waiting:
-        """Return the state after the utterance.
-
-        Args:
-            ends: Whether the stream ends too, so that encoder and search keep no state.
-        """
-        return Waiting(None if ends else self.called)
-
-
-State = Waiting | Speaking
+State = Waiting | Utterance
+"""Within an utterance, the first pass is called for each step."""

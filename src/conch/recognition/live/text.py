@@ -1,23 +1,24 @@
 """The text of an open utterance: firm words, tentative ones, and the newest of the first pass.
 
-Each rolling pass is Whisper's text of the latest audio. A word becomes firm when the pass before
-agrees on it, or the CTC model, and so do all words before it. The agreement of successive passes
-is LocalAgreement-2 (Macháček et al., 2023, https://arxiv.org/abs/2307.14743). The CTC model is a
+Each rolling pass is the text of the latest audio. A word becomes firm when the pass before agrees
+on it, or the first pass, and so do all words before it. The agreement of successive passes is
+LocalAgreement-2 (Macháček et al., 2023, https://arxiv.org/abs/2307.14743). The first pass is a
 second opinion on the same audio, so that most words need not wait for another pass.
 
 Nothing here calls a component.
 """
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
 
 from conch.recognition.word_alignment import NEAR_S, align, is_same, middle
-from conch.wire.result import Word
+from conch.wire.result import Segment, Word, text_of_words
 
 CUT_S = 0.15
-"""Least audio that a pass must have heard after a word, for the CTC model to make the word firm."""
+"""Least audio that a pass must have heard after a word that the first pass makes firm."""
 WHOLE_S = 0.12
 """Audio without a letter after which the last word of the first pass is whole."""
 CONTEXT_S = 2.5
@@ -73,7 +74,7 @@ class LiveText:
             words: Words of the pass.
             begins: Start of its audio, in seconds.
             ends: End of its audio, in seconds.
-            first_pass: Words of the CTC model in the same audio; none without such a model.
+            first_pass: Words of the first pass in the same audio; none without one.
         """
         since = self.firm[-1].end - CONTEXT_S if self.firm else 0.0
         anchor = [word for word in self.firm if word.end > max(begins + 0.1, since)]
@@ -100,7 +101,7 @@ class LiveText:
         """Return the tentative words and the newest ones, as they are to be shown.
 
         Args:
-            first_pass: Words of the CTC model so far; none without such a model.
+            first_pass: Words of the first pass so far; none without one.
             until: End of the audio that it has heard, in seconds.
             in_speech: Whether somebody speaks at the end of the latest pass's audio.
         """
@@ -114,18 +115,38 @@ class LiveText:
         tentative = self.tentative
         last = pairs.get(len(joint) - 1)
         if last is not None and tentative and self._is_cut(tentative[-1], near[last]):
-            # The CTC model has heard more of this word.
+            # The first pass has heard more of this word.
             tentative, end = tentative[:-1], last
         since = max(known[-1].end - 0.5, self.heard_until - FRESH_S)
         newest = tuple(word for word in near[end:] if middle(word) > since)
         if tentative and (in_speech or newest):
-            # Whisper ends a sentence wherever its audio ends.
+            # A pass ends a sentence wherever its audio ends.
             text = tentative[-1].text.rstrip(_SENTENCE_ENDS)
             tentative = (*tentative[:-1], replace(tentative[-1], text=text))
         return tentative, newest
 
     def _is_cut(self, word: Word, other: Word) -> bool:
         return other.end > self.heard_until and not is_same(word, other)
+
+
+def with_live_text(
+    segment: Segment, text: LiveText, first_pass: Sequence[Word], *, has_words: bool
+) -> Segment:
+    """Return an ended utterance with what the passes over it have found.
+
+    Args:
+        segment: The utterance with the text of the first pass.
+        text: What the passes have found of it.
+        first_pass: Words of the first pass; none without one.
+        has_words: Whether the segment has words.
+    """
+    if not text.heard_until:
+        return segment
+    tentative, newest = text.shown(first_pass, math.inf, in_speech=False)
+    words = (*text.firm, *tentative, *newest)
+    best = replace(segment.nbest[0], text=text_of_words(words))
+    nbest = (best, *segment.nbest[1:])
+    return replace(segment, nbest=nbest, words=words if has_words else ())
 
 
 def whole_words(words: Sequence[Word], until: float) -> Sequence[Word]:
@@ -150,7 +171,7 @@ def is_credible(
         words: Words of the pass.
         begins: Start of its audio, in seconds.
         ends: End of its audio, in seconds.
-        first_pass: Words of the CTC model so far; none without such a model.
+        first_pass: Words of the first pass so far; none without one.
     """
     if len(words) > MOST_WORDS_PER_S * (ends - begins) + FREE_WORDS:
         return False
@@ -178,7 +199,7 @@ def _most_repeats(words: Sequence[Word], length: int) -> int:
 def _agreed(new: Sequence[Word], before: Sequence[Word]) -> list[bool]:
     """Return for each new word whether the pass before has it too, at the same place.
 
-    The last word counts only with its punctuation: Whisper ends a sentence where its audio ends.
+    The last word counts only with its punctuation: a pass ends a sentence where its audio ends.
     """
     both = zip_longest(new, before[: len(new)])
     return [

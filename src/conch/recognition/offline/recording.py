@@ -25,8 +25,9 @@ from conch.bls.calls import Calls
 from conch.bls.concurrency import PART
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.recognition import roles
+from conch.recognition.hooks import recogniser_of, speech_finder
 from conch.recognition.offline.recovery import recognize_covered
+from conch.recognition.offline.whole_recording import Keep, WholeRecording
 from conch.recognition.speech import SpeechSegment
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.options import RecognitionOptions
@@ -39,6 +40,7 @@ async def recognize_channels(
     calls: Calls,
     most: int,
     most_at_first: int,
+    whole: WholeRecording,
 ) -> AsyncGenerator[Segment, None]:
     """Yield the segments of all channels of a recording in order of their starts.
 
@@ -51,6 +53,7 @@ async def recognize_channels(
         calls: Calls of the request.
         most: Largest number of segments in flight, over all channels.
         most_at_first: Largest number of these that are not done, until the first one is known.
+        whole: Keeps the audio of the segments, if the request asks for it.
 
     Raises:
         TranscriptionError: the audio is faulty, or a call failed.
@@ -61,7 +64,8 @@ async def recognize_channels(
     async with AsyncExitStack() as stack:
         channels = {}
         for number, blocks in recording.channels.items():
-            channel = recognize(blocks, options, calls, share, share_at_first)
+            keep = whole.keep(number)
+            channel = recognize(blocks, options, calls, share, share_at_first, keep)
             channels[number] = await stack.enter_async_context(aclosing(channel))
         async with aclosing(_in_order_of_time(channels)) as segments:
             async for segment in segments:
@@ -94,12 +98,13 @@ async def recognize(
     calls: Calls,
     most: int,
     most_at_first: int,
+    keep: Keep | None,
 ) -> AsyncGenerator[Segment, None]:
     """Yield the segments of one channel in order of time, each as soon as it is ready.
 
     Several segments are encoded and decoded at once, and at each component the earliest goes first.
     Reading the audio pauses while `most` are in flight. Arguments and errors are those of
-    `recognize_channels`.
+    `recognize_channels`; `keep` keeps the audio of each segment.
     """
     most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
@@ -126,6 +131,8 @@ async def recognize(
                 speech = await reading
                 if speech is None:
                     break
+                if keep:
+                    keep(speech)
                 speech = replace(speech, said_before=text_of(latest))
                 turn = copy_context()
                 turn.run(PART.set, speech.start)
@@ -162,8 +169,8 @@ def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]
 async def _with_steps(
     recognised: asyncio.Task[Segment], options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    is_whispers = options.decoder == "attention"
-    return await with_text_steps(await recognised, options, calls, is_whispers=is_whispers)
+    is_punctuated = recogniser_of(options).writes_punctuation
+    return await with_text_steps(await recognised, options, calls, is_punctuated=is_punctuated)
 
 
 async def recognize_asked(
@@ -180,10 +187,11 @@ async def speech_segments(
     """Yield the stretches of speech. Without VAD, yield all audio, cut where it is quietest."""
     segmenter = Segmenter(segment_rules(options))
     held = _Held()
+    finder = speech_finder()
     state: Array | Tensor | None = state_of(options)
     while (block := await _read(blocks)) is not None:
         if options.vad:
-            speech_probs, state = await roles.find_speech(calls, block, state)
+            speech_probs, state = await finder.find(calls, block, state)
         else:
             speech_probs = loudness(block)
         held.append(block, speech_probs)

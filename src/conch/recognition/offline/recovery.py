@@ -1,8 +1,8 @@
 """Recognise a segment so that its text leaves no speech out.
 
-The alignment of the text shows where speech has no words. Only such a hole costs further calls. A
-CTC model, the witness, says whether there are words in the hole. If there are, the segment is cut
-at the hole, and its parts are encoded and decoded again.
+The alignment of the text shows where speech has no words. Only such a hole costs further calls.
+Another recogniser, the witness, says whether there are words in the hole. If there are, the segment
+is cut at the hole, and its parts are encoded and decoded again.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from conch.bls.calls import Calls
-from conch.recognition import ctc_roles
+from conch.recognition.hooks import recogniser_of, second_opinion
 from conch.recognition.languages import with_language
 from conch.recognition.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.recognition.offline.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
@@ -47,7 +47,7 @@ async def recognize_covered(
     Raises:
         TranscriptionError: a call failed; see `Calls`.
     """
-    if options.decoder != "attention" or not options.coverage:
+    if not (options.coverage and recogniser_of(options).may_omit_speech):
         return await recognize_segment(speech, options, calls)
     found = await _recognized(speech, options, calls, depth=0)
     # Count for the answer only: parts may belong to a repair that was rejected.
@@ -174,14 +174,15 @@ def _wordless_part(
 async def _witnessed(
     stretch: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> str | None:
-    """Return the CTC model's text of a stretch, or None if the model cannot be used.
+    """Return another recogniser's text of a stretch, or None if that cannot be used.
 
     That is the case if it is not loaded, if it fails, or if it lacks the request's language.
     """
-    asked = RecognitionOptions.parse({"decoder": "wfst", "language": options.language})
+    decoder, witness = second_opinion()
+    asked = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
     try:
-        log_probs = await ctc_roles.encode(calls, stretch.waveform)
-        found = await ctc_roles.decode(calls, log_probs, asked, stretch.start)
+        encoded = await witness.encode(calls, stretch.waveform)
+        found = await witness.decode(calls, encoded, asked, stretch.start)
     except (ComponentError, OptionError):
         return None
     return found.nbest[0].text

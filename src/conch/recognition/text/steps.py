@@ -14,6 +14,7 @@ import numpy as np
 from conch.bls.call import Tensor
 from conch.bls.calls import Calls, together
 from conch.component import Array, bytes_array
+from conch.recognition.hooks import text_rewriters
 from conch.recognition.text.spans import Rewritten, replaced, retimed, rewritten
 from conch.wire.errors import (
     ComponentError,
@@ -29,7 +30,7 @@ from conch.wire.needs import missing, missing_post, text_components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import read_replacements, replacements_of
 from conch.wire.result import Hypothesis, Segment, Word
-from conch.wire.text_steps import INVERSE_NORMALIZER, PUNCTUATOR, post_models
+from conch.wire.text_steps import post_models
 
 LIVE_PATIENCE_S = 10.0
 """Longest time for the steps of a live segment, in seconds: the text is wanted now."""
@@ -48,7 +49,7 @@ async def check_text_models(options: RecognitionOptions, calls: Calls) -> None:
 
 
 async def with_text_steps(
-    segment: Segment, options: RecognitionOptions, calls: Calls, *, is_whispers: bool
+    segment: Segment, options: RecognitionOptions, calls: Calls, *, is_punctuated: bool
 ) -> Segment:
     """Return a segment with the text of all its hypotheses after the steps, and its words.
 
@@ -58,7 +59,7 @@ async def with_text_steps(
         segment: The recognised segment.
         options: Options of the request.
         calls: Calls of the request.
-        is_whispers: Whether the text is Whisper's, which has its punctuation already.
+        is_punctuated: Whether the text has punctuation already.
 
     Raises:
         TranscriptionError: a call failed, or the answer of a model is none; the message names the
@@ -66,8 +67,8 @@ async def with_text_steps(
     """
     if not options.has_text_steps or not segment.text:
         return segment
-    models = _models(options, is_whispers=is_whispers)
-    names = _names(options) if options.punctuate and not is_whispers else {}
+    models = _models(options, is_punctuated=is_punctuated)
+    names = _names(options) if options.punctuate and not is_punctuated else {}
     language = segment.language or ("" if options.language == "auto" else options.language)
     texts = dict.fromkeys(item.text for item in segment.nbest)
     found = await together(
@@ -91,7 +92,7 @@ async def with_text_steps(
 
 
 async def with_text_steps_if_possible(
-    segment: Segment, options: RecognitionOptions, calls: Calls, *, is_whispers: bool
+    segment: Segment, options: RecognitionOptions, calls: Calls, *, is_punctuated: bool
 ) -> Segment:
     """Return a live segment after the steps, or as it was recognised with the error of a step.
 
@@ -100,7 +101,7 @@ async def with_text_steps_if_possible(
     """
     try:
         async with asyncio.timeout(LIVE_PATIENCE_S) as scope:
-            return await with_text_steps(segment, options, calls, is_whispers=is_whispers)
+            return await with_text_steps(segment, options, calls, is_punctuated=is_punctuated)
     except Exception as failure:
         error: TranscriptionError = public_error(failure)
         if scope.expired():
@@ -109,14 +110,13 @@ async def with_text_steps_if_possible(
         return replace(segment, error=problem, error_code=segment.error_code or error.code)
 
 
-def _models(options: RecognitionOptions, *, is_whispers: bool) -> tuple[tuple[str, str], ...]:
+def _models(options: RecognitionOptions, *, is_punctuated: bool) -> tuple[tuple[str, str], ...]:
     """Return the models to call in their order, each with the option that asks for it."""
-    own = []
-    if options.punctuate and not is_whispers:
-        own.append((PUNCTUATOR, "punctuate"))
-    if options.itn:
-        own.append((INVERSE_NORMALIZER, "itn"))
-    return (*own, *((model, "post") for model in post_models(options.post)))
+    own = text_rewriters(options, is_punctuated=is_punctuated)
+    return (
+        *((rewriter.component, rewriter.option) for rewriter in own),
+        *((model, "post") for model in post_models(options.post)),
+    )
 
 
 def _names(options: RecognitionOptions) -> dict[str, str]:
@@ -199,7 +199,6 @@ def _text_of(output: Array | bytes) -> str:
 
 
 def _missing(model: str, options: RecognitionOptions) -> MissingModelError:
-    is_own = (model == PUNCTUATOR and options.punctuate) or (
-        model == INVERSE_NORMALIZER and options.itn
-    )
+    own = text_rewriters(options, is_punctuated=False)
+    is_own = any(rewriter.component == model for rewriter in own)
     return missing(model) if is_own else missing_post(model)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from conch.language.ngram import LanguageModelConfig
-from conch.models.ctc.units import Characters
+from conch.families.ctc.units import Characters
+from conch.families.ngram.model import LanguageModelConfig
 from lab.training.ctc.units import learned_subwords
 
 pytest.importorskip("pyctcdecode")

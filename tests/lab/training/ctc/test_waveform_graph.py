@@ -9,8 +9,8 @@ from recordings import recordings_of
 from tritonclient.grpc import model_config_pb2
 
 from conch.component import Row
-from conch.models.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.models.ctc.vocabulary import SHIPPED
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.vocabulary import SHIPPED
 from conch.wire.errors import AudioError
 
 pytest.importorskip("onnx")
@@ -25,7 +25,7 @@ OVERLAY = ROOT / "component_models" / "ctc_encoder" / "configs" / "onnxruntime.p
 def component(tmp_path_factory) -> CtcEncoder:
     """The Python component with products in float32, as the graph has them."""
     onnx = pytest.importorskip("onnx")
-    from conch.models.ctc.int8_product import float_graph
+    from conch.families.ctc.int8_product import float_graph
 
     path = tmp_path_factory.mktemp("float") / "model.onnx"
     onnx.save(float_graph(SHIPPED), path)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from conch.language.punctuation.model import PunctuatorConfig
-from conch.language.punctuation.punctuator import Punctuator
+from conch.families.punctuation.model import PunctuatorConfig
+from conch.families.punctuation.punctuator import Punctuator
 from lab.training.punctuation import evaluate, export, train
 from lab.training.punctuation.data import batches, cased_forms, corpus_of, read_lines, vocabulary_of
 from lab.training.punctuation.model import Config, Punctuation

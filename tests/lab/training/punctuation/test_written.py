@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch.language.punctuation.model import CAPITAL, LOWER, UPPER
+from conch.families.punctuation.model import CAPITAL, LOWER, UPPER
 from lab.training.punctuation.collect import lines_of, paragraphs_of_chapter
 from lab.training.punctuation.written import case_of, heard_words, line_of, words_of_line
 

@@ -1,0 +1,40 @@
+"""Writes the tables of component_models/README.md: the tensors that the families declare."""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from conch.families import traits
+from conch.families.family import Component, Tensor
+
+DOCUMENT = Path(__file__).parents[1] / "component_models" / "README.md"
+MARKED = re.compile(r"(<!-- tensors of (\w+) -->\n).*?(<!-- /tensors -->)", flags=re.S)
+
+
+def table(component: Component) -> str:
+    """Return a row per tensor, or one for those in a row that are alike."""
+    rows = ["| tensor | type, dims | meaning |\n", "| --- | --- | --- |\n"]
+    for direction, tensors in (("in", component.inputs), ("out", component.outputs)):
+        rows += (f"| {direction} {row}" for row in _rows(tensors))
+    return "".join(rows)
+
+
+def with_tables(text: str) -> str:
+    """Return the document with the tables as they are now."""
+    components = traits()
+    return MARKED.sub(lambda marks: marks[1] + table(components[marks[2]]) + marks[3], text)
+
+
+def _rows(tensors: tuple[Tensor, ...]) -> Iterator[str]:
+    def what(tensor: Tensor) -> tuple[str, str]:
+        kind = f"{tensor.kind} {list(tensor.dims)}"
+        return kind + (", optional" if tensor.is_optional else ""), tensor.meaning
+
+    for (kind, meaning), alike in groupby(tensors, what):
+        names = ", ".join(f"`{tensor.name}`" for tensor in alike)
+        yield f"{names} | {kind} | {meaning} |\n"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text()))

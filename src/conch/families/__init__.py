@@ -1,0 +1,48 @@
+"""The families of models that Conch serves: a folder each, and one line here."""
+
+from collections.abc import Iterator, Mapping
+
+from conch.families.ctc.declaration import FAMILY as CTC
+from conch.families.family import Component, Decoder, Family
+from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
+from conch.families.ngram.declaration import FAMILY as NGRAM
+from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
+from conch.families.silero.declaration import FAMILY as SILERO
+from conch.families.smollm2.declaration import FAMILY as SMOLLM2
+from conch.families.whisper.declaration import FAMILY as WHISPER
+
+FAMILIES: tuple[Family, ...] = (
+    *(SILERO, WHISPER, CTC),
+    *(NGRAM, SMOLLM2),
+    *(PUNCTUATION, INVERSE_NORMALIZER),
+)
+"""All families. Text steps work in this order."""
+
+
+def all_families() -> tuple[Family, ...]:
+    """Return the families as they are now: tests add some."""
+    return FAMILIES
+
+
+def all_components() -> Iterator[Component]:
+    """Yield the components of all families."""
+    return (component for family in all_families() for component in family.components)
+
+
+def traits() -> Mapping[str, Component]:
+    """Return what the core of a BLS service knows of each component, by its name."""
+    return {component.name: component for component in all_components()}
+
+
+def decoders() -> Mapping[str, Decoder]:
+    """Return the values of the option `decoder`, by name."""
+    return {decoder.name: decoder for family in all_families() for decoder in family.decoders}
+
+
+def rescorers() -> Mapping[str, str]:
+    """Return the components of the values of the option `rescorer`."""
+    return {
+        value: component
+        for family in all_families()
+        for value, component in family.rescorers.items()
+    }

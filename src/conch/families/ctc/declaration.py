@@ -1,0 +1,274 @@
+"""What the CTC model declares: encoders and searches for segments and for live audio."""
+
+from dataclasses import dataclass
+
+from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, Tensor
+from conch.families.options import Rule, option
+
+OFFLINE = ("ctc_encoder", "ctc_decoder")
+LIVE = ("ctc_streaming_encoder", "ctc_streaming_decoder")
+
+ENCODER = Component(
+    name="ctc_encoder",
+    role="waveform to log probabilities",
+    title="CTC",
+    step="encode",
+    inputs=(Tensor("waveform", "FP32", (-1,), "one segment, at most 40 s"),),
+    outputs=(
+        Tensor("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
+        Tensor(
+            "log_probs_lens",
+            "INT32",
+            (1,),
+            "frames that the segment fills; the rest is padding",
+        ),
+    ),
+)
+STREAMING_ENCODER = Component(
+    name="ctc_streaming_encoder",
+    role="live audio to log probabilities",
+    title="CTC, live",
+    step="encode",
+    inputs=(
+        Tensor(
+            "waveform",
+            "FP32",
+            (-1,),
+            "the next samples, any number, even none; `speech` omits silence between utterances",
+        ),
+    ),
+    outputs=(
+        Tensor(
+            "log_probs",
+            "FP32",
+            (-1, -1),
+            "[frames, units] that these samples complete; with END all remaining ones",
+        ),
+        Tensor("log_probs_lens", "INT32", (1,), "number of frames; 0 if none is complete"),
+        Tensor(
+            "speech_probs",
+            "FP32",
+            (-1,),
+            "probability of anything but blank and space in each frame",
+        ),
+        Tensor("frame_samples", "INT32", (1,), "samples of a frame"),
+    ),
+    is_stream=True,
+)
+
+_WORDS = (
+    *(
+        Tensor(name, "FP32", (-1,), "seconds from the segment's start")
+        for name in ("word_starts", "word_ends")
+    ),
+    Tensor(
+        "word_confidences",
+        "FP32",
+        (-1,),
+        "geometric mean of the probabilities of the word's letters, each at its best frame",
+    ),
+)
+_SEARCH: dict[str, type] = {
+    "decoder": str,
+    "beam_size": int,
+    "nbest": int,
+    "lm_fusion": bool,
+    "lm_weight": str,
+    "word_bonus": str,
+    "hotword_weight": str,
+    "hotwords": str,
+    "skip_foreign": bool,
+    "language": str,
+}
+"""Numbers are texts: a call inside Triton carries no fractions."""
+
+DECODER = Component(
+    name="ctc_decoder",
+    role="log probabilities to text",
+    title="CTC",
+    step="decode",
+    inputs=(
+        Tensor("log_probs", "FP32", (-1, -1), "as the encoder returned it"),
+        Tensor("log_probs_lens", "INT32", (1,), "as the encoder returned it"),
+        Tensor("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
+    ),
+    outputs=(
+        Tensor(
+            "hypotheses",
+            "BYTES",
+            (-1,),
+            "n-best texts, best first; no two are equal, one may be empty",
+        ),
+        Tensor(
+            "scores",
+            "FP32",
+            (-1,),
+            "the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
+        ),
+        Tensor(
+            "am_scores",
+            "FP32",
+            (-1,),
+            "log probability of the text given the audio; with `wfst` of its best alignment, "
+            "minus `graph_blank_penalty` for each blank",
+        ),
+        Tensor(
+            "lm_scores",
+            "FP32",
+            (-1,),
+            "log probability of the text by fusion or the graph, unweighted; otherwise 0",
+        ),
+        Tensor("num_words", "INT32", (-1,), "words of each text"),
+        Tensor("words", "BYTES", (-1,), "words of all texts, one text after the other"),
+        *_WORDS,
+        Tensor(
+            "text_scores",
+            "FP32",
+            (-1,),
+            "log probability of each text given the audio, over all alignments; for an empty text"
+            " that of blanks alone; -inf for a text too long for the frames (scoring)",
+        ),
+        Tensor(
+            "lattice",
+            "BYTES",
+            (1,),
+            "with the parameter `lattice`: the texts near the best one, before rescoring, as a "
+            "compact lattice in Kaldi's text form (below)",
+        ),
+    ),
+    parameters={**_SEARCH, "lattice": bool},
+)
+STREAMING_DECODER = Component(
+    name="ctc_streaming_decoder",
+    role="live log probabilities to the text so far",
+    title="CTC, live",
+    step="decode",
+    inputs=(
+        Tensor("log_probs", "FP32", (-1, -1), "the next frames, or none"),
+        Tensor("log_probs_lens", "INT32", (1,), "number of frames; with 0 the width is free"),
+    ),
+    outputs=(
+        Tensor("hypotheses", "BYTES", (-1,), "as `ctc_decoder`, for the utterance so far"),
+        *(
+            Tensor(name, "FP32", (-1,), "as `ctc_decoder`")
+            for name in ("scores", "am_scores", "lm_scores")
+        ),
+        Tensor("num_words", "INT32", (-1,), "as `ctc_decoder`"),
+        Tensor("words", "BYTES", (-1,), "as `ctc_decoder`"),
+        *(
+            Tensor(name, "FP32", (-1,), "as `ctc_decoder`")
+            for name in ("word_starts", "word_ends", "word_confidences")
+        ),
+        Tensor(
+            "stable", "BYTES", (1,), "the beginning of the best text that no later frame changes"
+        ),
+    ),
+    parameters={**_SEARCH, "is_over": bool},
+    is_stream=True,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtcOptions:
+    """Options of the CTC model."""
+
+    lm_fusion: bool = option(
+        False,
+        "the language model takes part in the search (shallow fusion)",
+        decoders=("ctc",),
+    )
+    ctc_rescore: bool = option(
+        False, "score the hypotheses again with the CTC model", decoders=("attention",)
+    )
+    ctc_weight: float | None = option(
+        None,
+        "weight of the CTC model's score, with ctc_rescore",
+        low=0,
+        high=10,
+        otherwise="tuned for each decoder and what rescores it",
+    )
+    lattice: bool = option(
+        False,
+        "the texts near the best one as a graph, in Kaldi's text form, for each segment; of "
+        "recordings, and of the second pass with mode two_pass",
+        decoders=("wfst",),
+        is_of_final_text=True,
+    )
+
+
+_DEFAULTS = {"beam_size": 16, "rescore_margin": 8.0}
+
+FAMILY = Family(
+    name="ctc",
+    title="CTC",
+    components=(ENCODER, DECODER, STREAMING_ENCODER, STREAMING_DECODER),
+    decoders=(
+        Decoder(
+            name="ctc",
+            components=OFFLINE,
+            live=LIVE,
+            live_when={"lm_fusion": True},
+            defaults=_DEFAULTS,
+            presets={
+                "balanced": {"lm_fusion": True},
+                "best": {"lm_fusion": True, "attention_rescore": True},
+            },
+        ),
+        Decoder(
+            name="wfst",
+            components=OFFLINE,
+            live=LIVE,
+            defaults=_DEFAULTS,
+            presets={
+                "balanced": {"rescore": True},
+                "best": {"rescore": True, "attention_rescore": True},
+            },
+        ),
+    ),
+    options=CtcOptions,
+    rules=(
+        Rule(
+            {"lattice": True, "mode": "streaming"},
+            "option 'lattice' goes with recordings and mode two_pass, not streaming: there the "
+            "words are told before an utterance ends",
+        ),
+        Rule(
+            {"rescore": True, "decoder": "ctc", "lm_fusion": True},
+            "option 'rescore' is for texts that the language model has not seen yet; with "
+            "lm_fusion it has",
+        ),
+        Rule(
+            {"rescore": True, "decoder": "wfst", "mode": "streaming"},
+            "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there the "
+            "words are told as stable before an utterance can be rescored",
+        ),
+    ),
+    needs=(
+        Need(
+            components=OFFLINE,
+            when={"ctc_rescore": True, "mode": "offline"},
+            reason="ctc_rescore=true",
+            purpose="rescoring",
+        ),
+        # A live stream has heard its audio before.
+        Need(
+            components=("ctc_decoder",),
+            when={"ctc_rescore": True},
+            reason="ctc_rescore=true",
+            purpose="rescoring",
+        ),
+    ),
+    warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
+    hooks=FamilyHooks(
+        recognisers={
+            "ctc": "conch.families.ctc.recogniser:BEAM",
+            "wfst": "conch.families.ctc.recogniser:GRAPH",
+        },
+        first_passes={
+            "ctc": "conch.families.ctc.first_pass:CtcFirstPass",
+            "wfst": "conch.families.ctc.first_pass:CtcFirstPass",
+        },
+        second_opinion="wfst",
+        text_scorers=("conch.families.ctc.recogniser:SCORER",),
+    ),
+)

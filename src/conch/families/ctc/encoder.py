@@ -1,0 +1,107 @@
+"""The `ctc_encoder` component: the CTC model in full context."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.features import HISTORY, streaming_log_mel
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
+from conch.wire.errors import AudioError, ConfigError, TranscriptionError
+from conch.wire.limits import MAX_SEGMENT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcEncoderConfig(CtcGraphConfig):
+    """Parameters of the `ctc_encoder` component."""
+
+    max_padding: float = 0.2
+    """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
+    max_batch_s: float = 8.0
+    """Largest batch in seconds of audio, with padding; a longer row is encoded alone. A CPU gains
+    nothing from more, a GPU needs hundreds."""
+
+
+class CtcEncoder:
+    """Turns waveforms into log probabilities of units."""
+
+    def __init__(self, config: CtcEncoderConfig) -> None:
+        """Load the model.
+
+        Raises:
+            ConfigError: the model cannot be loaded, or a limit of the batches is out of range.
+        """
+        if not 0 <= config.max_padding < 1 or config.max_batch_s <= 0:
+            raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
+        self._config = config
+        self._graph = CtcGraph(config)
+        self.vocabulary = self._graph.vocabulary
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+        """Return the outputs of rows with `waveform`; rows of similar length share a batch."""
+        waveforms = [row.inputs["waveform"].ravel() for row in rows]
+        answers: dict[int, Outputs | TranscriptionError] = {}
+        for index, waveform in enumerate(waveforms):
+            if not 0 < len(waveform) <= MAX_SEGMENT_S * SAMPLE_RATE:
+                seconds = len(waveform) / SAMPLE_RATE
+                answers[index] = AudioError(
+                    f"the encoder takes more than 0 and at most {MAX_SEGMENT_S:g} s of audio; "
+                    f"sent: {seconds:g} s"
+                )
+        valid = [index for index in range(len(rows)) if index not in answers]
+        lens = [len(waveforms[index]) for index in valid]
+        max_samples = round(self._config.max_batch_s * SAMPLE_RATE)
+        for bucket in buckets(lens, self._config.max_padding, max_samples):
+            batch = [valid[position] for position in bucket]
+            encoded = self.encode([waveforms[index] for index in batch])
+            for index, log_probs in zip(batch, encoded, strict=True):
+                lens_array = np.array([len(log_probs)], np.int32)
+                answers[index] = {"log_probs": log_probs, "log_probs_lens": lens_array}
+        return [answers[index] for index in range(len(rows))]
+
+    def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
+        """Return the log probabilities of waveforms, as one batch.
+
+        Args:
+            waveforms: float32 `[samples]` each, 16 kHz, at most 40 s.
+
+        Returns:
+            float32 `[ceil(samples / 320 / stack), vocab]` each.
+        """
+        stack = self._graph.vocabulary.stack
+        frame = ENCODER_FRAME_SAMPLES * stack
+        lens = [-(-len(item) // frame) for item in waveforms]  # in output frames
+        features = np.zeros((len(waveforms), max(lens) * 2 * stack, self._graph.n_mels), np.float32)
+        for row, (waveform, length) in enumerate(zip(waveforms, lens, strict=True)):
+            padded = np.pad(waveform, (HISTORY, length * frame - len(waveform)))
+            features[row, : length * 2 * stack] = streaming_log_mel(padded, self._graph.n_mels)
+        log_probs = self._graph.log_probs(features, np.array(lens, np.int64) * 2 * stack)
+        return [log_probs[row, :length] for row, length in enumerate(lens)]
+
+
+def buckets(lens: Sequence[int], max_padding: float, max_total: int) -> list[list[int]]:
+    """Return batches of items of similar length, as lists of indexes.
+
+    Args:
+        lens: Length of each item.
+        max_padding: Largest share of padding: an item has at least `1 - max_padding` of the length
+            of the longest.
+        max_total: Largest product of a batch's longest item and its size; a longer item is alone.
+
+    >>> buckets([10, 5, 9, 30], max_padding=0.2, max_total=40)
+    [[3], [0, 2], [1]]
+    """
+    found: list[list[int]] = []
+    longest = 0
+    for index in sorted(range(len(lens)), key=lambda item: -lens[item]):
+        fits = found and lens[index] >= (1 - max_padding) * longest
+        if fits and longest * (len(found[-1]) + 1) <= max_total:
+            found[-1].append(index)
+        else:
+            found.append([index])
+            longest = lens[index]
+    return found

@@ -1,0 +1,186 @@
+"""The exported CTC model: an ONNX graph for chunks with caches and for full context."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from conch.component.arrays import FloatArray
+from conch.component.parameters import share_of_cores
+from conch.families.ctc.vocabulary import model_file, vocabulary_of
+from conch.wire.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcGraphConfig:
+    """File and device of a CTC model."""
+
+    model: str = ""
+    """Path of an .onnx file of `lab.training.ctc.export`; empty for the shipped model."""
+    device: str = "cpu"
+    """cpu, or cuda with onnxruntime-gpu. The instance group sets it if config.pbtxt does not."""
+    device_index: int = 0
+    """Number of the GPU, with device cuda."""
+    intra_threads: int = 0
+    """CPU threads of one call; 0 for the instance's share of the cores."""
+    instances: int = 1
+    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
+
+
+class Caches(NamedTuple):
+    """State of a batch of streams between two steps; the first axis is the stream."""
+
+    mel: FloatArray
+    """Last features, float32 `[B, 2, n_mels]`."""
+    conv: FloatArray
+    """Last output of the first convolution, float32 `[B, 1, D]`."""
+    keys: FloatArray
+    """Attention keys, float32 `[B, layers, heads, left_frames, D / heads]`."""
+    values: FloatArray
+    """Attention values, with the shape of `keys`."""
+    position: NDArray[np.int64]
+    """Number of encoder frames so far, int64 `[B]`."""
+
+    @classmethod
+    def of_streams(cls, streams: Sequence["Caches"]) -> "Caches":
+        """Return the caches of several streams as one batch."""
+        if len(streams) == 1:
+            return streams[0]
+        return cls._make(map(np.concatenate, zip(*streams, strict=True)))
+
+    def of_stream(self, index: int) -> "Caches":
+        """Return a copy of the caches of one stream, as a batch of one.
+
+        Without a copy they would stay where ONNX Runtime has put them, in its arena: that grows by
+        the caches of all streams that are open at once, and gives nothing back.
+        """
+        return Caches._make(item[index : index + 1].copy() for item in self)
+
+
+class CtcGraph:
+    """Runs a CTC model: log-mel features and caches to log probabilities of units."""
+
+    def __init__(self, config: CtcGraphConfig) -> None:
+        """Load the graph.
+
+        Raises:
+            ConfigError: the file is missing, is not a CTC graph, or cannot run on the device.
+        """
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = config.intra_threads or share_of_cores(config.instances)
+        # Threads that spin after a call would take the cores from the other components.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # A pattern is a block of memory for every shape of a batch, and chunks and segments differ:
+        # 40 MB for chunks, 80 MB and more for segments.
+        options.enable_mem_pattern = False
+        provider: tuple[str, dict[str, int | str]] = ("CPUExecutionProvider", {})
+        if config.device == "cuda":
+            # By default cuDNN searches an algorithm for each shape of a batch, and hardly two
+            # batches have the same shape.
+            search = {"cudnn_conv_algo_search": "HEURISTIC"}
+            provider = ("CUDAExecutionProvider", {"device_id": config.device_index, **search})
+            _find_cuda()
+        path = model_file(config.model)
+        self._session = _opened(path, options, provider)
+        # The activations of a long segment take 200 MB, which would be kept for the next one.
+        self._once = onnxruntime.RunOptions()
+        if config.device == "cpu":
+            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        if provider[0] not in self._session.get_providers():
+            # onnxruntime logs the reason and uses the CPU instead, which is many times slower.
+            raise ConfigError(
+                "onnxruntime-gpu finds no CUDA, or not the version of CUDA and cuDNN that it was "
+                "built for: pip install 'onnxruntime-gpu[cuda,cudnn]'; the log above has its reason"
+            )
+        described = self._session.get_modelmeta().custom_metadata_map
+        self.vocabulary = vocabulary_of(described, path)
+        inputs = {item.name: item.shape for item in self._session.get_inputs()}
+        _, _, self.n_mels = inputs["mel"]
+        _, self._num_layers, self._num_heads, _, self._head_size = inputs["keys"]
+
+    def empty_caches(self, batch: int, left_frames: int) -> Caches:
+        """Return the caches of `batch` new streams with `left_frames` frames of left context."""
+        heads = (batch, self._num_layers, self._num_heads, left_frames, self._head_size)
+        return Caches(
+            mel=np.zeros((batch, 2, self.n_mels), np.float32),
+            conv=np.zeros((batch, 1, self._num_heads * self._head_size), np.float32),
+            keys=np.zeros(heads, np.float32),
+            values=np.zeros(heads, np.float32),
+            position=np.zeros(batch, np.int64),
+        )
+
+    def step(
+        self, features: FloatArray, lens: NDArray[np.int64], caches: Caches
+    ) -> tuple[FloatArray, Caches]:
+        """Return the log probabilities of the next chunk of each stream, and the new caches.
+
+        Args:
+            features: float32 `[B, F, n_mels]` of `streaming_log_mel`, F a multiple of 2 `stack`.
+            lens: int64 `[B]`: valid frames of each stream; fewer than F end the stream.
+            caches: Caches of the last step, or `empty_caches`.
+
+        Returns:
+            float32 `[B, F / 2 / stack, vocab]`, and the caches for the next step.
+        """
+        feed = {"features": features, "lens": lens, **caches._asdict()}
+        log_probs, *rest = self._session.run(None, feed)
+        return log_probs, Caches(*rest)
+
+    def log_probs(self, features: FloatArray, lens: NDArray[np.int64]) -> FloatArray:
+        """Return the log probabilities of whole utterances in full context.
+
+        Args:
+            features: As of `step`.
+            lens: As of `step`.
+
+        Returns:
+            float32 `[B, F / 2 / stack, vocab]`.
+        """
+        feed = {"features": features, "lens": lens}
+        caches = self.empty_caches(len(features), 0)
+        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
+        log_probs: FloatArray = found
+        return log_probs
+
+
+def _find_cuda() -> None:
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        raise ConfigError(
+            "the onnxruntime that is installed knows no CUDA: pip uninstall onnxruntime, then "
+            "pip install 'onnxruntime-gpu[cuda,cudnn]'"
+        )
+    # The loader of the system does not find the libraries of PyPI packages.
+    onnxruntime.preload_dlls()
+
+
+def _opened(
+    path: Path, options: onnxruntime.SessionOptions, provider: tuple[str, dict[str, int | str]]
+) -> onnxruntime.InferenceSession:
+    options.log_severity_level = 3  # errors only
+    try:
+        source = path if provider[0] == "CPUExecutionProvider" else _in_float(path)
+        session = onnxruntime.InferenceSession(source, options, providers=[provider])
+    except ConfigError:
+        raise
+    except Exception as error:  # onnxruntime's own exceptions share no public base
+        raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
+    inputs = {item.name for item in session.get_inputs()}
+    if not inputs >= {"features", "lens", *Caches._fields}:
+        raise ConfigError(f"{path} is not a graph of lab.training.ctc.export: it takes {inputs}")
+    return session
+
+
+def _in_float(path: Path) -> bytes:
+    try:
+        from conch.families.ctc.int8_product import float_graph
+    except ImportError as error:
+        raise ConfigError(
+            "a CTC model on a GPU needs the package onnx, which turns its int8 products into "
+            f"float32: pip install onnx ({error})"
+        ) from error
+    content: bytes = float_graph(path).SerializeToString()
+    return content

@@ -1,0 +1,162 @@
+"""What a family of models declares about itself.
+
+A declaration is data: client, gateway and launcher read it. It imports no model, and nothing else
+of Conch.
+"""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from conch.families.options import Rule, When
+
+Kind = Literal["FP32", "INT32", "BYTES"]
+Step = Literal["find speech", "encode", "decode", "rescore", "write"]
+"""Where a component stands on the way of a recording to its text. Text steps write."""
+STEPS: tuple[str, ...] = get_args(Step)
+
+USUAL_HANG_FACTOR = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or an output of a component, without the batch dimension in front."""
+
+    name: str
+    kind: Kind
+    dims: tuple[int, ...]
+    """-1 where a size is open."""
+    meaning: str
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsPackage:
+    """A Python package that holds weights."""
+
+    what: str
+    """Names the weights in errors."""
+    module: str
+    """Where they are; it is not imported."""
+    distribution: str
+    """What pip calls the package."""
+    command: str = ""
+    """What installs it; empty for Conch's extra `server`."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the package; None where it is not installed."""
+        spec = importlib.util.find_spec(self.module)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        return Path(spec.submodule_search_locations[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Component:
+    """A model of `component_models`, which others may replace by one with the same tensors."""
+
+    name: str
+    role: str
+    """What it does, in a few words."""
+    title: str
+    """Its short name in a picture of the path."""
+    step: Step
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    parameters: Mapping[str, type] = field(default_factory=dict)
+    """Types of the request parameters that it takes."""
+    is_stream: bool = False
+    """Whether it keeps streams: it is sequence-batched."""
+    is_one_by_one: bool = False
+    """Whether it answers the calls of a batch one after the other on a CPU."""
+    hang_factor: float = USUAL_HANG_FACTOR
+    """How many times longer than expected a call may take before the component counts as hung."""
+    package: WeightsPackage | None = None
+    """What holds its default weights; None if they are part of Conch, or if there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decoder:
+    """A value of the option `decoder`: an encoder and a decoder that write the text."""
+
+    name: str
+    components: tuple[str, str]
+    """Encoder and decoder of a segment."""
+    live: tuple[str, ...] = ()
+    """Encoder and decoder of a live stream; empty if it hears none."""
+    live_when: When = field(default_factory=dict)
+    """Options with which it is the decoder of live audio by default. The first one counts."""
+    writes_punctuation: bool = False
+    """Whether its text has punctuation and case."""
+    reads_prompt: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of options that differ from those of others."""
+    rescored: Mapping[str, Any] = field(default_factory=dict)
+    """The same if something scores its hypotheses again."""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options that each value of `accuracy` but fast sets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyHooks:
+    """What a family does in the service of recognition, each hook as `module:name`.
+
+    `conch.recognition.hooks` has their protocols, and imports a hook when it is first used.
+    """
+
+    recognisers: Mapping[str, str] = field(default_factory=dict)
+    """The `Recogniser` of each value of the option `decoder`."""
+    first_passes: Mapping[str, str] = field(default_factory=dict)
+    """What begins the `FirstPass` of a live stream, by the decoder of its search."""
+    second_opinion: str = ""
+    """Decoder that says whether there are words in a gap of another recogniser's text."""
+    speech_finder: str = ""
+    """The `SpeechFinder`."""
+    text_scorers: tuple[str, ...] = ()
+    """Each a `TextScorer`."""
+    text_rewriters: tuple[str, ...] = ()
+    """Each a `TextRewriter`."""
+    after_recording: tuple[str, ...] = ()
+    """Each an `AfterRecording`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        several = (*self.text_scorers, *self.text_rewriters, *self.after_recording)
+        by_decoder = (*self.recognisers.values(), *self.first_passes.values())
+        return (*by_decoder, *several, *filter(None, (self.speech_finder,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Need:
+    """Components that a request calls if its options say so."""
+
+    components: tuple[str, ...]
+    when: When
+    reason: str
+    """The option in words, such as vad=true."""
+    purpose: Literal["recognition", "rescoring", "text"] = "recognition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Family:
+    """Models that belong together. `conch.families.FAMILIES` has all of them."""
+
+    name: str
+    title: str
+    components: tuple[Component, ...] = ()
+    decoders: tuple[Decoder, ...] = ()
+    rescorers: Mapping[str, str] = field(default_factory=dict)
+    """Components by the values of the option `rescorer` that they answer."""
+    options: type | None = None
+    """A frozen dataclass of `conch.families.options.option`s, each with a default."""
+    rules: tuple[Rule, ...] = ()
+    """What of its options does not go together, or with others."""
+    needs: tuple[Need, ...] = ()
+    """Beyond the components of its decoders."""
+    warm_ups: tuple[Mapping[str, Any], ...] = ()
+    """Options of requests that reach its components, once when a server starts."""
+    hooks: FamilyHooks = FamilyHooks()

@@ -1,0 +1,1 @@
+"""Inverse text normalisation: numbers, dates and amounts in digits."""

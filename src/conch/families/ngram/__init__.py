@@ -1,0 +1,1 @@
+"""N-gram language models: the probability of a text by its words."""

@@ -1,0 +1,33 @@
+"""The `rescorer` component: score texts by a language model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.families.ngram.model import LanguageModelConfig, load_language_model
+from conch.language.normalize import language_model_words
+from conch.wire.errors import TranscriptionError
+
+
+class Rescorer:
+    """Scorer of each text of each row by a language model."""
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        """Load the language model.
+
+        Raises:
+            ConfigError: the model is missing or cannot be read.
+        """
+        self._model = load_language_model(config)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+        """Answer rows with `hypotheses`."""
+        return [self._answer(row) for row in rows]
+
+    def _answer(self, row: Row) -> Outputs:
+        texts = [language_model_words(text) for text in row.texts("hypotheses")]
+        return {
+            "lm_scores": np.array([self._model.score(words) for words in texts], dtype=np.float32),
+            "num_words": np.array([len(words) for words in texts], dtype=np.int32),
+        }

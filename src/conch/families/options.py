@@ -1,0 +1,115 @@
+"""How a family declares options of a request, and which of them do not go together."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    longest: int | None = None,
+    choices: Callable[[], tuple[str, ...]] | None = None,
+    otherwise: str = "",
+    decoders: tuple[str, ...] = (),
+    is_of_final_text: bool = False,
+) -> Any:
+    """Return a dataclass field with the metadata for the check, for `--help` and for the docs.
+
+    Args:
+        default: Value if the option is not sent; None if other options decide.
+        help: Meaning, in one line.
+        low: Smallest number.
+        high: Largest number.
+        longest: Most characters of a text; None for the limit of all texts.
+        choices: Returns the words that the option takes, where families add some.
+        otherwise: What other options make of the default, in words.
+        decoders: Decoders that take the option; empty for all.
+        is_of_final_text: Whether the first of two passes over live audio has no use for it.
+    """
+    metadata = {
+        "help": help,
+        "low": low,
+        "high": high,
+        "longest": longest,
+        "choices": choices,
+        "otherwise": otherwise,
+        "decoders": decoders,
+        "is_of_final_text": is_of_final_text,
+    }
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Holds for every value but one."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """Holds for a number above a limit, or above another option's number."""
+
+    limit: float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Holds for a number below another option's number, times a factor."""
+
+    option: str
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Holds for a text that is not empty."""
+
+
+GIVEN = Given()
+
+When = Mapping[str, Any]
+"""A condition on the options of a request, by name: all must hold. A value stands for itself, a
+tuple for any of its values. `Other`, `Above`, `Below` and `Given` say more. The names are those of
+options, and of properties of `RecognitionOptions`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """Options that do not go together."""
+
+    when: When
+    """Values that contradict each other; the first name is that of the option at fault."""
+    message: str
+    """The error, as a format string: {name} is the value of an option."""
+
+
+def holds(when: When, value_of: Callable[[str], Any]) -> bool:
+    """Return whether a condition holds.
+
+    Args:
+        when: The condition.
+        value_of: Returns the value of an option by its name.
+    """
+    return all(_fits(value_of(name), wanted, value_of) for name, wanted in when.items())
+
+
+def _fits(value: Any, wanted: Any, value_of: Callable[[str], Any]) -> bool:
+    match wanted:
+        case Other():
+            return bool(value != wanted.value)
+        case Above():
+            limit = value_of(wanted.limit) if isinstance(wanted.limit, str) else wanted.limit
+            return bool(value > limit)
+        case Below():
+            return bool(value < value_of(wanted.option) * wanted.factor)
+        case Given():
+            return bool(value)
+        case tuple():
+            return value in wanted
+        case _:
+            return bool(value == wanted)

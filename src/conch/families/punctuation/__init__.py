@@ -1,0 +1,1 @@
+"""Punctuation and capitals for a text that has none."""

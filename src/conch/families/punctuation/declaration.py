@@ -1,0 +1,51 @@
+"""What the punctuation model declares: the component `punctuator`, and what asks for it."""
+
+from dataclasses import dataclass
+
+from conch.families.family import Component, Family, FamilyHooks, Need
+from conch.families.options import option
+from conch.families.text_step import INPUTS, OUTPUTS
+
+PUNCTUATOR = Component(
+    name="punctuator",
+    role="punctuation and capitals",
+    title="Punctuation",
+    step="write",
+    inputs=INPUTS,
+    outputs=OUTPUTS,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PunctuationOptions:
+    """Options of the punctuation model."""
+
+    punctuate: bool = option(
+        False,
+        "punctuation and case for the text of the CTC models; Whisper's own text has them, and is "
+        "left as it is",
+    )
+
+
+FAMILY = Family(
+    name="punctuation",
+    title="Punctuation",
+    components=(PUNCTUATOR,),
+    options=PunctuationOptions,
+    needs=(
+        Need(
+            components=("punctuator",),
+            when={"punctuate": True, "writes_punctuation": False},
+            reason="punctuate=true",
+            purpose="text",
+        ),
+        # For utterances that the second pass has no time for.
+        Need(
+            components=("punctuator",),
+            when={"punctuate": True, "mode": "two_pass"},
+            reason="punctuate=true",
+            purpose="text",
+        ),
+    ),
+    hooks=FamilyHooks(text_rewriters=("conch.families.punctuation.rewriter:PUNCTUATOR",)),
+)

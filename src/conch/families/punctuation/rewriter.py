@@ -1,0 +1,19 @@
+"""Punctuates the text of a recogniser that writes none."""
+
+from conch.recognition.hooks import TextRewriter
+from conch.wire.options import RecognitionOptions
+from conch.wire.text_steps import PUNCTUATOR as COMPONENT
+
+
+class Punctuator(TextRewriter):
+    """Asks the punctuator only where the recogniser has not done its work."""
+
+    component = COMPONENT
+    option = "punctuate"
+
+    def is_asked(self, options: RecognitionOptions, *, is_punctuated: bool) -> bool:
+        """See `TextRewriter.is_asked`."""
+        return options.punctuate and not is_punctuated
+
+
+PUNCTUATOR = Punctuator()

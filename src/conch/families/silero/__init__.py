@@ -1,0 +1,1 @@
+"""Silero VAD: where is speech?"""

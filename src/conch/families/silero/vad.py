@@ -1,0 +1,133 @@
+"""Silero VAD (https://github.com/snakers4/silero-vad): a speech probability every 32 ms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.waveform import VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.families.silero.declaration import PACKAGE
+from conch.packaged import packaged
+from conch.wire.errors import (
+    AudioError,
+    ConfigError,
+    InvalidRequestError,
+    TranscriptionError,
+)
+from conch.wire.limits import MAX_STEP_S
+
+CONTEXT = 64
+"""Samples before a frame that the network also takes."""
+HIDDEN = 128
+PACKAGED = "silero_vad_16k_sequence.onnx"
+PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"
+"""Of silero-vad 6.2.3."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SileroConfig:
+    """Parameters of the `vad` component."""
+
+    model: str = ""
+    """Path of a `silero_vad_16k_sequence.onnx`; empty for the one in the package silero-vad."""
+    intra_threads: int = 1
+    """CPU threads of one call; the network is too small for more."""
+    block_frames: int = 512
+    """Frames per call of the network (16 s), which limits the memory of long audio."""
+
+
+class SileroVad:
+    """The `vad` component: a function of the samples and of the state that the caller keeps."""
+
+    def __init__(self, config: SileroConfig) -> None:
+        """Load the network.
+
+        Raises:
+            ConfigError: the model file is missing or is another network.
+        """
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = config.intra_threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # errors only: it warns of each initializer it drops
+        path = model_path(config.model)
+        try:
+            self._session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's own exceptions share no public base
+            raise ConfigError(f"cannot load the VAD model {path}: {error}") from error
+        names = {item.name for item in self._session.get_inputs()}
+        if names != {"input", "h", "c"}:
+            raise ConfigError(
+                f"{path} is not {PACKAGED}: it takes {sorted(names)} in place of input, h and c"
+            )
+        self._block = config.block_frames
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+        """Return the outputs of rows with `waveform` and, after the first call, `state`."""
+        return [self._answer(row) for row in rows]
+
+    def _answer(self, row: Row) -> Outputs | TranscriptionError:
+        state = row.inputs.get("state", np.zeros(VAD_STATE_SIZE, dtype=np.float32))
+        if state.size != VAD_STATE_SIZE:
+            return InvalidRequestError(
+                f"input 'state' must be what the last call returned, {VAD_STATE_SIZE} values; "
+                f"sent: {state.size}"
+            )
+        try:
+            waveform = row.waveform(MAX_STEP_S)
+        except AudioError as error:
+            return error
+        probs, state = self.speech_probs(waveform, state.ravel())
+        return {"speech_probs": probs, "state": state}
+
+    def speech_probs(
+        self, waveform: FloatArray, state: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the speech probability of each frame, and the state after the last.
+
+        Args:
+            waveform: float32 `[samples]`, 16 kHz; the last frame is padded with zeros.
+            state: float32 `[320]`, zeros at the start of an audio.
+
+        Returns:
+            float32 `[ceil(samples / 512)]` in [0, 1], and float32 `[320]`.
+        """
+        h, c = state[: 2 * HIDDEN].reshape(2, 1, 1, HIDDEN)
+        context = state[2 * HIDDEN :]
+        probs = [np.zeros(0, dtype=np.float32)]
+        for start in range(0, len(waveform), self._block * VAD_FRAME_SAMPLES):
+            block = waveform[start : start + self._block * VAD_FRAME_SAMPLES]
+            padded = np.concatenate(
+                [context, block, np.zeros(-len(block) % VAD_FRAME_SAMPLES, np.float32)]
+            )
+            frames = np.lib.stride_tricks.sliding_window_view(padded, CONTEXT + VAD_FRAME_SAMPLES)[
+                ::VAD_FRAME_SAMPLES
+            ]
+            feed = {"input": np.ascontiguousarray(frames), "h": h, "c": c}
+            block_probs, h, c = self._session.run(["speech_probs", "hn", "cn"], feed)
+            probs.append(block_probs)
+            context = padded[-CONTEXT:]
+        return np.concatenate(probs), np.concatenate([h.ravel(), c.ravel(), context])
+
+
+def model_path(model: str) -> Path:
+    """Return the path of the model file.
+
+    Args:
+        model: Path, or empty for the file in the package silero-vad.
+
+    Raises:
+        ConfigError: it does not exist, or what the package brings has changed.
+    """
+    if model:
+        path = Path(model)
+    else:
+        path = packaged(PACKAGE, "data", {PACKAGED: PACKAGED_SHA256}) / PACKAGED
+    if not path.is_file():
+        raise ConfigError(f"the VAD model {path} does not exist")
+    return path

@@ -1,0 +1,183 @@
+"""Score texts by a neural language model on CTranslate2."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import tokenizers
+
+from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
+from conch.families.smollm2.weights import smollm2_folder
+from conch.wire.errors import ConfigError
+
+COMPUTE_TYPES = (
+    *("int8", "int8_float32", "int8_float16", "int8_bfloat16"),
+    *("int16", "float16", "bfloat16", "float32"),
+)
+"""CTranslate2's, which are also the ways in which it keeps weights."""
+_WORD_START = re.compile(r"\s\S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeuralRescorerConfig(CTranslate2Config):
+    """Parameters of the `neural_rescorer` component."""
+
+    intra_threads: int = 1
+    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
+    start_token: str = ""
+    """Token before every text; empty for the bos_token of the model's config.json."""
+    max_batch_tokens: int = 512
+    """Tokens scored together, padding included, and the longest window of one text."""
+    max_context_tokens: int = 192
+    """Tokens of context before a text, or before the next window of a long one; 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextInContext:
+    """A text to score."""
+
+    text: str
+    context: str = ""
+    """What was said before, to be joined to the text by a space, or by nothing after a line end."""
+
+
+class NeuralLanguageModel:
+    """A language model with its tokenizer."""
+
+    def __init__(self, config: NeuralRescorerConfig) -> None:
+        """Load the model, and convert SmolLM2 where nobody has before.
+
+        Raises:
+            ConfigError: a file is missing, CTranslate2 refuses the model, the device or the compute
+                type, or a token or a number cannot work.
+        """
+        least = 2 * (config.max_context_tokens + 1)
+        if config.max_context_tokens < 0 or config.max_batch_tokens < least:
+            raise ConfigError(
+                "max_context_tokens must be at least 0, and max_batch_tokens at least "
+                f"2 (max_context_tokens + 1) = {least}; are: {config.max_context_tokens} and "
+                f"{config.max_batch_tokens}"
+            )
+        self._config = config
+        compute_type = _compute_type(config)
+        folder = Path(config.model) if config.model else smollm2_folder(compute_type)
+        for name in ("model.bin", "tokenizer.json"):
+            if not (folder / name).is_file():
+                raise ConfigError(
+                    f"'{folder}' is not a CTranslate2 language model: it has no {name}"
+                )
+        self._tokenizer = _tokenizer(folder)
+        self._start, self._end = self._special_tokens(folder)
+        self._generator = load_ctranslate2(
+            ctranslate2.Generator,
+            folder,
+            config,
+            compute_type,
+            lambda model: model.score_batch([["any", "tokens"]]),
+        )
+
+    def score(self, texts: Sequence[TextInContext]) -> list[float]:
+        """Return the natural log probability of each text's tokens after its context.
+
+        The end of a text has no part in it. An empty text has the log probability of the end. A
+        text longer than `max_batch_tokens` is scored in windows, each after the last tokens of the
+        one before it.
+        """
+        scores = dict.fromkeys(texts, 0.0)
+        windows = [
+            (text, prompt, tokens) for text in scores for prompt, tokens in self._windows(text)
+        ]
+        results = self._generator.score_batch(
+            [prompt + tokens for _, prompt, tokens in windows],
+            max_batch_size=self._config.max_batch_tokens,
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        for (text, _, tokens), result in zip(windows, results, strict=True):
+            scores[text] += sum(result.log_probs[-len(tokens) :])
+        return [scores[text] for text in texts]
+
+    def _windows(self, text: TextInContext) -> Iterator[tuple[list[str], list[str]]]:
+        """Yield tokens to score, each list with the tokens before it."""
+        context, tokens = self._tokens(text)
+        most = self._config.max_context_tokens
+        step = self._config.max_batch_tokens - most - 1
+        for start in range(0, len(tokens), step):
+            before = (context + tokens[:start])[-most:] if most else []
+            yield [self._start, *before], tokens[start : start + step]
+
+    def _tokens(self, text: TextInContext) -> tuple[list[str], list[str]]:
+        """Return the tokens of the context's end, and those of the text or the token of its end."""
+        context, said = self._end_of(text.context.lstrip().rstrip(" ")), text.text.strip()
+        between = " " if context and said and not context.endswith("\n") else ""
+        # Joined, as some tokenizers write a word otherwise where a text begins.
+        encoding = self._encoded(context + between + said)
+        place = sum(end <= len(context) for _, end in encoding.offsets)
+        return encoding.tokens[:place], encoding.tokens[place:] or [self._end]
+
+    def _end_of(self, context: str) -> str:
+        """Return the last words of a context, of at most `max_context_tokens` tokens."""
+        offsets = self._encoded(context).offsets
+        most = self._config.max_context_tokens
+        if len(offsets) <= most:
+            return context
+        return from_next_word(context, offsets[-most][0]) if most else ""
+
+    def _encoded(self, text: str) -> Any:
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def _special_tokens(self, folder: Path) -> tuple[str, str]:
+        """Return the tokens before a text and behind it.
+
+        Raises:
+            ConfigError: config.json is missing or broken, or a token is not in the vocabulary.
+        """
+        path = folder / "config.json"
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from error
+        start = self._config.start_token or config.get("bos_token")
+        end = config.get("eos_token")
+        for name, token in (("start_token", start), ("eos_token", end)):
+            # CTranslate2 takes any token that it does not know for the unknown one.
+            if not token or self._tokenizer.token_to_id(token) is None:
+                raise ConfigError(f"{name} of {folder} must be in its vocabulary; is: {token!r}")
+        return start, end
+
+
+def from_next_word(text: str, place: int) -> str:
+    """Return a text from the first word that begins at a place or behind it.
+
+    >>> from_next_word("one two three", 3), from_next_word("one two three", 4)
+    ('two three', 'two three')
+    >>> from_next_word("one two three", 5), from_next_word("one two three", 9)
+    ('three', '')
+    """
+    if place == 0:
+        return text
+    found = _WORD_START.search(text, place - 1)
+    return text[found.end() - 1 :] if found else ""
+
+
+def _compute_type(config: NeuralRescorerConfig) -> str:
+    if config.compute_type == "auto":
+        return "int8" if config.device == "cpu" else "float16"
+    if config.compute_type not in COMPUTE_TYPES:
+        raise ConfigError(
+            f"compute_type must be auto or one of {', '.join(COMPUTE_TYPES)}; is: "
+            f"{config.compute_type!r}"
+        )
+    return config.compute_type
+
+
+def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
+    path = folder / "tokenizer.json"
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises no exception of its own
+        raise ConfigError(f"{path} cannot be read: {error}") from error

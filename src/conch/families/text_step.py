@@ -1,0 +1,30 @@
+"""The tensors of a text step: a component from text to text."""
+
+from conch.families.family import Tensor
+
+INPUTS = (
+    Tensor("text", "BYTES", (1,), "the text of a segment, UTF-8, not empty"),
+    Tensor(
+        "language",
+        "BYTES",
+        (1,),
+        "code of its language; absent if it is unknown",
+        is_optional=True,
+    ),
+)
+OUTPUTS = (
+    Tensor(
+        "text",
+        "BYTES",
+        (1,),
+        "the new text, at most 10,000 characters; the same text if nothing is to be done or "
+        "the model does not know the language",
+    ),
+    Tensor(
+        "spans",
+        "INT32",
+        (-1, 4),
+        "at most 2,000 changes: start and end in the old text, start and end in the new one, "
+        "in Unicode characters",
+    ),
+)

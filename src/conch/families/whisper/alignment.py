@@ -1,0 +1,214 @@
+"""Word times from an alignment of tokens with frames.
+
+The alignment is a dynamic time warping over Whisper's cross-attention, as openai-whisper does it
+(https://github.com/openai/whisper/blob/main/whisper/timing.py).
+"""
+
+import math
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.families.whisper.config import ENCODER_FRAME_S
+from conch.wire.joining import is_within_word
+from conch.wire.result import Word
+
+_OPENING = "\"'¿¡-"
+"""Beside brackets and quotation marks that Unicode tells: they belong to the word behind them."""
+_SENTENCE_ENDS = (".", "。", "!", "！", "?", "？")  # noqa: RUF001
+_MAX_MEDIAN_S = 0.7
+"""Longest trusted median of word lengths, in seconds."""
+_MAX_WORD_S = 4.0
+"""A longer word holds a pause, or speech that the text leaves out."""
+_MIN_WORD_S = 0.04
+"""Shortest word in seconds. Words whose tokens all align with one frame get more time."""
+_ROUNDING_S = 1e-6
+"""Tolerance of sums of seconds."""
+
+
+@dataclass(slots=True)
+class WordTokens:
+    """A word and its place among the tokens of its text."""
+
+    text: str
+    start: int
+    """Index of the first token that is not punctuation."""
+    end: int
+    """Index after the last token that is not punctuation."""
+
+
+def split_words(
+    tokens: Sequence[int], decode: Callable[[Sequence[int]], str], *, spaced: bool
+) -> list[WordTokens]:
+    """Return the words of tokens, with their punctuation.
+
+    Args:
+        tokens: Tokens of one text.
+        decode: Returns the text of tokens.
+        spaced: Whether spaces separate words. If not, each character of such a script is a word.
+    """
+    words: list[WordTokens] = []
+    opening = ""
+    for text, start, end in _characters(tokens, decode):
+        is_new = not words or opening != "" or text.startswith(" ")
+        # Words of other scripts may have several tokens, among characters that are words.
+        is_new = is_new or not (spaced or is_within_word(words[-1].text, text))
+        if _is_content(text):
+            if words and text.startswith(" ") and not _is_opening(opening):
+                words[-1].text += opening
+                opening = ""
+            if is_new:
+                words.append(WordTokens(opening + text, start, end))
+                opening = ""
+            else:
+                words[-1].text += text
+                words[-1].end = end
+        elif not words or opening or _begins_with_space(text) or (is_new and _is_opening(text)):
+            # What has a space in front may be a sign of the word behind it, as in "cost $5".
+            opening += text
+        else:
+            words[-1].text += text
+    if opening and words:
+        words[-1].text += opening
+    elif opening:
+        words.append(WordTokens(opening, 0, len(tokens)))
+    for word in words:
+        word.text = word.text.strip()
+    return words
+
+
+def _begins_with_space(text: str) -> bool:
+    return text.startswith(" ") and not text.isspace()
+
+
+def _is_opening(text: str) -> bool:
+    """Return whether a text is of marks that belong to the word behind them."""
+    return all(
+        char in _OPENING or unicodedata.category(char) in ("Ps", "Pi") for char in text.strip()
+    )
+
+
+def _is_content(text: str) -> bool:
+    """Return whether a text has a letter, a combining mark or a digit."""
+    return any(unicodedata.category(char)[0] in "LMN" for char in text)
+
+
+def _characters(
+    tokens: Sequence[int], decode: Callable[[Sequence[int]], str]
+) -> list[tuple[str, int, int]]:
+    """Return the shortest runs of tokens that form whole characters, as (text, start, end)."""
+    runs = []
+    start = 0
+    for end in range(1, len(tokens) + 1):
+        text = decode(tokens[start:end])
+        # A byte-level token may end within a character, and decodes to a replacement character.
+        if not text.endswith("\ufffd") or end == len(tokens):
+            runs.append((text, start, end))
+            start = end
+    return runs
+
+
+def time_words(
+    words: Sequence[WordTokens],
+    alignment: Sequence[tuple[int, int]],
+    token_probs: Sequence[float],
+    num_frames: int,
+) -> list[Word]:
+    """Return words with their times and confidences.
+
+    Args:
+        words: Words of one text.
+        alignment: Pairs of (token, frame of 20 ms) over all tokens of the text and the end of text.
+        token_probs: Probability of each token of the text.
+        num_frames: Number of frames with audio; no word ends later.
+
+    Returns:
+        Words in order with 0 <= start < end. They do not overlap.
+    """
+    path = np.asarray(alignment, dtype=np.int64).reshape(-1, 2)
+    first = np.flatnonzero(np.diff(path[:, 0], prepend=-1))  # first pair of each token
+    entered_s = path[first, 1] * ENCODER_FRAME_S
+    limit = num_frames * ENCODER_FRAME_S
+    starts = np.minimum([entered_s[word.start] for word in words], limit)
+    ends = np.minimum([entered_s[word.end] for word in words], limit)
+    starts = _without_pauses(words, starts, ends)
+    starts, ends = _with_lengths([len(word.text) for word in words], starts, ends, limit)
+    return [
+        Word(
+            word.text,
+            float(start),
+            float(end),
+            confidence(token_probs[word.start : word.end]),
+        )
+        for word, start, end in zip(words, starts, ends, strict=True)
+    ]
+
+
+def _without_pauses(
+    words: Sequence[WordTokens], starts: NDArray[np.float64], ends: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return starts without the pause before the first word of a sentence.
+
+    The alignment adds a pause to the next word. As in openai-whisper, such words last at most
+    twice the median. So do those within a sentence that last longer than anybody speaks a word.
+    """
+    durations = (ends - starts)[ends > starts]
+    if not len(durations):
+        return starts
+    longest = 2 * min(float(np.median(durations)), _MAX_MEDIAN_S)
+    after_pause = [
+        index == 0
+        or words[index - 1].text.endswith(_SENTENCE_ENDS)
+        or ends[index] - starts[index] > _MAX_WORD_S
+        for index in range(len(words))
+    ]
+    return np.where(after_pause, np.maximum(starts, ends - longest), starts)
+
+
+def _with_lengths(
+    sizes: Sequence[int], starts: NDArray[np.float64], ends: NDArray[np.float64], limit: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return starts and ends of words that all last at least _MIN_WORD_S.
+
+    A short word takes time from the pause after it, then from the pause before it. If that is not
+    enough, it shares the time of its neighbours in proportion to the length of the words.
+
+    Args:
+        sizes: Number of characters of each word.
+        starts: Start of each word in seconds; they do not decrease.
+        ends: End of each word in seconds; they do not decrease.
+        limit: End of the audio in seconds.
+
+    Returns:
+        The new starts and ends.
+    """
+    starts, ends = starts.copy(), ends.copy()
+    count = len(sizes)
+    for index in np.flatnonzero(ends - starts < _MIN_WORD_S - _ROUNDING_S):
+        first, last = index, index
+        while True:
+            needed_s = _MIN_WORD_S * (last + 1 - first)
+            free_from = ends[first - 1] if first else 0.0
+            free_until = starts[last + 1] if last + 1 < count else limit
+            ends[last] = max(ends[last], min(free_until, starts[first] + needed_s))
+            starts[first] = min(starts[first], max(free_from, ends[last] - needed_s))
+            if ends[last] - starts[first] > needed_s - _ROUNDING_S or last + 1 - first == count:
+                break
+            if last + 1 < count:
+                last += 1
+            else:
+                first -= 1
+        if first != last:
+            # A word of one letter takes more than an eighth of the time of one with eight.
+            shares = np.cumsum([0, *(3 + size for size in sizes[first : last + 1])])
+            edges = np.interp(shares, [0, shares[-1]], [starts[first], ends[last]])
+            starts[first : last + 1], ends[first : last + 1] = edges[:-1], edges[1:]
+    return starts, ends
+
+
+def confidence(probs: Sequence[float]) -> float:
+    """Return the geometric mean of probabilities, 1 for none."""
+    return math.exp(sum(math.log(max(prob, 1e-30)) for prob in probs) / max(1, len(probs)))

@@ -1,0 +1,141 @@
+"""The `attention_encoder` component: Whisper's encoder."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ctranslate2
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.ctranslate import CTranslate2Config
+from conch.component.features import FRAME_SHIFT, log_mel_spectrogram
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.whisper.config import WINDOW_S, load_whisper
+from conch.wire.errors import AudioError, ConfigError, OptionError, TranscriptionError
+
+SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
+"""Samples of one hidden state: the encoder's second convolution has stride 2."""
+LEAST_WINDOW_MS = 1000
+"""Shortest window that a request may ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhisperEncoderConfig(CTranslate2Config):
+    """Parameters of the `attention_encoder` component."""
+
+    # Whisper was trained on windows of 30 s. Shorter windows cost less and are as accurate if some
+    # silence follows the speech. With less silence than this, the decoder repeats itself.
+    min_window_s: float = 15.0
+    """Shortest window in seconds."""
+    window_margin_s: float = 5.0
+    """Silence after the audio in seconds, as far as 30 s allow."""
+    window_step_s: float = 2.5
+    """Windows are a multiple of this, so that segments can share batches."""
+
+
+class WhisperEncoder:
+    """Turns waveforms of at most 30 s into hidden states."""
+
+    def __init__(self, config: WhisperEncoderConfig) -> None:
+        """Load the model.
+
+        Raises:
+            ConfigError: the model cannot be loaded, or a window parameter is out of range.
+        """
+        if not 0 < config.min_window_s <= WINDOW_S:
+            raise ConfigError(f"min_window_s must be in (0, 30]; is: {config.min_window_s}")
+        if config.window_step_s <= 0 or config.window_margin_s < 0:
+            raise ConfigError("window_step_s must be above 0 and window_margin_s not below it")
+        self._config = config
+        self._model = load_whisper(config)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+        """Return the outputs of rows with `waveform`; on a GPU, equal windows share a batch."""
+        answers: dict[int, Outputs | TranscriptionError] = {}
+        groups: dict[int, list[int]] = defaultdict(list)
+        waveforms = [row.inputs["waveform"].ravel() for row in rows]
+        for index, waveform in enumerate(waveforms):
+            try:
+                config = _with_window(self._config, rows[index].parameters)
+                _check_length(waveform)
+            except TranscriptionError as error:
+                answers[index] = error
+            else:
+                groups[window_frames(len(waveform), config)].append(index)
+        for num_frames, group in groups.items():
+            encoded = self.encode([waveforms[index] for index in group], num_frames)
+            for index, encoder_out in zip(group, encoded, strict=True):
+                # Round down, so that no word ends after the audio.
+                length = max(1, len(waveforms[index]) // SAMPLES_PER_FRAME)
+                answers[index] = {
+                    "encoder_out": encoder_out,
+                    "encoder_out_lens": np.array([length], dtype=np.int32),
+                }
+        return [answers[index] for index in range(len(rows))]
+
+    def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
+        """Return the hidden states of waveforms with the same window.
+
+        Args:
+            waveforms: float32 `[samples]` each, 16 kHz, at most `num_frames` of 10 ms.
+            num_frames: Size of the window.
+
+        Returns:
+            float32 `[len(waveforms), num_frames / 2, model size]`.
+        """
+        mels = self._model.n_mels
+        features = np.stack([log_mel_spectrogram(item, num_frames, mels) for item in waveforms])
+        # The caches of a CPU hold the activations of one window only: a batch of 8 takes longer
+        # than 8 calls.
+        step = 1 if self._model.device == "cpu" else len(features)
+        batches = [features[start : start + step] for start in range(0, len(features), step)]
+        return np.concatenate([self._encode_batch(batch) for batch in batches])
+
+    def _encode_batch(self, features: FloatArray) -> FloatArray:
+        view = self._model.encode(ctranslate2.StorageView.from_array(features), to_cpu=True)
+        return np.asarray(view).astype(np.float32, copy=False)
+
+
+def window_frames(num_samples: int, config: WhisperEncoderConfig) -> int:
+    """Return the window for `num_samples` of audio, in feature frames of 10 ms."""
+    seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
+    stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
+    return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
+
+
+def _check_length(waveform: FloatArray) -> None:
+    if not 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
+        seconds = len(waveform) / SAMPLE_RATE
+        raise AudioError(
+            f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
+        )
+
+
+def _with_window(
+    config: WhisperEncoderConfig, parameters: Mapping[str, Any]
+) -> WhisperEncoderConfig:
+    """Return the configuration with the window that a request asks for."""
+    shortest = _milliseconds(parameters, "min_window_ms", LEAST_WINDOW_MS)
+    margin = _milliseconds(parameters, "window_margin_ms", 0)
+    return replace(
+        config,
+        min_window_s=config.min_window_s if shortest is None else shortest / 1000,
+        window_margin_s=config.window_margin_s if margin is None else margin / 1000,
+    )
+
+
+def _milliseconds(parameters: Mapping[str, Any], name: str, least: int) -> int | None:
+    """Return a length of a request's window, or None if it has none."""
+    value = parameters.get(name)
+    if value is None:
+        return None
+    most = round(WINDOW_S * 1000)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise OptionError(
+            f"option '{name}' takes an integer from {least} to {most}; sent: {value!r:.80}"
+        )
+    return value

@@ -1,0 +1,140 @@
+"""Beam search with Whisper's decoder, and guards against invented texts."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ctranslate2
+import numpy as np
+
+from conch.component.arrays import FloatArray
+from conch.families.whisper.tokens import WhisperTokens
+
+MAX_POSITIONS = 448
+"""Positions of Whisper's decoder; CTranslate2 gives half of them to a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The n-best texts of one segment."""
+
+    texts: list[str]
+    """Different texts, best first, at least one."""
+    scores: list[float]
+    """Score of the best text: the sum of the natural log probabilities of its tokens and of the end
+    of text. Score of another text: its average per token, times the tokens of the best text."""
+    average_log_prob: float
+    """Natural log probability per token of the best text."""
+    no_speech_prob: float
+    """Probability of no speech."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """Thresholds against invented texts (Radford et al., 2022, 4.5); see `WhisperDecoderConfig`."""
+
+    no_speech_threshold: float
+    log_prob_threshold: float
+    compression_ratio_threshold: float
+    no_repeat_ngram_size: int
+
+
+def search(
+    model: ctranslate2.models.Whisper,
+    tokens: WhisperTokens,
+    encoder_out: FloatArray,
+    prompts: Sequence[Sequence[int]],
+    beam_size: int,
+    guards: Guards,
+) -> list[Decoded]:
+    """Return the n-best texts of each segment: `beam_size` of them, without duplicates.
+
+    A text that repeats itself is decoded again without repeated n-grams. openai-whisper samples at
+    a higher temperature instead, which gives a different text each time. An improbable text of
+    audio that is probably not speech becomes empty.
+
+    Args:
+        model: Whisper.
+        tokens: Tokens of the model.
+        encoder_out: float32 `[segments, frames, model size]`.
+        prompts: Tokens that each transcript begins with, all with its start at one position.
+        beam_size: Number of hypotheses in the beam, at least 1.
+        guards: Thresholds against invented texts.
+    """
+    found = _beam_search(model, tokens, encoder_out, prompts, beam_size)
+    if guards.no_repeat_ngram_size:
+        again = [
+            index
+            for index, decoded in enumerate(found)
+            if compression_ratio(decoded.texts[0]) > guards.compression_ratio_threshold
+        ]
+        if again:
+            retried = _beam_search(
+                model,
+                tokens,
+                encoder_out[again],
+                [prompts[index] for index in again],
+                beam_size,
+                guards.no_repeat_ngram_size,
+            )
+            for index, decoded in zip(again, retried, strict=True):
+                found[index] = decoded
+    return [_silenced(decoded, guards) for decoded in found]
+
+
+def compression_ratio(text: str) -> float:
+    """Return the compression ratio of a text by zlib: above 2.4, the text repeats itself."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data))
+
+
+def _beam_search(
+    model: ctranslate2.models.Whisper,
+    tokens: WhisperTokens,
+    encoder_out: FloatArray,
+    prompts: Sequence[Sequence[int]],
+    beam_size: int,
+    no_repeat_ngram_size: int = 0,
+) -> list[Decoded]:
+    results = model.generate(
+        ctranslate2.StorageView.from_array(np.ascontiguousarray(encoder_out)),
+        prompts,
+        beam_size=beam_size,
+        num_hypotheses=beam_size,
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        max_length=MAX_POSITIONS,
+        return_scores=True,
+        return_no_speech_prob=True,
+    )
+    return [_decoded(result, tokens) for result in results]
+
+
+def _decoded(result: ctranslate2.models.WhisperGenerationResult, tokens: WhisperTokens) -> Decoded:
+    # CTranslate2 divides the sum by the number of tokens without the end of text, although the sum
+    # includes it. Its order is kept: by the sum alone, a text that stops at a pause would win over
+    # one that continues after it.
+    num_tokens = len(result.sequences_ids[0])
+    best: dict[str, float] = {}
+    for average, ids in zip(result.scores, result.sequences_ids, strict=True):
+        # Of two tokenisations of the same text, keep the better one.
+        best.setdefault(tokens.decode(ids).strip(), average * num_tokens)
+    return Decoded(
+        texts=list(best),
+        scores=list(best.values()),
+        average_log_prob=result.scores[0] * num_tokens / (num_tokens + 1),
+        no_speech_prob=result.no_speech_prob,
+    )
+
+
+def _silenced(decoded: Decoded, guards: Guards) -> Decoded:
+    if (
+        decoded.no_speech_prob <= guards.no_speech_threshold
+        or decoded.average_log_prob >= guards.log_prob_threshold
+    ):
+        return decoded
+    return Decoded(
+        texts=[""],
+        scores=[float(np.log(decoded.no_speech_prob))],
+        average_log_prob=decoded.average_log_prob,
+        no_speech_prob=decoded.no_speech_prob,
+    )

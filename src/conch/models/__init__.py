@@ -1,1 +1,0 @@
-"""Models behind the components, one package per family."""

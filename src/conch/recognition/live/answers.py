@@ -1,0 +1,190 @@
+"""The answers of a live stream: put together from its ended utterances and the open one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from conch.bls.calls import Calls
+from conch.component.waveform import SAMPLE_RATE
+from conch.recognition.config import RecognitionConfig
+from conch.recognition.languages import with_only_language
+from conch.recognition.live.endpointing import Speech
+from conch.recognition.live.history import History
+from conch.recognition.live.rolling_passes import LivePasses
+from conch.recognition.live.state import Utterance
+from conch.recognition.live.text import whole_words
+from conch.wire.joining import joined_text
+from conch.wire.nbest import joined
+from conch.wire.options import RecognitionOptions
+from conch.wire.parts import language_of
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, text_of_words
+
+NO_PAUSE_S = 0.2
+"""Silence at the end of a pass that is no pause yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Where a stream is after a chunk."""
+
+    num_samples: int
+    """Samples so far."""
+    utterance: Utterance | None
+    """The utterance that is being spoken, or None."""
+    speech: Speech
+    """Where its speech is."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio so far."""
+        return self.num_samples / SAMPLE_RATE
+
+
+class LiveAnswers:
+    """The ended utterances of one live stream, and the answer after each of its chunks."""
+
+    def __init__(
+        self, options: RecognitionOptions, config: RecognitionConfig, passes: LivePasses | None
+    ) -> None:
+        """Start without utterances.
+
+        Args:
+            options: Options of the stream.
+            config: Limits.
+            passes: The passes of a second recogniser; None without one.
+        """
+        self._options, self._config, self._passes = options, config, passes
+        self._history = History(options.history_s)
+        """Utterances that have ended, with the text of their latest pass."""
+        self._answered = 0
+        """Index of the first utterance that no answer has had."""
+        self._firm: dict[int, str] = {}
+        """Firm text of each utterance that awaits its second pass, by index."""
+
+    @property
+    def next_index(self) -> int:
+        """Index of the next utterance to end."""
+        return self._history.end
+
+    @property
+    def latest_text(self) -> str:
+        """What was said in the last utterance, before the text steps."""
+        return self._history.latest_text
+
+    def add(self, segment: Segment, said: str, firm: str | None = None) -> None:
+        """Add an utterance that has ended, whose index is `next_index`.
+
+        Args:
+            segment: The utterance.
+            said: Its text before the text steps.
+            firm: The part of it that stays until its second pass; None without a second pass.
+        """
+        if firm is not None:
+            self._firm[segment.index] = firm
+        self._history.append(segment, said)
+
+    def after_chunk(
+        self, present: Present, calls: Calls, *, ends: bool, repeats_text: bool
+    ) -> Transcript:
+        """Return the answer to a chunk: what is new since the last answer, or the final one.
+
+        Args:
+            present: Where the stream is.
+            calls: Calls of the chunk's request.
+            ends: Whether the chunk is the last.
+            repeats_text: Whether the answer repeats `history_s` seconds of text.
+        """
+        first = self._history.first if ends else self._answered
+        changed = {*range(first, self._history.end), *self._take_second_passes()}
+        may_change = self._history.end if (at := self._pending) is None else at
+        recent = min(self._history.recent(present.seconds), may_change)
+        if ends:
+            since = self._history.first
+        elif repeats_text:
+            since = recent
+        else:
+            since = min(changed | {may_change})
+        transcript = self._transcript(present, sorted(changed), since, calls, ends=ends)
+        self._history.forget_before(recent)
+        self._answered = self._history.end
+        return transcript
+
+    @property
+    def _pending(self) -> int | None:
+        """Index of the first utterance whose text may still change, or None."""
+        return self._passes.second.first if self._passes else None
+
+    def _take_second_passes(self) -> Sequence[int]:
+        """Replace the utterances whose second pass is done, and return their indices."""
+        done = self._passes.second.take_done() if self._passes else ()
+        for segment in done:
+            self._history.replace(with_only_language(segment, self._options, self._config))
+            self._firm.pop(segment.index, None)
+        return [segment.index for segment in done]
+
+    def _transcript(
+        self, present: Present, changed: Sequence[int], since: int, calls: Calls, *, ends: bool
+    ) -> Transcript:
+        """Return the answer to a chunk; arguments as of `after_chunk`.
+
+        Args:
+            present: Where the stream is.
+            changed: Indices of its segments.
+            since: Index of the first utterance of its text.
+            calls: Calls of the chunk's request.
+            ends: Whether the chunk is the last.
+        """
+        segments = self._history.since(since)
+        texts = [segment.text for segment in segments]
+        pending = self._pending
+        if pending is None:
+            stable = list(texts)
+        else:
+            stable = texts[: pending - since]
+            stable.append(self._firm.get(pending, ""))
+        utterance = self._open_utterance(present) if self._options.partials else None
+        if utterance:
+            texts.append(utterance.text)
+            if pending is None:
+                stable.append(text_of_words(utterance.firm))
+        if ends:
+            nbest = joined([segment.nbest for segment in segments], self._options.nbest)
+        else:
+            open_score = present.utterance.score if present.utterance else 0.0
+            score = sum((segment.nbest[0].score for segment in segments), open_score)
+            nbest = (Hypothesis(joined_text(texts), score, am_score=score),)
+        language, probability, translated_from = language_of(segments)
+        first = min(changed, default=self._history.end)
+        newest = self._history.since(first)
+        return Transcript(
+            nbest=nbest,
+            segments=tuple(newest[index - first] for index in changed),
+            duration=round(present.seconds, 3),
+            path=calls.path,
+            stages=calls.stages,
+            is_final=ends,
+            stable=joined_text(stable),
+            utterance=utterance,
+            rolling=self._passes.report if self._passes else None,
+            language=language,
+            language_probability=probability,
+            translated_from=translated_from,
+        )
+
+    def _open_utterance(self, present: Present) -> OpenUtterance | None:
+        """Return the utterance that is being spoken, as it is to be shown."""
+        utterance = present.utterance
+        if utterance is None:
+            return None
+        start = round(utterance.start / SAMPLE_RATE, 3)
+        if self._passes:
+            text = self._passes.text
+            spoken_until = present.speech.after_last / SAMPLE_RATE
+            tentative, newest = text.shown(
+                utterance.words,
+                present.seconds,
+                in_speech=spoken_until > text.heard_until - NO_PAUSE_S,
+            )
+            return OpenUtterance(start, text.firm, tentative, newest, round(text.heard_until, 3))
+        stable = utterance.stable
+        unstable = whole_words(utterance.words[len(stable) :], present.seconds)
+        return OpenUtterance(start, stable, (), tuple(unstable))

@@ -1,0 +1,51 @@
+"""A family that Conch does not ship: it counts how often a text has a word."""
+
+from dataclasses import dataclass
+
+from conch.families.family import Component, Family, FamilyHooks, Need, Tensor, WeightsPackage
+from conch.families.options import GIVEN, Above, Rule, option
+
+COUNTER = Component(
+    name="word_counter",
+    role="texts to counts of a word",
+    title="Counter",
+    step="rescore",
+    inputs=(
+        Tensor("texts", "BYTES", (-1,), "texts to count in"),
+        Tensor("word", "BYTES", (1,), "the word; absent for any", is_optional=True),
+    ),
+    outputs=(Tensor("counts", "INT32", (-1,), "how often each text has it"),),
+    parameters={"at_most": int},
+    is_one_by_one=True,
+    hang_factor=3.0,
+    package=WeightsPackage("word list", "no_such_package", "words", "pip install words==1.0"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterOptions:
+    """Options of the counter."""
+
+    count_most: int = option(0, "count a word up to this number; 0 is not at all", low=0, high=9)
+    count_word: str = option("", "the word that is counted", longest=20)
+
+
+FAMILY = Family(
+    name="toy_counter",
+    title="Word counter",
+    components=(COUNTER,),
+    options=CounterOptions,
+    rules=(
+        Rule(
+            {"count_word": GIVEN, "count_most": 0},
+            "option 'count_word' goes with count_most; sent: {count_word}",
+        ),
+        Rule(
+            {"count_most": Above("beam_size")},
+            "option 'count_most' takes at most beam_size ({beam_size}); sent: {count_most}",
+        ),
+    ),
+    needs=(Need(components=("word_counter",), when={"count_most": Above(0)}, reason="count_most"),),
+    warm_ups=({"count_most": 1},),
+    hooks=FamilyHooks(after_recording=("tests.families.toy_counter.counter:COUNTER",)),
+)

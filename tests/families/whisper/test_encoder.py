@@ -1,0 +1,154 @@
+"""The encoder on real weights."""
+
+import ctranslate2
+import numpy as np
+import pytest
+import soundfile
+
+from conch.cli.demo import SPEECH
+from conch.component import Row
+from conch.families.whisper.config import model_folder
+from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig, window_frames
+from conch.wire.errors import AudioError, ConfigError, OptionError
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    return soundfile.read(SPEECH, dtype="float32")[0]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> WhisperEncoder:
+    return WhisperEncoder(WhisperEncoderConfig())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "window_s"),
+    [(0.01, 15), (10, 15), (10.01, 17.5), (12.5, 17.5), (20, 25), (24.9, 30), (30, 30)],
+)
+def test_windows_keep_a_margin_and_share_sizes(seconds, window_s):
+    assert window_frames(round(seconds * 16_000), WhisperEncoderConfig()) == window_s * 100
+
+
+def test_equals_another_implementation_of_the_features(encoder, speech):
+    """In a 30 s window, as faster-whisper feeds it to the same weights."""
+    features = pytest.importorskip("faster_whisper.feature_extractor").FeatureExtractor()
+    silence = np.zeros(30 * 16_000 - len(speech), np.float32)
+    mel = features(np.concatenate([speech, silence]))[None, :, :3000].astype(np.float32)
+    model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="float32")
+    expected = np.array(model.encode(ctranslate2.StorageView.from_array(mel)))[0]
+    exact = WhisperEncoder(WhisperEncoderConfig(compute_type="float32", min_window_s=30))
+    (answer,) = exact([Row({"waveform": speech})])
+    assert answer["encoder_out"].shape == (1500, 384)
+    np.testing.assert_allclose(answer["encoder_out"], expected, atol=2e-2)
+    assert np.abs(answer["encoder_out"] - expected).mean() < 1e-4
+
+
+def test_lens_count_the_frames_of_audio(encoder, speech):
+    (answer,) = encoder([Row({"waveform": speech})])
+    assert answer["encoder_out"].shape == (750, 384)
+    assert answer["encoder_out"].dtype == np.float32
+    assert answer["encoder_out_lens"].dtype == np.int32
+    assert answer["encoder_out_lens"].tolist() == [117_200 // 320]
+
+
+def test_a_batch_answers_each_row_as_if_alone(encoder, speech):
+    waveforms = [speech[:160], speech, speech[40_000:90_000], np.tile(speech, 3)]
+    together = encoder([Row({"waveform": item}) for item in waveforms])
+    assert [len(answer["encoder_out"]) for answer in together] == [750, 750, 750, 1375]
+    for waveform, answer in zip(waveforms, together, strict=True):
+        (alone,) = encoder([Row({"waveform": waveform})])
+        np.testing.assert_allclose(answer["encoder_out"], alone["encoder_out"], atol=1e-3)
+
+
+def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
+    asked = [
+        {},
+        {"min_window_ms": 7500, "window_margin_ms": 3000},
+        {"min_window_ms": 7500},
+        {"min_window_ms": 30_000},
+        {"min_window_ms": 1000, "window_margin_ms": 0},
+    ]
+    rows = [Row({"waveform": speech[:80_000]}, parameters) for parameters in asked]
+    answers = encoder(rows)
+    # 5 s and 3 s of margin are 8 s: windows are multiples of 2.5 s.
+    assert [len(answer["encoder_out"]) / 50 for answer in answers] == [15, 10, 10, 30, 5]
+    assert {answer["encoder_out_lens"].item() for answer in answers} == {250}
+    for row, answer in zip(rows, answers, strict=True):
+        (alone,) = encoder([row])
+        np.testing.assert_allclose(answer["encoder_out"], alone["encoder_out"], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"min_window_ms": 0},
+            "option 'min_window_ms' takes an integer from 1000 to 30000; sent: 0",
+        ),
+        ({"min_window_ms": 30_001}, "option 'min_window_ms' takes an integer from 1000 to 30000;"),
+        ({"min_window_ms": "long"}, "option 'min_window_ms' takes an integer from 1000 to 30000;"),
+        ({"window_margin_ms": -1}, "option 'window_margin_ms' takes an integer from 0 to 30000;"),
+    ],
+)
+def test_a_wrong_window_fails_its_row_alone(encoder, speech, parameters, message):
+    wrong, good = encoder([Row({"waveform": speech}, parameters), Row({"waveform": speech})])
+    assert isinstance(wrong, OptionError)
+    assert str(wrong).startswith(message)
+    assert good["encoder_out_lens"].tolist() == [366]
+
+
+def test_too_long_or_empty_fails_its_row_alone(encoder, speech):
+    long, empty, good = encoder(
+        [
+            Row({"waveform": np.zeros(30 * 16_000 + 1, np.float32)}),
+            Row({"waveform": np.zeros(0, np.float32)}),
+            Row({"waveform": speech}),
+        ]
+    )
+    assert isinstance(long, AudioError) and isinstance(empty, AudioError)
+    assert str(long) == ("the encoder takes more than 0 and at most 30 s of audio; sent: 30.0001 s")
+    assert str(empty).endswith("sent: 0 s")
+    assert good["encoder_out_lens"].tolist() == [366]
+
+
+def test_a_request_chooses_its_window(encoder, speech):
+    second = speech[:16_000]
+    rows = [
+        Row({"waveform": second}, {"min_window_ms": 1000, "window_margin_ms": 0}),
+        Row({"waveform": second}, {"min_window_ms": 7500}),
+        Row({"waveform": speech}, {"min_window_ms": 7500, "window_margin_ms": 3000}),
+        Row({"waveform": second}, {"window_margin_ms": 30_000}),
+    ]
+    assert [len(answer["encoder_out"]) / 50 for answer in encoder(rows)] == [2.5, 7.5, 12.5, 30]
+
+
+@pytest.mark.parametrize(
+    ("name", "range_", "values"),
+    [
+        ("min_window_ms", "1000 to 30000", [999, 30_001, -1, True, 7.5, "7500", "wide"]),
+        ("window_margin_ms", "0 to 30000", [-1, 30_001, False, 0.5, "3000"]),
+    ],
+)
+def test_a_bad_window_fails_its_row_alone(encoder, speech, name, range_, values):
+    *bad, good = encoder(
+        [*(Row({"waveform": speech}, {name: value}) for value in values), Row({"waveform": speech})]
+    )
+    for value, error in zip(values, bad, strict=True):
+        assert isinstance(error, OptionError)
+        assert str(error) == f"option '{name}' takes an integer from {range_}; sent: {value!r}"
+    assert good["encoder_out_lens"].tolist() == [366]
+
+
+def test_what_cannot_be_loaded_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=f"'{tmp_path}' is not .*: it has no model.bin"):
+        WhisperEncoder(WhisperEncoderConfig(model=str(tmp_path)))
+    (tmp_path / "model.bin").write_bytes(b"\0" * 100)
+    with pytest.raises(ConfigError, match=f"cannot load {tmp_path} on cpu"):
+        WhisperEncoder(WhisperEncoderConfig(model=str(tmp_path)))
+    with pytest.raises(ConfigError, match="with compute type int3"):
+        WhisperEncoder(WhisperEncoderConfig(compute_type="int3"))
+    with pytest.raises(ConfigError, match=r"min_window_s must be in \(0, 30\]; is: 31"):
+        WhisperEncoder(WhisperEncoderConfig(min_window_s=31))
+    with pytest.raises(ConfigError, match="window_step_s must be above 0"):
+        WhisperEncoder(WhisperEncoderConfig(window_step_s=0))
